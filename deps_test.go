@@ -118,7 +118,7 @@ internal/duplex:
 
 # integrations: they know the engine, and not each other
 internal/answer:             sandbox api
-internal/apiclient:          sandbox api internal/answer internal/duplex
+client:                      sandbox api internal/answer internal/duplex
 internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang
 internal/httpapi:            sandbox api internal/answer internal/duplex internal/engine internal/httpd internal/nearest
 internal/mcp:                sandbox api internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
@@ -131,7 +131,7 @@ internal/cli/terminal:       | golang.org/x/term
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
 internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
-cmd/fumehood:                sandbox api internal/answer internal/apiclient internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
+cmd/fumehood:                sandbox api internal/answer client internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/eventlog internal/lang
 
 # what measures the product from outside, through its program
@@ -139,7 +139,7 @@ test/liveserver:
 test/papers:                 test/liveserver
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
-bench:                       . internal/apiclient internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
+bench:                       . api client internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
 `
 
 const module = "github.com/fumehood-dev/fumehood"

@@ -4,14 +4,14 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Names of the events of a run, in the order of their first occurrence. Done or problem is the last event.
 const (
-	EventStarted  = "started"
-	EventProgress = "progress"
-	EventStdout   = "stdout"
-	EventStderr   = "stderr"
-	EventResult   = "result"
-	EventError    = "error"
-	EventDone     = "done"
-	EventProblem  = "problem"
+	EventStarted   = "started"
+	EventProgress  = "progress"
+	EventStdout    = "stdout"
+	EventStderr    = "stderr"
+	EventResult    = "result"
+	EventException = "exception"
+	EventDone      = "done"
+	EventProblem   = "problem"
 
 	EventAttempt = "attempt" // of a network log; its data is a NetworkAttempt
 )
@@ -19,9 +19,8 @@ const (
 // Started is the data of a started event: the run is accepted. A request that is refused earlier gets a problem with its
 // own HTTP status.
 type Started struct {
-	TimeMS    float64    `json:"time_ms"` // Milliseconds since the run was accepted, on a monotonic clock.
-	ID        sandbox.ID `json:"id"`      // Id of the run.
-	RequestID string     `json:"request_id"`
+	TimeMS float64    `json:"time_ms"` // Milliseconds since the run was accepted, on a monotonic clock.
+	ID     sandbox.ID `json:"id"`      // Id of the run.
 }
 
 // Progress is the data of a progress event: a step before the program starts.
@@ -32,8 +31,8 @@ type Progress struct {
 
 // OutputPiece is the data of a stdout or stderr event: the next bytes of that stream.
 //
-// The pieces of a stream together are exactly its bytes: base64 if a piece has it, else text as UTF-8. An incomplete
-// character is held back until the rest arrives or the stream ends, so only output that is not UTF-8 needs base64.
+// The pieces of a stream together are its bytes, except those that were dropped at the output limit: base64 if a piece has
+// it, else text as UTF-8. A piece in the log of a living sandbox may end within a character, and has base64 then.
 type OutputPiece struct {
 	TimeMS  float64 `json:"time_ms"`
 	Offset  int64   `json:"offset"`                  // Offset of the piece's first byte in its stream.
@@ -48,8 +47,8 @@ type ResultEvent struct {
 	Result
 }
 
-// ErrorEvent is the data of an error event: an uncaught exception.
-type ErrorEvent struct {
+// ExceptionEvent is the data of an exception event: an uncaught exception.
+type ExceptionEvent struct {
 	TimeMS float64 `json:"time_ms"`
 	sandbox.Exception
 }

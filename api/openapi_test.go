@@ -50,7 +50,7 @@ func document(t *testing.T) object {
 	source := readSource(t, ".", "../sandbox")
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{source, components, types, true}, &schemas{source, components, types, false}
-	for _, event := range []any{api.Started{}, api.Progress{}, api.OutputPiece{}, api.ResultEvent{}, api.ErrorEvent{}, api.Done{},
+	for _, event := range []any{api.Started{}, api.Progress{}, api.OutputPiece{}, api.ResultEvent{}, api.ExceptionEvent{}, api.Done{},
 		api.ProblemEvent{}, api.NetworkAttempt{}} {
 		answers.of(reflect.TypeOf(event))
 	}

@@ -99,7 +99,7 @@ Last-Event-ID, or else after; then new ones as they occur, until done. A client 
 was.
 
 The events are started (data: Started), progress (Progress) while packages are installed, stdout and stderr
-(OutputPiece), result (ResultEvent) and error (ErrorEvent). The last one is done (Done), or problem (ProblemEvent) if
+(OutputPiece), result (ResultEvent) and exception (ExceptionEvent). The last one is done (Done), or problem (ProblemEvent) if
 Fumehood failed. time_ms in each counts milliseconds since the run was accepted. Comments keep a silent stream alive.
 
 The server removes the events of old runs: it keeps 100 runs and 256 MiB of a sandbox. It drops a client that takes

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -54,6 +55,11 @@ type Sandbox struct {
 	Network    Network           `json:"network"`
 	// The requested and the enforced policy: present if they differ, or if include names it.
 	Sandbox *Policy `json:"sandbox,omitempty"`
+}
+
+// NameOrID returns the sandbox's name, or its id if it has none.
+func (s *Sandbox) NameOrID() string {
+	return cmp.Or(s.Name, string(s.ID))
 }
 
 // SandboxList is the answer to GET /v1/sandboxes.

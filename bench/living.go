@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood"
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
@@ -43,14 +44,14 @@ func (r *report) living(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	c, err := apiclient.New(apiclient.Config{Server: s.URL})
+	c, err := client.New(client.Config{Server: s.URL})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	defer func() { err = errors.Join(err, removeAll(context.WithoutCancel(ctx), c)) }()
 	f := &r.figures.living
-	for _, part := range []func(context.Context, *apiclient.Client, *livingFigures) error{
+	for _, part := range []func(context.Context, *client.Client, *livingFigures) error{
 		r.contextRuns, r.contextClients, r.firstBytes, r.eventSpeed,
 	} {
 		if err := part(ctx, c, f); err != nil {
@@ -77,8 +78,8 @@ func (r *report) living(ctx context.Context) (err error) {
 }
 
 // inContext runs Python in a context and checks how it ended.
-func inContext(ctx context.Context, c *apiclient.Client, name, code string) error {
-	a, err := c.Run(ctx, name, apiclient.Run{Code: &code, Language: python})
+func inContext(ctx context.Context, c *client.Client, name, code string) error {
+	a, err := c.Run(ctx, name, api.SandboxRunRequest{Program: api.Program{Code: &code, Language: python}})
 	if err == nil && a.Status != "succeeded" {
 		err = fmt.Errorf("%s: %s", a.Status, a.Stderr)
 	}
@@ -86,17 +87,17 @@ func inContext(ctx context.Context, c *apiclient.Client, name, code string) erro
 }
 
 // removeAll removes all sandboxes. They would outlive their server and slow the next one's clean-up.
-func removeAll(ctx context.Context, c *apiclient.Client) error {
+func removeAll(ctx context.Context, c *client.Client) error {
 	all, err := c.Sandboxes(ctx, nil)
 	for _, s := range all {
-		err = errors.Join(err, c.Remove(ctx, s.ID))
+		err = errors.Join(err, c.Remove(ctx, string(s.ID)))
 	}
 	return err
 }
 
 // createReady creates a sandbox and runs code once in its context.
-func createReady(ctx context.Context, c *apiclient.Client, name string) error {
-	if _, _, err := c.Create(ctx, apiclient.NewSandbox{Name: name}); err != nil {
+func createReady(ctx context.Context, c *client.Client, name string) error {
+	if _, _, err := c.Create(ctx, api.SandboxRequest{Name: name}); err != nil {
 		return err
 	}
 	return inContext(ctx, c, name, livingProgram)
@@ -118,7 +119,7 @@ func (r *report) timed(n int, row string, run func() error) (samples []time.Dura
 	return samples, nil
 }
 
-func (r *report) contextRuns(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+func (r *report) contextRuns(ctx context.Context, c *client.Client, f *livingFigures) error {
 	if err := createReady(ctx, c, "runs"); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (r *report) contextRuns(ctx context.Context, c *apiclient.Client, f *living
 }
 
 // contextClients measures the throughput of clients that each use their own sandbox.
-func (r *report) contextClients(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+func (r *report) contextClients(ctx context.Context, c *client.Client, f *livingFigures) error {
 	for i := range livingClients {
 		if err := createReady(ctx, c, fmt.Sprintf("client-%d", i)); err != nil {
 			return err
@@ -152,18 +153,18 @@ func (r *report) contextClients(ctx context.Context, c *apiclient.Client, f *liv
 }
 
 // firstBytes compares the time that the program prints with the time of its arrival. Sandbox and host share a clock.
-func (r *report) firstBytes(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
+func (r *report) firstBytes(ctx context.Context, c *client.Client, f *livingFigures) error {
 	code := "import time; print(time.time_ns()); time.sleep(0.005)"
 	var late []time.Duration
 	for range max(r.Runs/20, 10) {
 		seen := false
-		err := c.Stream(ctx, "runs", apiclient.Run{Code: &code, Language: python}, func(e apiclient.Event) error {
-			if e.Piece == nil || seen {
+		err := c.Stream(ctx, "runs", api.SandboxRunRequest{Program: api.Program{Code: &code, Language: python}}, func(e client.Event) error {
+			if e.Output == nil || seen {
 				return nil
 			}
 			seen = true
 			now := time.Now().UnixNano()
-			wrote, err := strconv.ParseInt(strings.TrimSpace(string(e.Piece.Data)), 10, 64)
+			wrote, err := strconv.ParseInt(strings.TrimSpace(string(e.Output.Data)), 10, 64)
 			late = append(late, time.Duration(now-wrote))
 			return err
 		})
@@ -177,8 +178,8 @@ func (r *report) firstBytes(ctx context.Context, c *apiclient.Client, f *livingF
 
 var outputProgram = fmt.Sprintf("import os\nb = b'x' * 999_999 + b'\\n'\nfor i in range(%d): os.write(1, b)", outputMB)
 
-func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingFigures) error {
-	ask := apiclient.NewSandbox{Name: "output"}
+func (r *report) eventSpeed(ctx context.Context, c *client.Client, f *livingFigures) error {
+	ask := api.SandboxRequest{Name: "output"}
 	kib := float64(1 << 19)
 	ask.Limits.OutputKiB = &kib
 	if _, _, err := c.Create(ctx, ask); err != nil {
@@ -186,10 +187,10 @@ func (r *report) eventSpeed(ctx context.Context, c *apiclient.Client, f *livingF
 	}
 	var err error
 	f.sseSpeed, err = r.speed("output as events", func(got *int) error {
-		run := apiclient.Run{Code: &outputProgram, Language: python}
-		return c.Stream(ctx, "output", run, func(e apiclient.Event) error {
-			if e.Piece != nil {
-				*got += len(e.Piece.Data)
+		run := api.SandboxRunRequest{Program: api.Program{Code: &outputProgram, Language: python}}
+		return c.Stream(ctx, "output", run, func(e client.Event) error {
+			if e.Output != nil {
+				*got += len(e.Output.Data)
 			}
 			return nil
 		})
@@ -221,7 +222,7 @@ func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 
 // manyIdle creates sandboxes with a context and measures their private memory: guests, interpreters, and the growth of
 // the server.
-func (r *report) manyIdle(ctx context.Context, c *apiclient.Client, s *liveserver.Server, f *livingFigures) error {
+func (r *report) manyIdle(ctx context.Context, c *client.Client, s *liveserver.Server, f *livingFigures) error {
 	most := manyLive
 	if r.Runs < fullPlan().Runs {
 		most = 20

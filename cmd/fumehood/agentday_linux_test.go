@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/client"
 )
 
 // dayServer is a server process of its own on a state folder, which the test kills.
@@ -21,7 +22,7 @@ type dayServer struct {
 	dir     string
 	backend string
 	cmd     *exec.Cmd
-	client  *apiclient.Client
+	client  *client.Client
 }
 
 // start starts the server, or the next one on the same folder.
@@ -41,7 +42,7 @@ func (d *dayServer) start() {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if d.client, err = apiclient.New(apiclient.Config{Server: "unix:" + socket}); err != nil {
+	if d.client, err = client.New(client.Config{Server: "unix:" + socket}); err != nil {
 		d.t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -95,9 +96,9 @@ var agentDay = []step{
 
 // do runs a step and puts into words what the agent sees.
 func (d *dayServer) do(s step) string {
-	asks := apiclient.Run{Code: &s.code, Language: s.language, Context: s.context}
+	asks := api.SandboxRunRequest{Program: api.Program{Code: &s.code, Language: s.language}, Context: s.context}
 	if strings.HasPrefix(s.want, "timeout") {
-		asks.Limits.TimeoutS = 0.5
+		asks.Limits.TimeoutS = new(0.5)
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
@@ -141,11 +142,11 @@ func TestAgentDay(t *testing.T) {
 				_ = d.client.Remove(context.Background(), "agent")
 				d.stop(os.Interrupt)
 			}()
-			if _, made, err := d.client.Create(t.Context(), apiclient.NewSandbox{Name: "agent"}); err != nil || !made {
+			if _, made, err := d.client.Create(t.Context(), api.SandboxRequest{Name: "agent"}); err != nil || !made {
 				t.Fatalf("create: %v, made %v", err, made)
 			}
-			run, err := d.client.Start(t.Context(), "agent", apiclient.Run{Command: []string{"sh", "-c",
-				"i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}, Background: true})
+			run, err := d.client.Start(t.Context(), "agent", api.SandboxRunRequest{Program: api.Program{Command: []string{"sh", "-c",
+				"i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,10 +167,10 @@ func TestAgentDay(t *testing.T) {
 			}
 			d.do(step{language: "bash", code: "touch /tmp/enough"})
 			var log bytes.Buffer
-			var last apiclient.Event
-			err = d.client.Follow(t.Context(), "agent", run, apiclient.From{Wait: true}, func(e apiclient.Event) error {
-				if e.Piece != nil {
-					log.Write(e.Piece.Data)
+			var last client.Event
+			err = d.client.Follow(t.Context(), "agent", string(run.ID), client.From{Wait: true}, func(e client.Event) error {
+				if e.Output != nil {
+					log.Write(e.Output.Data)
 				}
 				last = e
 				return nil

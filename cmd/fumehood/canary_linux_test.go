@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/client"
+	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
@@ -204,13 +206,13 @@ func TestGateKilled(t *testing.T) {
 				d.stop(os.Interrupt)
 				<-ended
 			}()
-			network := apiclient.NewNetwork(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
+			network := answer.NetworkRequest(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
 				Allow: []string{"93.184.216.50"}, ConnectionRate: 10000})
-			if _, _, err := d.client.Create(t.Context(), apiclient.NewSandbox{Name: "busy", Network: network}); err != nil {
+			if _, _, err := d.client.Create(t.Context(), api.SandboxRequest{Name: "busy", Isolation: api.Isolation{Network: network}}); err != nil {
 				t.Fatal(err)
 			}
-			run, err := d.client.Start(t.Context(), "busy", apiclient.Run{Command: []string{"/usr/bin/python3", "-c", busy},
-				Background: true})
+			run, err := d.client.Start(t.Context(), "busy", api.SandboxRunRequest{
+				Program: api.Program{Command: []string{"/usr/bin/python3", "-c", busy}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +232,7 @@ func TestGateKilled(t *testing.T) {
 				}
 				d.start()
 				waitUntil(t, "traffic with the next server", func() bool { return arrived.count() > 20 && passes(w.Counts()) })
-				failed = strings.Fields(logOf(t, d.client, "busy", run))
+				failed = strings.Fields(logOf(t, d.client, "busy", string(run.ID)))
 				if window > time.Minute {
 					t.Fatal("the sandbox made no attempt while there was no server")
 				}
@@ -260,12 +262,12 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 }
 
 // logOf is what an execution in the background has printed so far.
-func logOf(t *testing.T, c *apiclient.Client, name, run string) string {
+func logOf(t *testing.T, c *client.Client, name, run string) string {
 	t.Helper()
 	var out bytes.Buffer
-	err := c.Follow(t.Context(), name, run, apiclient.From{}, func(e apiclient.Event) error {
-		if e.Piece != nil {
-			out.Write(e.Piece.Data)
+	err := c.Follow(t.Context(), name, run, client.From{}, func(e client.Event) error {
+		if e.Output != nil {
+			out.Write(e.Output.Data)
 		}
 		return nil
 	})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 )
 
 func (a *app) newClean() *cobra.Command {
@@ -19,7 +19,7 @@ func (a *app) newClean() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if the workspace is a directory of the server's host")
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		return c.Clean(ctx, args[0], force)
 	})
 }

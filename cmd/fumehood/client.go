@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -32,13 +32,13 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 }
 
 // openClient returns a client of the server. The local socket of this user needs no key.
-func (a *app) openClient(f *serverFlags) (*apiclient.Client, error) {
-	config := apiclient.Config{Server: f.server, Agent: "fumehood/" + versionOf(), Key: a.env().Get("FUMEHOOD_KEY")}
+func (a *app) openClient(f *serverFlags) (*client.Client, error) {
+	config := client.Config{Server: f.server, Agent: "fumehood/" + versionOf(), Key: a.env().Get("FUMEHOOD_KEY")}
 	if config.Server == "" {
 		if err := rundir.Check(a.env().RunDir()); err != nil {
 			return nil, err
 		}
-		config.Server = apiclient.UnixPrefix + filepath.Join(a.env().RunDir(), localSocket)
+		config.Server = client.UnixPrefix + filepath.Join(a.env().RunDir(), localSocket)
 	}
 	if f.keyFile != "" {
 		text, err := a.host().Read("--key-file", f.keyFile, maxKeyFile)
@@ -51,13 +51,13 @@ func (a *app) openClient(f *serverFlags) (*apiclient.Client, error) {
 	if strings.ContainsAny(config.Key, " \t\r\n") {
 		return nil, sandbox.Invalidf("--key-file", "must contain exactly one key")
 	}
-	return apiclient.New(config)
+	return client.New(config)
 }
 
 // onServer makes cmd a command of a server: it adds the flags that choose one, and completes the first words with the
 // names of living sandboxes.
 func (a *app) onServer(cmd *cobra.Command, words int,
-	do func(ctx context.Context, c *apiclient.Client, args []string) error) *cobra.Command {
+	do func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
 	var f serverFlags
 	f.add(cmd.Flags())
 	cmd.ValidArgsFunction = a.completeNames(&f, words)
@@ -94,7 +94,7 @@ func (a *app) completeNames(f *serverFlags, words int) cobra.CompletionFunc {
 		defer c.Close()
 		list, _ := c.Sandboxes(ctx, nil)
 		for _, s := range list {
-			names = append(names, s.Shown())
+			names = append(names, s.NameOrID())
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -3,26 +3,28 @@ package main
 import (
 	"context"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func (a *app) newInterrupt() *cobra.Command {
 	return a.newContextCommand("interrupt", "Interrupt the code in a context; its variables stay",
-		(*apiclient.Client).Interrupt)
+		(*client.Client).Interrupt)
 }
 
 func (a *app) newRestart() *cobra.Command {
 	return a.newContextCommand("restart", "Restart the interpreter of a context, without variables",
-		(*apiclient.Client).Restart)
+		(*client.Client).Restart)
 }
 
 // newContextCommand makes a command that acts on one context.
 func (a *app) newContextCommand(name, short string,
-	act func(c *apiclient.Client, ctx context.Context, sandbox, context string) error) *cobra.Command {
+	act func(c *client.Client, ctx context.Context, sandbox, context string) error) *cobra.Command {
 	var of, language string
 	cmd := &cobra.Command{
 		Use:     name + " [FLAGS] NAME",
@@ -35,7 +37,7 @@ func (a *app) newContextCommand(name, short string,
 	cmd.Flags().StringVarP(&language, "lang", "l", "", "`LANGUAGE` of the context, if several have the name")
 	_ = cmd.Flags().SetAnnotation("lang", settings.NoSetting, nil)
 	completions(cmd, "lang", languageNames()...)
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		s, err := c.Sandbox(ctx, args[0])
 		if err != nil {
 			return err
@@ -50,16 +52,16 @@ func (a *app) newContextCommand(name, short string,
 
 // contextID finds the one context of a name or an id. The default contexts of all languages have the same name; busy
 // prefers the one that runs code. An unknown name is returned unchanged: the server reports the error.
-func contextID(s *apiclient.Sandbox, of, language string, busy bool) (string, error) {
+func contextID(s *api.Sandbox, of, language string, busy bool) (string, error) {
 	if l, ok := languageNamed(language); ok {
 		language = l.Name
 	}
 	id := of
 	var languages, running []string
 	for _, context := range s.Contexts {
-		if (context.Name == of || context.ID == of) && (language == "" || context.Language == language) {
+		if (context.Name == of || string(context.ID) == of) && (language == "" || context.Language == language) {
 			languages = append(languages, context.Language)
-			if id = context.ID; id == "" { // its interpreter has not started yet
+			if id = string(context.ID); id == "" { // its interpreter has not started yet
 				id = of
 			}
 			if busy && context.State == "busy" {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
@@ -37,7 +37,7 @@ skips and names symbolic links, devices and pipes in a folder.`,
   fumehood cp data/ agent-7:data`,
 		Args: cobra.ExactArgs(2),
 	}
-	return a.onServer(cmd, 0, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 0, func(ctx context.Context, c *client.Client, args []string) error {
 		from, out := splitRemote(args[0])
 		to, in := splitRemote(args[1])
 		if in == out {
@@ -74,7 +74,7 @@ func splitRemote(word string) (remote, bool) {
 // copying is one run of cp.
 type copying struct {
 	app    *app
-	client *apiclient.Client
+	client *client.Client
 	failed bool // a file was left out
 }
 
@@ -93,7 +93,7 @@ func (x *copying) out(ctx context.Context, from remote, to string) error {
 		return err
 	}
 	base := path.Base(path.Clean("/" + from.path))
-	isFolder := info.Type == string(sandbox.TypeFolder)
+	isFolder := info.Type == sandbox.TypeFolder
 	if at, err := x.app.host().Resolve(to); err != nil {
 		return hostfiles.Error("cp", err)
 	} else if target, err := os.Stat(at); err == nil && target.IsDir() && base != "/" ||
@@ -121,7 +121,7 @@ func (x *copying) fileOut(ctx context.Context, from remote, mode uint32, folder 
 // folderOut copies the folders and regular files of a folder, whose names are hostile: hostfiles.Output refuses names
 // outside of the local folder.
 func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
-	list, more, err := x.client.List(ctx, from.name, from.path, maxCopyDepth, maxCopyFiles)
+	list, err := x.client.List(ctx, from.name, from.path, maxCopyDepth, maxCopyFiles)
 	if err != nil {
 		return err
 	}
@@ -130,14 +130,14 @@ func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
 		return err
 	}
 	defer folder.Close()
-	for _, f := range list {
+	for _, f := range list.Files {
 		name, err := hostfiles.LocalName(f.Path)
 		switch {
 		case err != nil:
-		case f.Type == string(sandbox.TypeFolder):
+		case f.Type == sandbox.TypeFolder:
 			err = folder.MakeFolders(name)
-		case f.Type != string(sandbox.TypeFile):
-			err = fmt.Errorf("it is a %s", terminal.VisibleName(f.Type))
+		case f.Type != sandbox.TypeFile:
+			err = fmt.Errorf("it is a %s", terminal.VisibleName(string(f.Type)))
 		default:
 			err = x.fileOut(ctx, remote{from.name, path.Join(from.path, f.Path)}, parseMode(f.Mode), folder, f.Path)
 		}
@@ -148,7 +148,7 @@ func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
 			x.leaveOut(f.Path, textOf(err))
 		}
 	}
-	if more {
+	if list.More {
 		x.leaveOut("the rest of "+from.path, fmt.Sprintf("it has more than %d files", maxCopyFiles))
 	}
 	return nil
@@ -160,7 +160,7 @@ func (x *copying) in(ctx context.Context, from string, to remote) error {
 		if x.app.Stdin == nil {
 			return errNoStdin
 		}
-		return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: "0644", Content: x.app.Stdin, Size: -1})
+		return x.client.Write(ctx, to.name, client.Upload{Path: to.path, Mode: "0644", Content: x.app.Stdin, Size: -1})
 	}
 	f, err := x.app.host().Open(from)
 	if err != nil {
@@ -173,7 +173,7 @@ func (x *copying) in(ctx context.Context, from string, to remote) error {
 	}
 	base := filepath.Base(f.Name())
 	target, err := x.client.Stat(ctx, to.name, to.path)
-	if err == nil && target.Type == string(sandbox.TypeFolder) || strings.HasSuffix(to.path, "/") {
+	if err == nil && target.Type == sandbox.TypeFolder || strings.HasSuffix(to.path, "/") {
 		to.path = path.Join(to.path, base)
 	} else if err != nil && sandbox.KindOf(err) != sandbox.NotFound {
 		return err
@@ -197,7 +197,7 @@ func (x *copying) fileIn(ctx context.Context, f *os.File, to remote) error {
 	if !info.Mode().IsRegular() {
 		return sandbox.Invalidf("cp", "%s is not a regular file", f.Name())
 	}
-	return x.client.Write(ctx, to.name, apiclient.Upload{Path: to.path, Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
+	return x.client.Write(ctx, to.name, client.Upload{Path: to.path, Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
 		Content: io.LimitReader(f, info.Size()), Size: info.Size()})
 }
 

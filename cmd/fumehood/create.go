@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 )
 
@@ -49,13 +51,13 @@ by fumehood rm.`,
 			properties = append(properties, flag)
 		}
 	})
-	return a.onServer(cmd, 0, func(ctx context.Context, c *apiclient.Client, _ []string) error {
+	return a.onServer(cmd, 0, func(ctx context.Context, c *client.Client, _ []string) error {
 		ignored := slices.ContainsFunc(properties, func(flag *pflag.Flag) bool { return flag.Changed })
 		return a.create(ctx, c, &f, ignored)
 	})
 }
 
-func (a *app) create(ctx context.Context, c *apiclient.Client, f *createFlags, ignored bool) error {
+func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, ignored bool) error {
 	policy, err := a.policy(&f.networkFlags)
 	if err != nil {
 		return err
@@ -68,10 +70,11 @@ func (a *app) create(ctx context.Context, c *apiclient.Client, f *createFlags, i
 	if err != nil {
 		return err
 	}
-	s, made, err := c.Create(ctx, apiclient.NewSandbox{
-		Name: f.name, Backend: f.backend, Image: f.image, Env: byName(variables), Limits: answer.NewLimits(f.limits),
-		Network: apiclient.NewNetwork(policy), AllowUnenforced: f.allowUnenforced, Metadata: labels,
-		Lifetime: apiclient.Lifetime{IdleS: f.idle.Seconds(), MaxAgeS: f.maxAge.Seconds()}})
+	s, made, err := c.Create(ctx, api.SandboxRequest{
+		Name: f.name, Env: byName(variables), Metadata: labels,
+		Lifetime: api.Lifetime{IdleS: secondsOf(f.idle), MaxAgeS: secondsOf(f.maxAge)},
+		Isolation: api.Isolation{Backend: f.backend, Image: f.image, Limits: answer.NewLimits(f.limits),
+			Network: answer.NetworkRequest(policy), AllowUnenforced: f.allowUnenforced}})
 	if err != nil {
 		return err
 	}
@@ -84,8 +87,16 @@ func (a *app) create(ctx context.Context, c *apiclient.Client, f *createFlags, i
 	if !made && (ignored || a.chatty()) {
 		a.note(terminal.Faint, "the sandbox existed already; its settings stay")
 	}
-	_, err = fmt.Fprintln(a.Stdout, s.Shown())
+	_, err = fmt.Fprintln(a.Stdout, s.NameOrID())
 	return err
+}
+
+// secondsOf is a duration for a request; 0 is absent.
+func secondsOf(d time.Duration) *float64 {
+	if d == 0 {
+		return nil
+	}
+	return new(d.Seconds())
 }
 
 // byName turns NAME=VALUE into a map; of two with one name, the later wins.

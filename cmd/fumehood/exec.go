@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -41,7 +43,7 @@ also with --detach.`,
 	flags.BoolVar(&f.detach, "detach", false, "print the id of the run and leave it running")
 	settings.AddTimeout(flags, &f.limits)
 	f.environmentFlags.add(flags)
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		name, words, err := execWords(args, cmd.ArgsLenAtDash())
 		if err != nil {
 			return err
@@ -73,7 +75,7 @@ func execWords(args []string, atDash int) (name string, words []string, err erro
 	return name, words, nil
 }
 
-func (a *app) exec(ctx context.Context, c *apiclient.Client, f *execFlags, name string, words []string) error {
+func (a *app) exec(ctx context.Context, c *client.Client, f *execFlags, name string, words []string) error {
 	if f.detach && f.interactive {
 		return invalid("--detach", "cannot be combined with -i", "omit -i or --detach")
 	}
@@ -81,20 +83,20 @@ func (a *app) exec(ctx context.Context, c *apiclient.Client, f *execFlags, name 
 	if err != nil {
 		return err
 	}
-	request := apiclient.Run{Command: words, Env: byName(variables), Interactive: f.interactive && !a.json}
-	request.Limits.TimeoutS = f.limits.Timeout.Seconds()
+	request := api.SandboxRunRequest{Program: api.Program{Command: words, Env: byName(variables)}, Interactive: f.interactive && !a.json}
+	request.Limits.TimeoutS = secondsOf(f.limits.Timeout)
 	if f.interactive && a.json {
 		if request.StdinBase64, err = a.programStdin(ctx, &stdinFlags{interactive: true}); err != nil {
 			return err
 		}
 	}
 	if f.detach {
-		id, err := c.Start(ctx, name, request)
+		run, err := c.Start(ctx, name, request)
 		if err == nil && a.json {
-			return a.printJSON(map[string]string{"id": id})
+			return a.printJSON(map[string]sandbox.ID{"id": run.ID})
 		}
 		if err == nil {
-			_, err = fmt.Fprintln(a.Stdout, id)
+			_, err = fmt.Fprintln(a.Stdout, run.ID)
 		}
 		return err
 	}

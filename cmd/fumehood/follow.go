@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -24,9 +24,9 @@ const (
 // follower passes on the output of a run in a living sandbox, and input and interrupts to the run.
 type follower struct {
 	app     *app
-	client  *apiclient.Client
+	client  *client.Client
 	sandbox string // its name
-	request apiclient.Run
+	request api.SandboxRunRequest
 	to      destination
 
 	output  *output
@@ -40,7 +40,7 @@ type follower struct {
 	work       sync.WaitGroup
 }
 
-func (a *app) newFollower(c *apiclient.Client, sandbox string, request apiclient.Run, to destination) *follower {
+func (a *app) newFollower(c *client.Client, sandbox string, request api.SandboxRunRequest, to destination) *follower {
 	return &follower{app: a, client: c, sandbox: sandbox, request: request, to: to, results: results{app: a, to: to},
 		begun: make(chan struct{}), interrupts: make(chan struct{}, 8)}
 }
@@ -93,9 +93,9 @@ func (x *follower) interrupted() {
 }
 
 // take receives an event of the run.
-func (x *follower) take(e apiclient.Event) error {
-	if e.RunID != "" && x.id == "" {
-		x.id = e.RunID
+func (x *follower) take(e client.Event) error {
+	if e.Started != nil && x.id == "" {
+		x.id = string(e.Started.ID)
 		close(x.begun)
 	}
 	switch {
@@ -103,18 +103,18 @@ func (x *follower) take(e apiclient.Event) error {
 		return e.Failed
 	case e.Step != nil:
 		x.output.progress(terminal.OneLine(*e.Step))
-	case e.Piece != nil:
-		x.write(e.Piece)
-	case e.Value != nil:
-		x.results.take(e.Value)
+	case e.Output != nil:
+		x.write(e.Output)
+	case e.Result != nil:
+		x.results.take(e.Result)
 	case e.Done != nil:
 		x.results.flush()
-		x.answer = e.Done
+		x.answer = &api.Answer{Outcome: *e.Done}
 	}
 	return nil
 }
 
-func (x *follower) write(p *apiclient.Piece) {
+func (x *follower) write(p *client.Output) {
 	stream := sandbox.Stdout
 	if p.Stderr {
 		stream = sandbox.Stderr
@@ -169,8 +169,8 @@ func (x *follower) interruptRun(ctx context.Context) error {
 	}
 	name, language := cmp.Or(x.request.Context, sandbox.DefaultContext), x.request.Language
 	for _, c := range s.Contexts {
-		if (c.Name == name || c.ID == name) && (language == "" || c.Language == language) && c.ID != "" {
-			return x.client.Interrupt(ctx, x.sandbox, c.ID)
+		if (c.Name == name || string(c.ID) == name) && (language == "" || c.Language == language) && c.ID != "" {
+			return x.client.Interrupt(ctx, x.sandbox, string(c.ID))
 		}
 	}
 	return x.client.Cancel(ctx, x.sandbox, x.id)

@@ -4,14 +4,16 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func (a *app) newLogs() *cobra.Command {
-	var from apiclient.From
+	var from client.From
 	cmd := &cobra.Command{
 		Use:   "logs [FLAGS] NAME [RUN]",
 		Short: "Show the output of a run again, or follow it",
@@ -24,7 +26,7 @@ of the run. It shows the output so far of an active run; with -f, all until the 
 	flags := cmd.Flags()
 	flags.BoolVarP(&from.Wait, "follow", "f", false, "wait until the run ends")
 	flags.Uint64Var(&from.After, "after", 0, "only events after the one with this `ID` (--json shows the ids)")
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) (err error) {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) (err error) {
 		name, run := args[0], ""
 		if len(args) > 1 {
 			run = args[1]
@@ -32,11 +34,11 @@ of the run. It shows the output so far of an active run; with -f, all until the 
 			return err
 		}
 		if a.json {
-			return c.Follow(ctx, name, run, from, func(e apiclient.Event) error { // one event a line
+			return c.Follow(ctx, name, run, from, func(e client.Event) error { // one event a line
 				return json.NewEncoder(a.Stdout).Encode(map[string]any{"id": e.ID, "event": e.Name, "data": e.Data})
 			})
 		}
-		x := a.newFollower(c, name, apiclient.Run{}, destination{})
+		x := a.newFollower(c, name, api.SandboxRunRequest{}, destination{})
 		x.open()
 		err = c.Follow(ctx, name, run, from, x.take)
 		x.output.close()
@@ -48,8 +50,8 @@ of the run. It shows the output so far of an active run; with -f, all until the 
 }
 
 // lastRun returns the id of the run that began last.
-func lastRun(ctx context.Context, c *apiclient.Client, name string) (string, error) {
-	list, err := c.Executions(ctx, name)
+func lastRun(ctx context.Context, c *client.Client, name string) (string, error) {
+	list, err := c.Runs(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -57,5 +59,5 @@ func lastRun(ctx context.Context, c *apiclient.Client, name string) (string, err
 		return "", &sandbox.Error{Kind: sandbox.NotFound, Op: "logs", Msg: "nothing has run in " + name + " yet",
 			Fix: "fumehood run --in " + name + " -c 'print(1)'"}
 	}
-	return list[len(list)-1].ID, nil
+	return string(list[len(list)-1].ID), nil
 }

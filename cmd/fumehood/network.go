@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -33,7 +33,7 @@ each, and the rule. The server keeps the last 1000 attempts, also across a resta
 	flags := cmd.Flags()
 	flags.BoolVar(&summary, "summary", false, "show totals by host, method and status instead")
 	flags.BoolVarP(&follow, "follow", "f", false, "wait for further attempts, until interrupted")
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		report, err := c.Network(ctx, args[0])
 		switch {
 		case err != nil:

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -34,7 +34,7 @@ this machine: PORT by default, any free port if it is 0.`,
   fumehood port-forward agent-7 9000:8000`,
 		Args: cobra.ExactArgs(2),
 	}
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		local, port, err := parseForward(args[1])
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ type forwarding struct {
 }
 
 // portForward forwards until ctx or the sandbox ends.
-func (a *app) portForward(ctx context.Context, c *apiclient.Client, to *forwarding) error {
+func (a *app) portForward(ctx context.Context, c *client.Client, to *forwarding) error {
 	if _, err := c.Sandbox(ctx, to.name); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) portForward(ctx context.Context, c *apiclient.Client, to *forwardi
 }
 
 // forwardAll forwards the connections of a listener. It ends them when it returns.
-func (a *app) forwardAll(ctx context.Context, listener net.Listener, c *apiclient.Client, to *forwarding) error {
+func (a *app) forwardAll(ctx context.Context, listener net.Listener, c *client.Client, to *forwarding) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -119,7 +119,7 @@ func (a *app) printForward(local string, to *forwarding) error {
 }
 
 // forward forwards one connection until it ends, or ctx ends. It returns an error if no further connection can succeed.
-func (a *app) forward(ctx context.Context, c *apiclient.Client, conn *net.TCPConn, to *forwarding) error {
+func (a *app) forward(ctx context.Context, c *client.Client, conn *net.TCPConn, to *forwarding) error {
 	defer conn.Close()
 	inside, err := c.DialPort(ctx, to.name, to.port)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 )
 
 // forwardTo runs port-forward until stop, and returns the address on which it listens.
@@ -60,7 +60,7 @@ func TestPortForwardEnds(t *testing.T) {
 		return l
 	}
 	silent, local := listen(), listen()
-	client, err := apiclient.New(apiclient.Config{Server: "http://" + silent.Addr().String()})
+	client, err := client.New(client.Config{Server: "http://" + silent.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

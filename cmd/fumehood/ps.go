@@ -9,9 +9,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -29,7 +31,7 @@ func (a *app) newPs() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only sandboxes with this label, `NAME=VALUE` (repeatable)")
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		wanted, err := parseLabels(labels)
 		if err != nil {
 			return err
@@ -41,7 +43,7 @@ func (a *app) newPs() *cobra.Command {
 			}
 			return a.printSandboxes(list)
 		}
-		list, err := c.Executions(ctx, args[0])
+		list, err := c.Runs(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -49,20 +51,20 @@ func (a *app) newPs() *cobra.Command {
 	})
 }
 
-func (a *app) printSandboxes(list []apiclient.Sandbox) error {
+func (a *app) printSandboxes(list []api.Sandbox) error {
 	if a.json {
 		return a.printJSON(map[string]any{"sandboxes": list})
 	}
 	rows := [][]string{{"NAME", "STATE", "BACKEND", "CONTEXTS", "RUNNING", "ENDS"}}
 	for i := range list {
 		s := &list[i]
-		rows = append(rows, []string{s.Shown(), s.State, s.Backend, contextsOf(s), strconv.Itoa(s.Running), endsOf(s)})
+		rows = append(rows, []string{s.NameOrID(), s.State, s.Backend, contextsOf(s), strconv.Itoa(s.Running), endsOf(s)})
 	}
 	return a.printTable(rows)
 }
 
 // contextsOf lists the languages of the contexts, with the name of each context that is not the default.
-func contextsOf(s *apiclient.Sandbox) string {
+func contextsOf(s *api.Sandbox) string {
 	var parts []string
 	for _, c := range s.Contexts {
 		if c.Name == sandbox.DefaultContext {
@@ -75,15 +77,15 @@ func contextsOf(s *apiclient.Sandbox) string {
 }
 
 // endsOf returns the time that an unused sandbox has left.
-func endsOf(s *apiclient.Sandbox) string {
+func endsOf(s *api.Sandbox) string {
 	at := s.AgeEndsAt
-	if s.IdleEndsAt != nil && s.IdleEndsAt.Before(at) {
-		at = *s.IdleEndsAt
+	if !s.IdleEndsAt.IsZero() && s.IdleEndsAt.Before(at) {
+		at = s.IdleEndsAt
 	}
 	return "in " + coarse(time.Until(at))
 }
 
-func (a *app) printRuns(list []apiclient.Execution) error {
+func (a *app) printRuns(list []api.Run) error {
 	if a.json {
 		return a.printJSON(map[string]any{"runs": list})
 	}
@@ -97,7 +99,7 @@ func (a *app) printRuns(list []apiclient.Execution) error {
 		if shown := []rune(what); len(shown) > shownCommand {
 			what = string(shown[:shownCommand]) + "..."
 		}
-		rows = append(rows, []string{x.ID, x.Status, cell(x.ExitCode, strconv.Itoa), ago(x.BeganAt), what})
+		rows = append(rows, []string{string(x.ID), string(x.Status), cell(x.ExitCode, strconv.Itoa), ago(x.BeganAt), what})
 	}
 	return a.printTable(rows)
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
 	"github.com/fumehood-dev/fumehood/internal/cli/repl"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -187,7 +187,7 @@ func (r *replSession) run(ctx context.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	view := r.app.newFollower(nil, "", apiclient.Run{}, r.to)
+	view := r.app.newFollower(nil, "", api.SandboxRunRequest{}, r.to)
 	view.open()
 	defer r.app.onInterrupt(view.interrupted)()
 	aside, stop := context.WithCancel(ctx)
@@ -236,17 +236,17 @@ func (r *replSession) passInterrupts(ctx context.Context, view *follower) {
 }
 
 // eventOf converts an event of the engine to one of a server.
-func eventOf(e engine.Event) apiclient.Event {
-	var out apiclient.Event
+func eventOf(e engine.Event) client.Event {
+	var out client.Event
 	switch {
 	case e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr:
-		out.Piece = &apiclient.Piece{Stderr: e.Kind == eventlog.Stderr, Offset: e.Offset, Data: e.Data}
+		out.Output = &client.Output{Stderr: e.Kind == eventlog.Stderr, Offset: e.Offset, Data: e.Data}
 	case e.Step != nil:
 		out.Step = e.Step
 	case e.Shown != nil:
-		out.Value = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
+		out.Result = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
 	case e.Ended != nil:
-		out.Done = &api.Answer{Outcome: api.Outcome{Status: e.Ended.Status}}
+		out.Done = &api.Outcome{Status: e.Ended.Status}
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -18,7 +18,7 @@ func (a *app) newRm() *cobra.Command {
   fumehood rm --all`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "end all sandboxes of yours")
-	return a.onServer(cmd, allWords, func(ctx context.Context, c *apiclient.Client, names []string) error {
+	return a.onServer(cmd, allWords, func(ctx context.Context, c *client.Client, names []string) error {
 		if all == (len(names) > 0) {
 			return invalid("rm", "needs the names of sandboxes, or --all", "fumehood ps lists them")
 		}
@@ -28,7 +28,7 @@ func (a *app) newRm() *cobra.Command {
 				return err
 			}
 			for _, s := range list {
-				names = append(names, s.ID)
+				names = append(names, string(s.ID))
 			}
 		}
 		var failed error

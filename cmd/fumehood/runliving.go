@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fumehood-dev/fumehood/api"
+
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -113,7 +115,7 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 
 // requestIn turns the command line of run into a request to a living sandbox.
 func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []string,
-	inContext bool) (r apiclient.Run, err error) {
+	inContext bool) (r api.SandboxRunRequest, err error) {
 	if err := f.stdinFlags.check(); err != nil {
 		return r, err
 	}
@@ -152,19 +154,19 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if !slices.Contains(f.names, packagesNone) {
 		r.Packages, r.AllowBuild = f.names, f.allowBuild
 	}
-	r.Limits.TimeoutS = f.limits.Timeout.Seconds()
+	r.Limits.TimeoutS = secondsOf(f.limits.Timeout)
 	return r, a.fillIn(cmd.Context(), &r, f)
 }
 
 // fillIn reads files, input and variables for a request.
-func (a *app) fillIn(ctx context.Context, r *apiclient.Run, f *sandboxFlags) error {
+func (a *app) fillIn(ctx context.Context, r *api.SandboxRunRequest, f *sandboxFlags) error {
 	files, err := a.host().Upload(f.files)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
 		mode := fmt.Sprintf("%04o", file.Mode)
-		r.Files = append(r.Files, apiclient.File{Path: file.Path, Mode: mode, ContentBase64: file.Data})
+		r.Files = append(r.Files, api.File{Path: file.Path, Mode: mode, ContentBase64: answer.List(file.Data)})
 	}
 	if r.Code != nil && hasContexts(r.Language) {
 		return nil

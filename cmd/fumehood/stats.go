@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fumehood-dev/fumehood/internal/apiclient"
+	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -19,7 +19,7 @@ func (a *app) newStats() *cobra.Command {
   fumehood stats --json agent-7`,
 		Args: cobra.ExactArgs(1),
 	}
-	return a.onServer(cmd, 1, func(ctx context.Context, c *apiclient.Client, args []string) error {
+	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
 		u, err := c.Stats(ctx, args[0])
 		if err != nil {
 			return err

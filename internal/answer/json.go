@@ -70,9 +70,19 @@ func (l *Layout) Around(v any) *JSON {
 	return &l.text
 }
 
-// JSONOf returns the answer's JSON. It modifies the answer.
-func JSONOf(a *api.Answer) *JSON {
+// JSONOf returns the JSON of an *api.Answer or *api.Outcome, which it modifies.
+func JSONOf(v any) *JSON {
 	l := NewLayout()
+	switch v := v.(type) {
+	case *api.Answer:
+		l.answer(v)
+	case *api.Outcome:
+		l.outcome(v)
+	}
+	return l.Around(v)
+}
+
+func (l *Layout) answer(a *api.Answer) {
 	l.String(&a.Stdout)
 	l.String(&a.Stderr)
 	for _, shown := range a.Results {
@@ -87,7 +97,6 @@ func JSONOf(a *api.Answer) *JSON {
 		l.Bytes(&a.Output.Stderr.Base64)
 	}
 	l.outcome(&a.Outcome)
-	return l.Around(a)
 }
 
 func (l *Layout) outcome(o *api.Outcome) {

@@ -24,6 +24,15 @@ func NewNetwork(n sandbox.NetworkPolicy) api.Network {
 	return out
 }
 
+// NetworkRequest converts a network policy with the values of its secrets.
+func NetworkRequest(n sandbox.NetworkPolicy) api.Network {
+	out := NewNetwork(n)
+	for i, s := range n.Secrets {
+		out.Secrets[i].Value = s.Value
+	}
+	return out
+}
+
 // networkRefused words what the network policy refused.
 func (f Face) networkRefused(h *sandbox.Hint) string {
 	var parts []string

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -95,7 +96,7 @@ func (r *rig) replay(request string, g *gate) string {
 	fmt.Fprintln(&out, res.StatusCode)
 	var names []string
 	for name := range res.Header {
-		if !slices.Contains([]string{"Date", "Content-Length", http.CanonicalHeaderKey("X-Request-Id")}, name) {
+		if !slices.Contains([]string{"Date", "Content-Length", http.CanonicalHeaderKey("X-Request-Id"), api.HeaderRun}, name) {
 			names = append(names, name)
 		}
 	}

@@ -162,7 +162,7 @@ func TestUnreadEvents(t *testing.T) {
 		})
 		return names
 	}
-	if names := read(); !slices.Equal(names, []string{"stdout", "result", "done"}) {
+	if names := read(); !slices.Equal(names, []string{"started", "stdout", "result", "done"}) {
 		t.Fatalf("%v of %s", names, text)
 	}
 	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n", path, alice["X-API-Key"]))
@@ -170,7 +170,7 @@ func TestUnreadEvents(t *testing.T) {
 		_, answers := r.server.Held()
 		return answers == 4<<20
 	})
-	if names := read(); !slices.Equal(names, []string{"stdout", "problem"}) {
+	if names := read(); !slices.Equal(names, []string{"started", "stdout", "problem"}) {
 		t.Errorf("beside it: %v", names)
 	}
 	conn.Close()

@@ -55,30 +55,20 @@ func (a *apiV1) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 
 // followNetwork sends attempts as events until the client leaves or the server stops.
 func (a *apiV1) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
-	h := w.Header()
-	h.Set("Content-Type", api.MediaEvents)
-	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
-	w.WriteHeader(http.StatusOK)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(a.Stopping(), cancel)()
-	f := newFeed(w)
-	defer f.close()
-	err := f.flush()
-	for err == nil {
-		var list []sandbox.NetworkAttempt
-		if list, err = log.Follow(ctx, after); err != nil {
-			break
-		}
-		for _, attempt := range list {
-			if err = f.event(attempt.Seq, api.EventAttempt, answer.NewNetworkAttempt(attempt)); err != nil {
-				break
+	s := &eventStream{out: w}
+	return a.streamEvents(w, r, s, func(ctx context.Context) error {
+		for {
+			list, err := log.Follow(ctx, after)
+			if err != nil {
+				return nil // its sandbox has ended, or the client left
 			}
-			after = attempt.Seq
+			for _, attempt := range list {
+				err := s.do(false, func() { s.event(attempt.Seq, api.EventAttempt, answer.NewNetworkAttempt(attempt)) })
+				if err != nil {
+					return err
+				}
+				after = attempt.Seq
+			}
 		}
-	}
-	if f.broken() != nil {
-		a.LostClient()
-	}
-	return nil
+	})
 }

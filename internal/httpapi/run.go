@@ -71,7 +71,11 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, inclu
 	})
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
-	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) })
+	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON {
+		events.finish(r)
+		o := answer.NewOutcome(answer.HTTP, r, include...)
+		return answer.JSONOf(&o)
+	})
 	defer held.Release()
 	if err != nil {
 		if events.problem(a.Problem(w, err)) {

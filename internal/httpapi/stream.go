@@ -1,9 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
-	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -13,131 +10,64 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// heartbeat is how often a silent stream sends a comment, so that proxies keep it and a lost client is noticed.
-const heartbeat = 15 * time.Second
-
 // startAfter is how long a silent stream delays its headers. An earlier refusal (full queue, bad request) gets its own HTTP status.
 const startAfter = 500 * time.Millisecond
 
-// stream writes server-sent events (HTML Living Standard, section 9.2). Its methods are safe for concurrent use.
-type stream struct {
-	id    sandbox.ID // of the execution
-	out   *httpd.Response
-	gone  func(error)
+// runStream is the events of a run in a fresh sandbox. Its methods are safe for concurrent use.
+type runStream struct {
+	eventStream
 	begun time.Time // when the run was accepted
 
-	mu      sync.Mutex // guards all below, and writing
-	buf     bytes.Buffer
-	events  int64
-	started bool
-	ended   bool
-	err     error // of the first write that failed; nothing is written after it
+	// Guarded by mu:
+	events  uint64
 	halves  [sandbox.Stderr + 1]half
-	timer   *time.Timer
-	told    bool // of progress, whose end it was not told
+	telling bool // of progress that has not ended
 }
 
-// half is a stream's offset, and an incomplete character at its end.
+// half is the offset of an output stream, and an incomplete character at its end.
 type half struct {
 	offset int64
 	kept   []byte
 }
 
-// newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the client takes
+// newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the client receives
 // nothing any more.
-func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *stream {
-	s := &stream{id: id, out: w, gone: gone, begun: time.Now()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(startAfter, s.beat)
+func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *runStream {
+	s := &runStream{eventStream: eventStream{out: w, gone: gone}, begun: time.Now()}
+	s.first = func() {
+		w.Header().Set(api.HeaderRun, string(id))
+		s.add(api.EventStarted, api.Started{TimeMS: s.now(), ID: id})
+	}
+	s.start(startAfter)
 	return s
 }
 
 // now is the current time_ms.
-func (s *stream) now() float64 { return answer.Millis(time.Since(s.begun)) }
+func (s *runStream) now() float64 { return answer.Millis(time.Since(s.begun)) }
 
-// beat starts the stream, then keeps it alive. The timer calls it.
-func (s *stream) beat() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.err != nil {
-		return
-	}
-	if s.started {
-		s.buf.WriteString(": still running\n\n")
-	}
-	s.begin()
-	s.send()
-	s.timer.Reset(heartbeat)
-}
-
-// begin sends the first event before any other. Callers hold mu.
-func (s *stream) begin() {
-	if s.started {
-		return
-	}
-	s.started = true
-	h := s.out.Header()
-	h.Set("Content-Type", api.MediaEvents)
-	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
-	s.event(api.EventStarted, api.Started{TimeMS: s.now(), ID: s.id, RequestID: s.out.ID})
-}
-
-// event appends one event to buf. Callers hold mu.
-func (s *stream) event(name string, data any) {
-	s.head(name)
-	answer.Encode(&s.buf, data) // ends in the one newline that it holds
-	s.buf.WriteByte('\n')
-}
-
-// head appends an event up to its data. Callers hold mu.
-func (s *stream) head(name string) {
+func (s *runStream) next() uint64 {
 	s.events++
-	s.buf.WriteString("id: " + strconv.FormatInt(s.events, 10) + "\nevent: " + name + "\ndata: ")
+	return s.events
 }
 
-// send writes buf out. Callers hold mu, so a slow reader blocks the program.
-func (s *stream) send() {
-	s.write(func() error {
-		_, err := s.out.Write(s.buf.Bytes())
-		return err
-	})
-	s.buf.Reset()
-}
-
-// write writes and flushes data, unless the client is gone. Callers hold mu.
-func (s *stream) write(data func() error) {
-	if s.err != nil {
-		return
-	}
-	if s.err = data(); s.err == nil {
-		s.err = s.out.FlushError()
-	}
-	if s.err != nil {
-		s.gone(s.err)
-	}
-}
+// add appends an event. Callers hold mu.
+func (s *runStream) add(name string, data any) { s.event(s.next(), name, data) }
 
 // output is the run's sandbox.OutputFunc.
-func (s *stream) output(from sandbox.Stream, data []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil || s.ended {
-		return
-	}
-	s.begin()
-	h := &s.halves[from]
-	if len(h.kept) > 0 {
-		data = append(h.kept, data...)
-	}
-	whole := len(data) - halfRune(data)
-	s.piece(from, data[:whole])
-	h.kept = append([]byte(nil), data[whole:]...)
-	s.send()
+func (s *runStream) output(from sandbox.Stream, data []byte) {
+	_ = s.do(false, func() { // a lost client cancels the run
+		h := &s.halves[from]
+		if len(h.kept) > 0 {
+			data = append(h.kept, data...)
+		}
+		whole := len(data) - halfRune(data)
+		s.piece(from, data[:whole], 0)
+		h.kept = append([]byte(nil), data[whole:]...)
+	})
 }
 
-// piece appends an event for bytes of one stream. Callers hold mu.
-func (s *stream) piece(from sandbox.Stream, data []byte) {
+// piece appends an event for bytes of an output stream, after dropped ones. Callers hold mu.
+func (s *runStream) piece(from sandbox.Stream, data []byte, dropped int64) {
 	if len(data) == 0 {
 		return
 	}
@@ -145,75 +75,86 @@ func (s *stream) piece(from sandbox.Stream, data []byte) {
 	if from == sandbox.Stderr {
 		name = api.EventStderr
 	}
-	s.head(name)
-	b := appendPiece(s.buf.AvailableBuffer(), s.now(), s.halves[from].offset, data, 0)
-	s.buf.Write(append(b, "\n\n"...))
-	s.halves[from].offset += int64(len(data))
+	h := &s.halves[from]
+	h.offset += dropped
+	s.eventStream.output(s.next(), name, api.OutputPiece{TimeMS: s.now(), Offset: h.offset, Dropped: dropped}, data)
+	h.offset += int64(len(data))
 }
 
-// progress sends what is done before the program starts; "" is its end.
-func (s *stream) progress(text string) {
+// progress sends a step before the program starts; "" ends it.
+func (s *runStream) progress(text string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if text == "" && !s.told || s.ended || s.err != nil {
-		return
+	silent := text == "" && !s.telling
+	s.telling = text != ""
+	s.mu.Unlock()
+	if !silent {
+		_ = s.do(false, func() { s.add(api.EventProgress, api.Progress{TimeMS: s.now(), Text: text}) })
 	}
-	s.told = text != ""
-	s.begin()
-	s.event(api.EventProgress, api.Progress{TimeMS: s.now(), Text: text})
-	s.send()
 }
 
-// done ends the stream with the answer.
-func (s *stream) done(text *answer.JSON) {
+// finish sends the part of a result that is in events and was not sent yet.
+func (s *runStream) finish(r *sandbox.Result) {
+	_ = s.do(false, func() {
+		s.rest(sandbox.Stdout, r.Stdout)
+		s.rest(sandbox.Stderr, r.Stderr)
+		for _, v := range answer.NewShown(r.Shown) {
+			s.add(api.EventResult, api.ResultEvent{TimeMS: s.now(), Result: v})
+		}
+		if r.Exception != nil {
+			s.add(api.EventException, api.ExceptionEvent{TimeMS: s.now(), Exception: *r.Exception})
+		}
+	})
+}
+
+// rest appends the output that was not sent: an incomplete character, output that came in one piece, and the end of output past
+// its limit. Callers hold mu.
+func (s *runStream) rest(from sandbox.Stream, c sandbox.Captured) {
+	h := &s.halves[from]
+	s.piece(from, h.kept, 0)
+	h.kept = nil
+	if h.offset < int64(len(c.Head)) {
+		s.piece(from, c.Head[h.offset:], 0)
+	}
+	tail := int64(len(c.Head)) + c.Dropped // its offset
+	if start := max(h.offset, tail); start-tail < int64(len(c.Tail)) {
+		s.piece(from, c.Tail[start-tail:], start-h.offset)
+	}
+}
+
+// done ends the stream with the outcome.
+func (s *runStream) done(outcome *answer.JSON) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
-	s.rest()
-	text.Stamp(s.now())
-	s.head(api.EventDone)
-	s.send()
-	s.write(func() error { return text.EncodeTo(s.out) })
+	s.open()
+	outcome.Stamp(s.now())
+	s.head(s.next(), api.EventDone)
+	_ = s.send() // errors are kept
+	_ = s.write(func() error { return outcome.EncodeTo(s.out) })
 	s.buf.WriteByte('\n')
 	s.end()
 }
 
-// rest appends the characters that stayed incomplete. Callers hold mu.
-func (s *stream) rest() {
-	for _, from := range []sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
-		s.piece(from, s.halves[from].kept)
-	}
-}
-
-// problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the problem can have its
-// own HTTP status.
-func (s *stream) problem(p api.Problem) bool {
+// problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the problem can have
+// its own HTTP status.
+func (s *runStream) problem(p api.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sent := s.started
-	if sent {
-		s.rest()
-		s.event(api.EventProblem, api.ProblemEvent{TimeMS: s.now(), Problem: p})
+	if s.opened {
+		s.rest(sandbox.Stdout, sandbox.Captured{})
+		s.rest(sandbox.Stderr, sandbox.Captured{})
+		s.add(api.EventProblem, api.ProblemEvent{TimeMS: s.now(), Problem: p})
 	}
 	s.end()
-	return sent
+	return s.opened
 }
 
-// end sends the rest and nothing after it. Callers hold mu.
-func (s *stream) end() {
+// end sends what is left. Callers hold mu.
+func (s *runStream) end() {
 	s.ended = true
 	s.timer.Stop()
-	if s.started {
-		s.send()
+	if s.opened {
+		_ = s.send()
 	}
-}
-
-// close stops the timer if the run ended without an event.
-func (s *stream) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	s.timer.Stop()
 }
 
 // halfRune returns the length of an incomplete character at the end of p.

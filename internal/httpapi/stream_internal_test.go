@@ -38,7 +38,8 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.done(answer.JSONOf(&api.Answer{}))
+		s.finish(&sandbox.Result{Stdout: sandbox.Captured{Head: data}})
+		s.done(answer.JSONOf(&api.Outcome{}))
 		var got []byte
 		plain := true
 		for line := range strings.SplitSeq(w.Body.String(), "\n") {
@@ -56,7 +57,7 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			var want bytes.Buffer
 			answer.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b), Base64: p.Base64, Dropped: 3})
-			if got := appendPiece(nil, p.TimeMS, p.Offset, b, 3); string(got)+"\n" != want.String() {
+			if got := appendOutput(nil, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Dropped: 3}, b); string(got)+"\n" != want.String() {
 				t.Errorf("%s, want %s", got, want.Bytes())
 			}
 			if p.Base64 != nil {

@@ -65,7 +65,8 @@ type collected struct {
 	stdout, stderr strings.Builder
 	pieces         int
 	base64         int
-	answer         *api.Answer
+	names          []string // of the events, each once in a row
+	done           *api.Done
 	problem        *api.Problem
 }
 
@@ -101,13 +102,14 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		for _, f := range seen {
 			f(e)
 		}
-		if c.answer != nil || c.problem != nil {
+		if c.done != nil || c.problem != nil {
 			r.t.Errorf("%s after the end", e.name)
 		}
+		c.names = slices.Compact(append(c.names, e.name))
 		switch e.name {
 		case "started":
 			s := parse[api.Started](r.t, e.data)
-			if e.id != 1 || s.RequestID != res.Header.Get("X-Request-Id") {
+			if e.id != 1 || string(s.ID) != res.Header.Get(api.HeaderRun) {
 				r.t.Errorf("%+v", e)
 			}
 			c.id = s.ID
@@ -116,14 +118,14 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		case "stderr":
 			c.add(r.t, &c.stderr, e)
 		case "done":
-			a := parse[api.Answer](r.t, e.data)
-			c.answer = &a
-			if a.ID != c.id {
-				r.t.Errorf("the execution %s started and %s ended", c.id, a.ID)
+			c.done = new(parse[api.Done](r.t, e.data))
+			if c.done.ID != c.id {
+				r.t.Errorf("the execution %s started and %s ended", c.id, c.done.ID)
 			}
 		case "problem":
 			p := parse[api.ProblemEvent](r.t, e.data)
 			c.problem = &p.Problem
+		case "result", "exception":
 		default:
 			r.t.Errorf("an event called %q", e.name)
 		}
@@ -134,7 +136,7 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 
 func (c *collected) add(t testing.TB, to *strings.Builder, e event) {
 	p := parse[api.OutputPiece](t, e.data)
-	if p.Offset != int64(to.Len()) {
+	if p.Offset != int64(to.Len())+p.Dropped {
 		t.Errorf("a piece at %d, want %d", p.Offset, to.Len())
 	}
 	c.pieces++
@@ -153,32 +155,49 @@ func TestStream(t *testing.T) {
 		g := newGate(t)
 		r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
 		c := r.collect(g.program("echo a; await 2; echo b >&2; await 3; echo c"), func(e event) { g.open(t, strconv.Itoa(e.id)) })
-		if c.stdout.String() != "a\nc\n" || c.stderr.String() != "b\n" || c.pieces != 3 || c.answer.Stdout != "a\nc\n" || c.base64 != 0 {
+		if c.stdout.String() != "a\nc\n" || c.stderr.String() != "b\n" || c.pieces != 3 || c.base64 != 0 {
 			t.Errorf("%+v", c)
 		}
 	})
 	t.Run("halves of characters", func(t *testing.T) {
 		c := r.collect(python("import os,time\nfor b in ('€😀' * 3).encode():\n os.write(1, bytes([b])); time.sleep(.005)"))
-		if c.stdout.String() != "€😀€😀€😀" || c.base64 != 0 || c.answer.Stdout != c.stdout.String() {
+		if c.stdout.String() != "€😀€😀€😀" || c.base64 != 0 {
 			t.Errorf("%q, %d in base64", c.stdout.String(), c.base64)
 		}
 	})
 	t.Run("half a character at the end", func(t *testing.T) {
 		c := r.collect(python("import os\nos.write(1, b'a\\xe2\\x82')"))
-		if c.stdout.String() != "a\xe2\x82" || string(c.answer.Output.Stdout.Base64) != "a\xe2\x82" {
+		if c.stdout.String() != "a\xe2\x82" || c.base64 != 1 {
 			t.Errorf("%q", c.stdout.String())
 		}
 	})
 	t.Run("any bytes", func(t *testing.T) {
 		c := r.collect(python("import os\nfor _ in range(100): os.write(1, bytes(range(256)))"))
-		if c.stdout.String() != string(c.answer.Output.Stdout.Base64) || c.stdout.Len() != 25600 {
+		var all [256]byte
+		for i := range all {
+			all[i] = byte(i)
+		}
+		if c.stdout.String() != strings.Repeat(string(all[:]), 100) {
 			t.Errorf("%d bytes", c.stdout.Len())
 		}
 	})
 	t.Run("what would forge an event", func(t *testing.T) {
 		c := r.collect(bash(`printf 'a\n\nevent: result\ndata: {}\n\nid: 9\n'`))
-		if c.stdout.String() != "a\n\nevent: result\ndata: {}\n\nid: 9\n" || c.answer == nil {
+		if c.stdout.String() != "a\n\nevent: result\ndata: {}\n\nid: 9\n" || c.done == nil {
 			t.Errorf("%q", c.stdout.String())
+		}
+	})
+	t.Run("output over the limit", func(t *testing.T) {
+		c := r.collect(jsonOf(object{"language": "python", "code": "print('a' * 5000 + 'z')", "limits": object{"output_kib": 1}}))
+		if got := c.stdout.String(); !strings.HasPrefix(got, "aaa") || !strings.HasSuffix(got, "az\n") || len(got) >= 5002 {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("an exception", func(t *testing.T) {
+		c := r.collect(python("print(1)\n1/0"))
+		if got := strings.Join(c.names, " "); !strings.HasPrefix(got, "started ") || !strings.HasSuffix(got, " exception done") ||
+			c.done.Error.Name != "ZeroDivisionError" {
+			t.Errorf("%s: %+v", got, c.done)
 		}
 	})
 	t.Run("a refusal has its own status", func(t *testing.T) {

@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"bufio"
@@ -11,30 +11,30 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 )
 
-// Event is one event of an execution. One of the pointers is set, or Name is of an event that this client does not know. Its bytes are valid
-// until the receiver returns.
+// Event is one event of a run. One of the pointers is set, unless this client does not know Name. Its bytes are valid until the
+// receiver returns.
 type Event struct {
-	ID     string
-	Name   string
-	Piece  *Piece
-	Value  *api.Result
-	Step   *string // what is done before the execution begins; "" is its end
-	Done   *api.Answer
-	Failed error  // Fumehood failed; it ends the stream like Done
-	RunID  string // of the first event of a stream that Stream began
-	Data   json.RawMessage
+	ID      string
+	Name    string // a constant of package api
+	Started *api.Started
+	Step    *string // what is done before the program starts; "" ends it
+	Output  *Output
+	Result  *api.Result
+	Done    *api.Outcome
+	Failed  error // Fumehood failed; like Done, it is the last event
+	Data    json.RawMessage
 }
 
-// Piece is the next bytes of stdout or stderr.
-type Piece struct {
+// Output is the next bytes of stdout or stderr.
+type Output struct {
 	Stderr bool
-	Offset int64 // of the first byte; one beyond the last piece's end means that output between them was dropped
+	Offset int64 // of the first byte; output between the end of the last piece and a higher offset was dropped
 	Data   []byte
 }
 
-// events reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are
+// readEvents reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are
 // those of the server: what a sandbox wrote is JSON within them.
-func events(r io.Reader, take func(Event) error) error {
+func readEvents(r io.Reader, take func(Event) error) error {
 	lines := lineReader{r: bufio.NewReaderSize(r, 256<<10)} // several events of output
 	var id, name string
 	var data, text []byte
@@ -104,47 +104,38 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// parseEvent parses an event. The text of output is put into text where that can be.
+// parseEvent parses an event. It appends output to text where it can.
 func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 	e := Event{ID: id, Name: name, Data: data}
 	var err error
 	switch name {
-	case "started":
-		var started struct {
-			ID string `json:"id"`
-		}
-		err = json.Unmarshal(data, &started)
-		e.RunID = started.ID
-	case "stdout", "stderr":
-		offset, quick, ok := quickPiece(data, (*text)[:0])
-		if ok {
-			*text = quick
-			e.Piece = &Piece{Stderr: name == "stderr", Offset: offset, Data: quick}
-			return e, nil
-		}
-		var piece struct {
-			Offset int64   `json:"offset"`
-			Text   string  `json:"text"`
-			Base64 *[]byte `json:"base64"`
-		}
-		err = json.Unmarshal(data, &piece)
-		e.Piece = &Piece{Stderr: name == "stderr", Offset: piece.Offset, Data: []byte(piece.Text)}
-		if piece.Base64 != nil {
-			e.Piece.Data = *piece.Base64
-		}
-	case "result":
-		e.Value = &api.Result{}
-		err = json.Unmarshal(data, e.Value)
-	case "progress":
-		var progress struct {
-			Text string `json:"text"`
-		}
+	case api.EventStarted:
+		e.Started = &api.Started{}
+		err = json.Unmarshal(data, e.Started)
+	case api.EventProgress:
+		var progress api.Progress
 		err = json.Unmarshal(data, &progress)
 		e.Step = &progress.Text
-	case "done":
-		e.Done = &api.Answer{}
+	case api.EventStdout, api.EventStderr:
+		e.Output = &Output{Stderr: name == api.EventStderr}
+		var ok bool
+		if e.Output.Offset, e.Output.Data, ok = quickOutput(data, (*text)[:0]); ok {
+			*text = e.Output.Data
+			return e, nil
+		}
+		var piece api.OutputPiece
+		err = json.Unmarshal(data, &piece)
+		e.Output.Offset, e.Output.Data = piece.Offset, []byte(piece.Text)
+		if piece.Base64 != nil {
+			e.Output.Data = piece.Base64
+		}
+	case api.EventResult:
+		e.Result = &api.Result{}
+		err = json.Unmarshal(data, e.Result)
+	case api.EventDone:
+		e.Done = &api.Outcome{}
 		err = json.Unmarshal(data, e.Done)
-	case "problem":
+	case api.EventProblem:
 		var p api.Problem
 		err = json.Unmarshal(data, &p)
 		e.Failed = problemError(p, 0)

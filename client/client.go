@@ -1,8 +1,8 @@
-// Package apiclient speaks version 1 of Fumehood's HTTP API, as far as the command line needs it: living sandboxes.
+// Package client speaks version 1 of Fumehood's HTTP API: living sandboxes, their runs, files, networks and ports.
 //
-// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint, in the words of the command line. What code in a
-// sandbox wrote comes back as it is, so the caller must treat it as hostile.
-package apiclient
+// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint. Output, values and files of a sandbox are
+// returned unmodified; treat them as hostile.
+package client
 
 import (
 	"bytes"
@@ -71,44 +71,36 @@ type call struct {
 	method string
 	path   string
 	query  url.Values
-	header http.Header
+	accept string    // media type of the answer; "" is any
 	body   io.Reader // nil is none
+	size   int64     // of body; 0 is unknown
 	send   any       // the body as JSON, in place of body
 }
 
 // do sends a request and returns an answer of status 2xx, whose body the caller closes.
-func (c *Client) do(ctx context.Context, asks call) (*http.Response, error) {
-	target := c.base + asks.path
-	if len(asks.query) > 0 {
-		target += "?" + asks.query.Encode()
-	}
-	body := asks.body
-	if asks.send != nil {
-		text, err := json.Marshal(asks.send)
+func (c *Client) do(ctx context.Context, r call) (*http.Response, error) {
+	body, media := r.body, api.MediaBytes
+	if r.send != nil {
+		text, err := json.Marshal(r.send)
 		if err != nil {
 			return nil, err
 		}
-		body = bytes.NewReader(text)
+		body, media = bytes.NewReader(text), api.MediaJSON
 	}
-	request, err := http.NewRequestWithContext(ctx, asks.method, target, body)
+	request, err := c.request(ctx, r.method, r.path, body)
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
+		return nil, err
 	}
-	if asks.header != nil {
-		request.Header = asks.header
+	request.URL.RawQuery = r.query.Encode()
+	if body != nil {
+		request.Header.Set("Content-Type", media)
 	}
-	if asks.send != nil {
-		request.Header.Set("Content-Type", "application/json")
+	if r.size != 0 {
+		request.ContentLength = r.size
 	}
-	return c.send(ctx, request)
-}
-
-// send sends a request and returns an answer of status 2xx, whose body the caller closes.
-func (c *Client) send(ctx context.Context, request *http.Request) (*http.Response, error) {
-	if c.config.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.config.Key)
+	if r.accept != "" {
+		request.Header.Set("Accept", r.accept)
 	}
-	request.Header.Set("User-Agent", c.config.Agent)
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
@@ -118,6 +110,19 @@ func (c *Client) send(ctx context.Context, request *http.Request) (*http.Respons
 		return nil, problem(response)
 	}
 	return response, nil
+}
+
+// request returns a request with the headers of this client.
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
+	}
+	if c.config.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.config.Key)
+	}
+	request.Header.Set("User-Agent", c.config.Agent)
+	return request, nil
 }
 
 // unreachable says that there was no answer.
@@ -154,9 +159,20 @@ func problemError(p api.Problem, wait time.Duration) error {
 	return &sandbox.Error{Kind: p.Kind, Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
 }
 
+// events sends a request and hands each event of the answer to take.
+func (c *Client) events(ctx context.Context, r call, take func(Event) error) error {
+	r.accept = api.MediaEvents
+	response, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return readEvents(response.Body, take)
+}
+
 // get sends a request and decodes its JSON answer into a value; nil expects no answer.
-func (c *Client) get(ctx context.Context, asks call, into any) (status int, err error) {
-	response, err := c.do(ctx, asks)
+func (c *Client) get(ctx context.Context, r call, into any) (status int, err error) {
+	response, err := c.do(ctx, r)
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// What surrounds the output in an event that holds nothing else of note.
+// The JSON around the text of an ordinary output event.
 var (
 	pieceTime   = []byte(`{"time_ms":`)
 	pieceOffset = []byte(`,"offset":`)
@@ -14,9 +14,9 @@ var (
 	pieceEnd    = []byte(`"}`)
 )
 
-// quickPiece reads an output event as servers write most of them, appending the output to buf: several times as fast as encoding/json, and
-// output is most of what a client reads. ok is false for any other JSON, and for what is none.
-func quickPiece(event, buf []byte) (offset int64, text []byte, ok bool) {
+// quickOutput parses an ordinary output event and appends its text to buf, several times as fast as encoding/json. ok is false for
+// any other JSON, and for invalid JSON.
+func quickOutput(event, buf []byte) (offset int64, text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(event, pieceTime)
 	if !ok {
 		return 0, buf, false

@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -102,17 +103,17 @@ func TestDialPortTLS(t *testing.T) {
 // TestCutStream: a stream without its last event is an error, for whoever waits for the end.
 func TestCutStream(t *testing.T) {
 	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(runHeader, "a")
+		w.Header().Set(api.HeaderRun, "a")
 		io.WriteString(w, "id: 1\nevent: stdout\ndata: {\"offset\":0,\"text\":\"x\"}\n\nevent: stdout\ndata: {\"te")
 	})
 	var seen string
 	take := func(e Event) error {
-		if e.Piece != nil {
-			seen += string(e.Piece.Data)
+		if e.Output != nil {
+			seen += string(e.Output.Data)
 		}
 		return nil
 	}
-	if err := c.Stream(t.Context(), "box", Run{}, take); sandbox.KindOf(err) != sandbox.Unavailable || seen != "x" {
+	if err := c.Stream(t.Context(), "box", api.SandboxRunRequest{}, take); sandbox.KindOf(err) != sandbox.Unavailable || seen != "x" {
 		t.Errorf("%v after %q", err, seen)
 	}
 	if err := c.Follow(t.Context(), "box", "a", From{}, take); err != nil {
@@ -120,13 +121,13 @@ func TestCutStream(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(io.ErrClosedPipe)
-	if err := c.Stream(ctx, "box", Run{}, take); err != io.ErrClosedPipe {
+	if err := c.Stream(ctx, "box", api.SandboxRunRequest{}, take); err != io.ErrClosedPipe {
 		t.Error(err)
 	}
 }
 
-// FuzzPiece: the quick reader of output reads what encoding/json reads.
-func FuzzPiece(f *testing.F) {
+// FuzzOutput: the quick reader of output reads what encoding/json reads.
+func FuzzOutput(f *testing.F) {
 	f.Add(`{"time_ms":1.5,"offset":7,"text":"a\\\"\u001b\n€"}`)
 	f.Add(`{"time_ms":1,"offset":0,"text":"\ufffd","base64":"/w=="}`)
 	f.Add(`{"time_ms":1,"offset":0,"text":"a","text":"b"}`)
@@ -137,7 +138,7 @@ func FuzzPiece(f *testing.F) {
 			Base64 *[]byte
 		}
 		wrong := json.Unmarshal([]byte(event), &want)
-		offset, text, ok := quickPiece([]byte(event), nil)
+		offset, text, ok := quickOutput([]byte(event), nil)
 		if ok && wrong == nil && (offset != want.Offset || string(text) != want.Text || want.Base64 != nil) {
 			t.Errorf("%s: %d, %q", event, offset, text)
 		}
@@ -151,7 +152,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add("event: result\ndata: {\"main\":true,\"data\":{\"text/plain\":\"1\"}}\n\nevent: problem\ndata: {\"kind\":\"moon\"}\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		seen := 0
-		err := events(strings.NewReader(stream), func(e Event) error {
+		err := readEvents(strings.NewReader(stream), func(e Event) error {
 			if seen++; e.Name == "" || e.Name == "problem" && e.Failed == nil || e.Name == "done" && e.Done == nil {
 				t.Errorf("%+v", e)
 			}

@@ -1,4 +1,4 @@
-package apiclient
+package client
 
 import (
 	"bufio"
@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/duplex"
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// DialPort connects to a TCP port in a sandbox, by a connection of its own to the server. Both halves end alone. ctx is for the connecting
-// alone.
+// DialPort connects to a TCP port in a sandbox, over its own connection to the server. Each half of the connection
+// closes separately. ctx only limits the dialing.
 func (c *Client) DialPort(ctx context.Context, name string, port int) (duplex.Conn, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+sandboxPath(name, "ports", strconv.Itoa(port)), nil)
+	request, err := c.request(ctx, http.MethodGet, sandboxPath(name, "ports", strconv.Itoa(port)), nil)
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Err: err}
+		return nil, err
 	}
 	conn, err := c.connect(ctx, request.URL)
 	if err != nil {
@@ -67,10 +66,6 @@ func (c *Client) connect(ctx context.Context, to *url.URL) (duplex.Conn, error) 
 func (c *Client) upgrade(conn duplex.Conn, request *http.Request) (duplex.Conn, error) {
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", "tcp")
-	request.Header.Set("User-Agent", c.config.Agent)
-	if c.config.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.config.Key)
-	}
 	if err := request.Write(conn); err != nil {
 		return nil, c.unreachable(request.Context(), err)
 	}
