@@ -55,6 +55,7 @@ type serveFlags struct {
 	freedomFlags
 	packageFlags
 	noPackages bool
+	metrics    *httpd.Metrics
 	checkFlags
 }
 
@@ -186,7 +187,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host)})
+		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: f.metrics})
 	if err != nil {
 		return err
 	}
@@ -219,8 +220,10 @@ type door struct {
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
 	kept *state) (*openedEngine, error) {
+	f.metrics = httpd.NewMetrics(versionOf())
 	config := engine.Config{
-		Default: f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout,
+		Observer: f.metrics,
+		Default:  f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout,
 		Defaults: f.defaults, Max: f.max, AllowUnenforced: f.allowUnenforced,
 		Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs, Most: f.sandboxes, OwnerMost: f.ownerSandboxes,
 			LogBytes: int64(f.logSpace)},

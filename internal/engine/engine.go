@@ -59,7 +59,8 @@ type Config struct {
 	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.
 	DefaultEnv []string
 
-	Log *slog.Logger // nil discards
+	Observer Observer     // receives what happens; may be nil
+	Log      *slog.Logger // nil discards
 }
 
 // Shares bounds what one owner of runs may take.
@@ -161,6 +162,7 @@ func New(config Config) (*Engine, error) {
 		state:     state{dir: config.Living.StateDir},
 		logs:      eventlog.Quota{Most: config.Living.LogBytes},
 	}
+	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.checking.share(config.OwnerSlots, 0)
 	e.closers.tokens = make(chan struct{}, config.Slots)

@@ -21,17 +21,24 @@ import (
 //
 // Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.
 func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
+	var p *oneShot
 	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, e.panicked("run", p)
+		if value := recover(); value != nil {
+			result, err = nil, e.panicked("run", value)
 		}
+		o := Observation{Kind: RunEnded, Owner: run.Owner, Run: run.ID, request: &run.Request, Result: result, Err: err}
 		if err != nil {
-			e.counts.refused(err)
-			return
+			o.Kind = RunRefused
 		}
-		e.counts.ended(result)
+		if p != nil {
+			o.Run, o.Language = p.id, p.languageName()
+		}
+		if result != nil {
+			o.Sandbox, o.Backend = result.Requested.ID, result.Effective.Backend
+		}
+		e.observe(o)
 	}()
-	p, err := e.resolve(run)
+	p, err = e.resolve(run)
 	if err == nil {
 		if err = e.inspect(ctx, p.owner, &p.job); err != nil && over(ctx) {
 			return e.delivered(p, canceled(p.job, 0))
@@ -169,7 +176,9 @@ func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result,
 		return result, nil
 	}
 	if err := p.deliver(result); err != nil {
-		e.counts.ended(result) // it ran, though it is refused now
+		// It ran, though it is refused now.
+		e.observe(Observation{Kind: RunEnded, Owner: p.owner, Run: p.id, Language: p.languageName(), request: &p.Request,
+			Sandbox: result.Requested.ID, Backend: result.Effective.Backend, Result: result, Err: err})
 		return nil, err
 	}
 	return result, nil
@@ -227,7 +236,8 @@ func canceled(p job, waited time.Duration) *sandbox.Result {
 
 // panicked logs a panic with its stack and returns an error for the caller.
 func (e *Engine) panicked(op string, p any) error {
-	e.counts.panicked()
+	err := &sandbox.Error{Kind: sandbox.Internal, Op: op, Msg: fmt.Sprint("panic: ", p)}
+	e.observe(Observation{Kind: PanicContained, Err: err})
 	e.log.Error("contained a panic", "op", op, "panic", p, "stack", string(debug.Stack()))
-	return &sandbox.Error{Kind: sandbox.Internal, Op: op, Msg: fmt.Sprint("panic: ", p)}
+	return err
 }

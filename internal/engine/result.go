@@ -14,6 +14,9 @@ const outputBuffer = guest.DefaultBuffer
 // perform takes the execution from its files to its result. An error means that nothing was started; after the start, every end is a
 // status.
 func (x *Execution) perform(ctx context.Context) (*sandbox.Result, error) {
+	if x.resumed == nil {
+		x.notify(RunStarted, nil, nil)
+	}
 	if !x.forbidden() {
 		if err := x.upload(ctx); err != nil {
 			return nil, err

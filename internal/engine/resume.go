@@ -98,6 +98,7 @@ func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
 	t.mu.Lock()
 	t.enter(s)
 	t.mu.Unlock()
+	s.observeSpec(SandboxResumed)
 	close(s.made)
 	return nil
 }

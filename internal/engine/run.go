@@ -126,7 +126,9 @@ func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
 func (s *Sandbox) Start(ctx context.Context, asks Exec) (*Execution, error) {
 	x, err := s.start(ctx, asks)
 	if err != nil {
-		s.engine.counts.refused(err)
+		o := s.observation(RunRefused)
+		o.Run, o.request, o.Err = asks.ID, &asks.Request, err
+		s.engine.observe(o)
 	}
 	return x, err
 }
@@ -290,7 +292,7 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	}
 	if err != nil {
 		x.failure = err
-		s.engine.counts.refused(err)
+		x.notify(RunRefused, nil, err)
 		x.fail(err)
 		return
 	}
@@ -313,7 +315,7 @@ func (x *Execution) finish(result *sandbox.Result) {
 	}
 	x.result = result
 	x.mu.Unlock()
-	x.sandbox.engine.counts.ended(result)
+	x.notify(RunEnded, result, nil)
 	end := x.log.Finish
 	if !x.log.Written() && x.log.Last().Bytes <= maxUnwritten {
 		end = x.log.End

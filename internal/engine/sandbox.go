@@ -117,7 +117,9 @@ func (s *Sandbox) make(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
 		defer context.AfterFunc(s.engine.stop, cancel)()
-		s.failed = s.tryMake(ctx)
+		if s.failed = s.tryMake(ctx); s.failed == nil {
+			s.observeSpec(SandboxCreated)
+		}
 	})
 }
 
@@ -260,6 +262,9 @@ func (s *Sandbox) removeOnce() error {
 	s.mu.Unlock()
 	s.closeBox()
 	s.engine.living.leave(s, record)
+	o := s.observation(SandboxEnded)
+	o.Reason = record.Reason
+	s.engine.observe(o)
 	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.save())
 }
 
@@ -371,6 +376,7 @@ func (s *Sandbox) Update(p Patch) error {
 		return err
 	}
 	s.startClocks()
+	s.observeSpec(SandboxUpdated)
 	return s.save()
 }
 

@@ -34,44 +34,30 @@ type Stats struct {
 	CPUTime    time.Duration
 }
 
-// counts holds the totals.
+// counts totals what was observed.
 type counts struct {
 	mu     sync.Mutex // guards totals
 	totals Stats
 }
 
-func (c *counts) ended(r *sandbox.Result) {
+func (c *counts) observe(o *Observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.totals.Ended == nil {
-		c.totals.Ended = map[sandbox.Status]uint64{}
+	t := &c.totals
+	switch o.Kind {
+	case RunEnded:
+		t.Ended[o.Result.Status]++
+		t.QueueTime += o.Result.Timings.Queue
+		t.CreateTime += o.Result.Timings.Create
+		t.RunTime += o.Result.Timings.Run
+		t.CPUTime += max(o.Result.Usage.CPU, 0)
+	case RunRefused:
+		t.Refused[sandbox.KindOf(o.Err)]++
+	case RunForked:
+		t.Forked++
+	case PanicContained:
+		t.Panics++
 	}
-	c.totals.Ended[r.Status]++
-	c.totals.QueueTime += r.Timings.Queue
-	c.totals.CreateTime += r.Timings.Create
-	c.totals.RunTime += r.Timings.Run
-	c.totals.CPUTime += max(r.Usage.CPU, 0)
-}
-
-func (c *counts) forked() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.totals.Forked++
-}
-
-func (c *counts) refused(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.totals.Refused == nil {
-		c.totals.Refused = map[sandbox.Kind]uint64{}
-	}
-	c.totals.Refused[sandbox.KindOf(err)]++
-}
-
-func (c *counts) panicked() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.totals.Panics++
 }
 
 // Stats returns the state of the engine now. It never waits for a run.

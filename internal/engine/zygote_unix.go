@@ -36,7 +36,7 @@ func (x *Execution) fork(ctx context.Context) (*client.Process, error) {
 	defer forked.Close()
 	process, err := x.adopt(ctx, forked)
 	if err == nil {
-		x.sandbox.engine.counts.forked()
+		x.notify(RunForked, nil, nil)
 	}
 	return process, err
 }

@@ -60,6 +60,8 @@ func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 		e.Backends = []sandbox.Backend{backendtest.NewFake(t)}
 	}
 	e.Languages = lang.All()[:3] // those that every host of the tests has
+	h.Metrics = httpd.NewMetrics("test")
+	e.Observer = h.Metrics
 	var err error
 	if r.engine, err = engine.New(e); err != nil {
 		t.Fatal(err)

@@ -74,10 +74,9 @@ func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
 	s.log.Info("run began", "request_id", w.ID, "id", string(id), "key", w.Key, "language", s.languageOf(request), metadataOf(request))
 }
 
-// Ran logs and counts a run that ended in a status, without the program's output.
+// Ran logs a run that ended in a status, without the program's output.
 func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
 	language := s.languageOf(request)
-	s.metrics.run(language, r)
 	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),
 		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run, metadataOf(request))
 }

@@ -1,21 +1,23 @@
 package httpd
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are those of GET /metrics. Label values are words of ours (route, status, language, ...), never of a client or a program, so
-// the number of series is limited and nothing can be injected.
-type metrics struct {
-	handler http.Handler
+// Metrics are the metrics of GET /metrics. As the observer of an engine they count its runs, whichever face they came
+// by. The values of labels are words of ours (route, status, language, ...), never of a client or a program: so the
+// number of series is bounded, and nothing can be injected.
+type Metrics struct {
+	registry *prometheus.Registry
+	handler  http.Handler
 
 	requests        *prometheus.CounterVec
 	seconds         *prometheus.HistogramVec
@@ -31,18 +33,19 @@ type metrics struct {
 // From a millisecond to the longest runs.
 var secondsBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-func newMetrics(e *engine.Engine, version string) *metrics {
+// NewMetrics returns the metrics of a server of this version.
+func NewMetrics(version string) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m := &metrics{
+	m := &Metrics{registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_http_requests_total",
 			Help: "HTTP requests by route, method and status."}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_http_request_seconds",
 			Help: "Time from headers to the end of the answer.", Buckets: secondsBuckets}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_http_requests_in_flight", Help: "HTTP requests being served."}),
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_http_runs_total",
-			Help: "Runs over HTTP that ended in a status, by language."}, []string{"language", "status"}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_runs_total",
+			Help: "Runs that ended in a status, by language."}, []string{"language", "status"}),
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_run_seconds",
 			Help: "Time of a run by phase.", Buckets: secondsBuckets}, []string{"phase"}),
 		dropped:         counter("fumehood_output_dropped_bytes_total", "Bytes of output over the limit."),
@@ -53,14 +56,13 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info", Help: "Always 1; the label is the version.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders, m.overConnections, m.panics,
-		build, engineCollector{e}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders, m.overConnections, m.panics,
+		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }
 
-func (m *metrics) request(w *Response, r *http.Request, took time.Duration) {
+func (m *Metrics) request(w *Response, r *http.Request, took time.Duration) {
 	method := "other"
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -74,8 +76,13 @@ func (m *metrics) request(w *Response, r *http.Request, took time.Duration) {
 	m.seconds.WithLabelValues(w.route).Observe(took.Seconds())
 }
 
-func (m *metrics) run(language string, r *sandbox.Result) {
-	m.runs.WithLabelValues(language, string(r.Status)).Inc()
+// Observe counts a run that has ended.
+func (m *Metrics) Observe(o engine.Observation) {
+	if o.Kind != engine.RunEnded {
+		return
+	}
+	r := o.Result
+	m.runs.WithLabelValues(cmp.Or(o.Language, "command"), string(r.Status)).Inc()
 	m.dropped.Add(float64(max(r.Stdout.Dropped, 0) + max(r.Stderr.Dropped, 0)))
 	t := &r.Timings
 	for _, phase := range []struct {
@@ -101,7 +108,6 @@ var (
 	descClosing  = desc("closing", "Boxes that are being closed after their run was answered.")
 	descLive     = desc("boxes", "Boxes that exist.")
 	descWarm     = desc("warm_boxes", "Boxes that are kept ready.")
-	descEnded    = desc("runs_total", "Runs that ended in a status.", "status")
 	descRefused  = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
 	descPanics   = desc("panics_total", "Panics of runs.")
 	descForked   = desc("forked_total", "Runs in a fork of a waiting interpreter.")
@@ -115,7 +121,7 @@ var (
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm, descEnded,
+	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm,
 		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU, descAttempts, descBytes} {
 		out <- d
 	}
@@ -138,9 +144,6 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descContexts, living.Contexts)
 	gauge(descPorts, living.Ports)
 	out <- prometheus.MustNewConstMetric(descLogs, prometheus.GaugeValue, float64(s.LogBytes))
-	for status, n := range s.Ended {
-		out <- prometheus.MustNewConstMetric(descEnded, prometheus.CounterValue, float64(n), string(status))
-	}
 	for kind, n := range s.Refused {
 		out <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(n), kind.String())
 	}

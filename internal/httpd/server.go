@@ -42,7 +42,8 @@ var defaultWaits = waits{body: 10 * time.Second, bodyTotal: 2 * time.Minute, ans
 // Config configures a server. Only Engine is required.
 type Config struct {
 	Engine  *engine.Engine
-	Version string // of Fumehood, as capabilities and metrics report it
+	Version string   // of Fumehood, as capabilities and metrics report it
+	Metrics *Metrics // nil is new ones, which count no runs unless they observe the engine
 
 	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
@@ -64,7 +65,7 @@ type Server struct {
 	mux      *http.ServeMux
 	open     map[string]bool // patterns that need no key
 	tails    [][]string      // what comes before the tail of a path, in segments
-	metrics  *metrics
+	metrics  *Metrics
 	bodies   *room
 	answers  *room
 	waits    waits
@@ -101,7 +102,10 @@ func New(config Config) (*Server, error) {
 	s := &Server{config: config, log: config.Log, mux: http.NewServeMux(), open: map[string]bool{}, waits: defaultWaits,
 		bodies: newRoom(config.MaxBodies), answers: newRoom(config.MaxAnswers)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMetrics(config.Engine, config.Version)
+	if s.metrics = config.Metrics; s.metrics == nil {
+		s.metrics = NewMetrics(config.Version)
+	}
+	s.metrics.registry.MustRegister(engineCollector{config.Engine})
 	return s, nil
 }
 
