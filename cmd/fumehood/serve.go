@@ -55,7 +55,6 @@ type serveFlags struct {
 	freedomFlags
 	packageFlags
 	noPackages bool
-	metrics    *httpd.Metrics
 	checkFlags
 }
 
@@ -187,7 +186,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: f.metrics})
+		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: e.metrics})
 	if err != nil {
 		return err
 	}
@@ -220,9 +219,9 @@ type door struct {
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
 	kept *state) (*openedEngine, error) {
-	f.metrics = httpd.NewMetrics(versionOf())
+	metrics := httpd.NewMetrics(versionOf())
 	config := engine.Config{
-		Observer: f.metrics,
+		Observer: metrics,
 		Default:  f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout,
 		Defaults: f.defaults, Max: f.max, AllowUnenforced: f.allowUnenforced,
 		Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs, Most: f.sandboxes, OwnerMost: f.ownerSandboxes,
