@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
+
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 const (
@@ -13,12 +14,7 @@ const (
 )
 
 // burst compares many clients of one server with loops that spawn bare Python, one per CPU.
-func (r *report) burst(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 	direct := commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram)
 	bareRun := func(ctx context.Context) error {
 		stdout, _, err := direct.run(ctx)
@@ -61,6 +57,6 @@ func (r *report) burst(ctx context.Context) (err error) {
 	t.Flush()
 	r.printFailures("fumehood HTTP python", ours.failures)
 	r.printFailures("bare python", theirs.failures)
-	r.figures.burst(&ours, &theirs)
+	r.figures.burst, r.figures.burstRatio = &ours, ours.perSecond()/theirs.perSecond()
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
@@ -23,12 +22,7 @@ func pythonRun(s *liveserver.Server) func(context.Context) error {
 }
 
 // closedLoop measures Python with increasing numbers of clients against one server.
-func (r *report) closedLoop(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) closedLoop(ctx context.Context, s *liveserver.Server) error {
 	run := pythonRun(s)
 	settle := func() error { return awaitIdle(s) }
 	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, settle}); err != nil {

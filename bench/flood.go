@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
@@ -20,12 +19,7 @@ const (
 )
 
 // flood measures the server's memory while programs write 100 MB of stdout under a cap of 1 MiB.
-func (r *report) flood(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) flood(ctx context.Context, s *liveserver.Server) error {
 	limits := &liveserver.Limits{OutputKiB: floodCapKiB}
 	full := (&liveserver.Request{Language: python, Code: fullProgram, Limits: limits}).Encode()
 	for range warmups {
@@ -61,7 +55,7 @@ func (r *report) flood(ctx context.Context) (err error) {
 			return err
 		}
 		t.line(fmt.Sprint(i+1), a.Status, mib(int64(len(a.Stdout))), mib(before.Peak), mib(m.Peak), mib(m.RSS))
-		r.figures.flood(m.Peak-before.Peak, len(a.Stdout))
+		r.figures.floodGrowth = max(r.figures.floodGrowth, m.Peak-before.Peak)
 	}
 	t.Flush()
 	return nil

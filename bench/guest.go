@@ -22,12 +22,7 @@ const (
 
 // guest measures the cost of isolation: how long a sandbox takes to be ready, by the server's clock, and the memory of
 // pid 1 while a program runs.
-func (r *report) guest(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx, "--warm", "0")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) guest(ctx context.Context, s *liveserver.Server) error {
 	quick := (&liveserver.Request{Language: bash, Code: bashProgram}).Encode()
 	var create, run []time.Duration
 	for i := range warmups + max(r.Runs/5, 20) {

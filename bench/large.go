@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
@@ -19,18 +19,10 @@ const (
 
 // large sends requests with bodies of 30 MB, gets answers of the same size, and measures the memory that the server
 // keeps.
-func (r *report) large(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	text := make([]byte, largeFile)
-	for i := range text {
-		text[i] = 'x'
-	}
+func (r *report) large(ctx context.Context, s *liveserver.Server) error {
+	text := strings.Repeat("x", largeFile)
 	body := (&liveserver.Request{Language: "bash", Code: "cp a c; cp b d", ReturnFiles: []string{"c", "d"},
-		Files: []liveserver.File{{Path: "a", Text: string(text)}, {Path: "b", Text: string(text)}}}).Encode()
+		Files: []liveserver.File{{Path: "a", Text: text}, {Path: "b", Text: text}}}).Encode()
 	n := largeRequests
 	if r.Floods == 1 {
 		n = largeQuick

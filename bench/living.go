@@ -37,13 +37,7 @@ const (
 )
 
 // living measures sandboxes that keep their state, over HTTP and through the Go package.
-func (r *report) living(ctx context.Context) (err error) {
-	s, err := r.startServer(ctx,
-		"--backend", "native", "--max-output-limit", "1GiB", "--slots", strconv.Itoa(livingClients))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) living(ctx context.Context, s *liveserver.Server) (err error) {
 	c, err := client.New(client.Config{Server: s.URL})
 	if err != nil {
 		return err

@@ -13,6 +13,15 @@ type loop struct {
 	wall     time.Duration // from the first start until the last tear-down
 }
 
+// record keeps the result of one run.
+func (l *loop) record(took time.Duration, err error) {
+	if err != nil {
+		l.failures = append(l.failures, err)
+	} else {
+		l.samples = append(l.samples, took)
+	}
+}
+
 func (l *loop) perSecond() float64 {
 	if l.wall <= 0 {
 		return 0
@@ -58,11 +67,7 @@ func (r *report) closed(ctx context.Context, c course) (loop, error) {
 				failure := c.run(ctx)
 				took := time.Since(start)
 				mu.Lock()
-				if failure != nil {
-					l.failures = append(l.failures, failure)
-				} else {
-					l.samples = append(l.samples, took)
-				}
+				l.record(took, failure)
 				if e := r.raw.add(newSample(c.section, c.name, start, took, failure)); e != nil {
 					err = e
 				}

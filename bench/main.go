@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -130,21 +131,22 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, raw.close()) }()
-	r := &report{plan: p, w: w, raw: raw}
+	r := &report{plan: p, w: w, raw: raw, figures: figures{floodGrowth: -1}}
 	fmt.Fprintf(w, "%s\nseed %d; raw samples in %s\n", host(), p.seed, raw.path)
 	for _, section := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
 		{"one client", r.oneClient},
-		{"closed loop", r.closedLoop},
-		{"burst", r.burst},
-		{"open loop", r.openLoop},
-		{"flood", r.flood},
-		{"large", r.large},
-		{"guest", r.guest},
+		{"closed loop", r.served(r.closedLoop)},
+		{"burst", r.served(r.burst)},
+		{"open loop", r.served(r.openLoop)},
+		{"flood", r.served(r.flood)},
+		{"large", r.served(r.large)},
+		{"guest", r.served(r.guest, "--warm", "0")},
 		{"prints", r.prints},
-		{"living", r.living},
+		{"living", r.served(r.living, "--backend", "native", "--max-output-limit", "1GiB",
+			"--slots", strconv.Itoa(livingClients))},
 		{"packages", r.packages},
 		{"network", r.network},
 	} {
@@ -176,7 +178,19 @@ func host() string {
 	return fmt.Sprintf("%d CPUs, Linux %s, load average %s", runtime.NumCPU(), release, strings.Fields(string(load))[0])
 }
 
-// startServer starts a server for one section, with the options that every section shares.
 func (r *report) startServer(ctx context.Context, args ...string) (*liveserver.Server, error) {
 	return liveserver.Start(ctx, liveserver.Options{Binary: r.binary, Args: args})
+}
+
+// served returns a section that runs with its own server.
+func (r *report) served(
+	run func(context.Context, *liveserver.Server) error, args ...string,
+) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s, err := r.startServer(ctx, args...)
+		if err != nil {
+			return err
+		}
+		return errors.Join(run(ctx, s), s.Stop())
+	}
 }

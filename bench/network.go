@@ -298,13 +298,13 @@ func (r *report) refusedAttempts(ctx context.Context, f *networkFigures) (err er
 	return nil
 }
 
-// gatedStarts compares runs with and without a network, alternating.
-func (r *report) gatedStarts(ctx context.Context, f *networkFigures) (err error) {
-	s, err := r.startServer(ctx, "--backend", "native", "--warm", "0")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+func (r *report) gatedStarts(ctx context.Context, f *networkFigures) error {
+	run := func(ctx context.Context, s *liveserver.Server) error { return r.compareStarts(ctx, s, f) }
+	return r.served(run, "--backend", "native", "--warm", "0")(ctx)
+}
+
+// compareStarts compares runs with and without a network, alternating.
+func (r *report) compareStarts(ctx context.Context, s *liveserver.Server, f *networkFigures) error {
 	without := (&liveserver.Request{Language: bash, Code: bashProgram}).Encode()
 	network := `,"network":{"mode":"restricted","allow":["bench.test"]}}`
 	with := append(without[:len(without)-1:len(without)-1], network...)

@@ -56,74 +56,79 @@ func (r *report) oneClient(ctx context.Context) (err error) {
 		row.cpu += after
 	}
 	r.printRows(rows)
-	r.figures.oneClient(rows)
+	r.figures.rows = map[string]summary{}
+	for _, row := range rows {
+		r.figures.rows[row.name] = summarize(row.samples)
+	}
 	return nil
+}
+
+// servedRow is a row of fresh sandboxes from its own server.
+type servedRow struct {
+	name, language string
+	class          class
+	args           []string // of the server
 }
 
 // makeRows returns the rows that this host can run and prints the others. stop ends their servers.
 func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, err error) {
+	dir, err := os.MkdirTemp("", "fumehood-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
 	var servers []*liveserver.Server
 	stop = func() error {
 		var errs []error
 		for _, s := range servers {
 			errs = append(errs, s.Stop())
 		}
-		return errors.Join(errs...)
+		return errors.Join(append(errs, os.RemoveAll(dir))...)
 	}
 	rows = []*row{
 		commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
 		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram),
+		commandLineRow(r.binary),
 	}
-	docker := func() ([]*row, error) { return dockerRows(ctx, r.image) }
-	for _, peers := range []func() ([]*row, error){bubblewrapRows, docker} {
-		more, err := peers()
+	served := []servedRow{
+		{"fumehood HTTP python", python, native, nil},
+		{"fumehood HTTP python, nothing warm", python, native, []string{"--warm", "0"}},
+		{"fumehood HTTP bash", bash, native, nil},
+		{"fumehood HTTP bash, nothing warm", bash, native, []string{"--warm", "0"}},
+	}
+	for _, peers := range []struct {
+		rows func() ([]*row, error)
+		ours []servedRow // compared with them
+	}{
+		{bubblewrapRows, nil},
+		{func() ([]*row, error) { return dockerRows(ctx, r.image) }, []servedRow{
+			{dockerHTTP, python, container,
+				[]string{"--warm", "0", "--backend", "docker", "--container-image", r.image}},
+		}},
+		{func() ([]*row, error) { return runscRows(ctx, dir) }, []servedRow{
+			{gvisorHTTP, python, userSpace, []string{"--backend", "gvisor"}},
+			{gvisorHTTP + ", nothing warm", python, userSpace, []string{"--warm", "0", "--backend", "gvisor"}},
+		}},
+	} {
+		more, err := peers.rows()
 		if err != nil {
 			fmt.Fprintf(r.w, "skipped: %v\n", err)
+			continue
 		}
-		rows = append(rows, more...)
+		rows, served = append(rows, more...), append(served, peers.ours...)
 	}
-	if slices.ContainsFunc(rows, func(r *row) bool { return r.class == container }) {
-		s, err := r.startServer(ctx, "--warm", "0", "--backend", "docker", "--container-image", r.image)
+	rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.rows.MatchString(row.name) })
+	for _, o := range served {
+		if !r.rows.MatchString(o.name) {
+			continue
+		}
+		s, err := r.startServer(ctx, o.args...)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, errors.Join(err, stop())
 		}
 		servers = append(servers, s)
-		ours := serverRow(dockerHTTP, python, pythonProgram, s)
-		ours.class, ours.slow = container, true
-		rows = append(rows, ours)
+		row := serverRow(o.name, o.language, map[string]string{python: pythonProgram, bash: bashProgram}[o.language], s)
+		row.class, row.slow = o.class, o.class != native
+		rows = append(rows, row)
 	}
-	for _, program := range []struct{ language, code string }{{python, pythonProgram}, {bash, bashProgram}} {
-		for _, kind := range []struct {
-			suffix string
-			args   []string
-		}{{"", nil}, {", nothing warm", []string{"--warm", "0"}}} {
-			s, err := r.startServer(ctx, kind.args...)
-			if err != nil {
-				return nil, nil, errors.Join(err, stop())
-			}
-			servers = append(servers, s)
-			name := "fumehood HTTP " + program.language + kind.suffix
-			rows = append(rows, serverRow(name, program.language, program.code, s))
-		}
-	}
-	rows = append(rows, commandLineRow(r.binary))
-	dir, err := os.MkdirTemp("", "fumehood-bench-")
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	removed := stop
-	stop = func() error { return errors.Join(removed(), os.RemoveAll(dir)) }
-	more, started, err := r.gvisorRows(ctx, dir)
-	servers = append(servers, started...)
-	if err != nil {
-		fmt.Fprintf(r.w, "skipped: %v\n", err)
-	}
-	rows = append(rows, more...)
-	var chosen []*row
-	for _, row := range rows {
-		if r.rows.MatchString(row.name) {
-			chosen = append(chosen, row)
-		}
-	}
-	return chosen, stop, nil
+	return rows, stop, nil
 }

@@ -2,25 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
 // openLoop sends requests at random times regardless of answers, at a share of the closed loop's best rate. It measures
 // a request from its due time, so that a stall affects all requests during it.
-func (r *report) openLoop(ctx context.Context) (err error) {
+func (r *report) openLoop(ctx context.Context, s *liveserver.Server) error {
 	if r.figures.capacity == 0 {
 		fmt.Fprintln(r.w, "\nopen loop: skipped, since it needs the capacity that the closed loop measures")
 		return nil
 	}
-	s, err := r.startServer(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
 	run := pythonRun(s)
 	settle := func() error { return awaitIdle(s) }
 	if _, err := r.closed(ctx, course{"warm-up", "python", 1, warmups, run, settle}); err != nil {
@@ -84,11 +80,7 @@ func (r *report) open(
 			took := time.Since(start)
 			mu.Lock()
 			defer mu.Unlock()
-			if failure != nil {
-				l.failures = append(l.failures, failure)
-			} else {
-				l.samples = append(l.samples, took)
-			}
+			l.record(took, failure)
 			if e := r.raw.add(newSample("open loop", name, start, took, failure)); e != nil {
 				err = e
 			}

@@ -168,13 +168,9 @@ func (r *report) withPackages(
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	s, err := r.startServer(ctx,
-		"--warm", warm, "--package-cache", cache, "--package-index", "python=http://"+w.address+"/simple")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	return do(s, cache)
+	run := func(_ context.Context, s *liveserver.Server) error { return do(s, cache) }
+	return r.served(run, "--warm", warm, "--package-cache", cache,
+		"--package-index", "python=http://"+w.address+"/simple")(ctx)
 }
 
 // timed posts a request and returns the time to its answer.

@@ -47,9 +47,8 @@ type row struct {
 	// tear-down.
 	total func() (time.Duration, error)
 
-	samples  []time.Duration
-	cpu      time.Duration
-	failures []error
+	loop
+	cpu time.Duration
 }
 
 func (r *row) check(stdout string) error {
@@ -72,10 +71,8 @@ func (r *row) measure(ctx context.Context) sample {
 		more, err = r.after()
 		cpu += more
 	}
-	if err != nil {
-		r.failures = append(r.failures, err)
-	} else {
-		r.samples = append(r.samples, took)
+	r.record(took, err)
+	if err == nil {
 		r.cpu += cpu
 	}
 	return newSample("one client", r.name, began, took, err)

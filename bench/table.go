@@ -47,7 +47,7 @@ func (r *report) printRows(rows []*row) {
 	for _, row := range rows {
 		s := summarize(row.samples)
 		over := func(name string) string { return times(ratio(s.p50, p50[name])) }
-		t.line(row.name, string(row.class), fmt.Sprintf("%d/%d", s.n, s.n+len(row.failures)),
+		t.line(row.name, string(row.class), okOf(&row.loop),
 			ms(s.p50), ms(s.p90), ms(s.p99), ms(s.max), over("bare python"), over("bare "+row.language),
 			over("bubblewrap "+row.language), over("docker "+row.language), ms(row.cpuPerRun()))
 	}

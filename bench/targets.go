@@ -13,13 +13,9 @@ type figures struct {
 
 	capacity float64 // runs a second, the best of the closed loop
 
-	burstRan      bool
-	burstFailures int
-	burstRatio    float64
-
-	floodRan    bool
-	floodGrowth int64 // bytes, the most of all runs
-	floodKept   int   // bytes of stdout, the most of all runs
+	burst       *loop   // of clients of a server
+	burstRatio  float64 // its throughput over that of bare loops
+	floodGrowth int64   // bytes, the maximum of all runs; negative before the first
 
 	living  livingFigures
 	network networkFigures
@@ -30,24 +26,11 @@ type figures struct {
 	largeLeft int64   // bytes that a server has some time after large requests
 }
 
-func (f *figures) oneClient(rows []*row) {
-	f.rows = map[string]summary{}
-	for _, r := range rows {
-		f.rows[r.name] = summarize(r.samples)
-	}
-}
-
-func (f *figures) burst(ours, theirs *loop) {
-	f.burstRan, f.burstFailures, f.burstRatio = true, len(ours.failures), ours.perSecond()/theirs.perSecond()
-}
-
-func (f *figures) flood(growth int64, kept int) {
-	f.floodRan = true
-	f.floodGrowth, f.floodKept = max(f.floodGrowth, growth), max(f.floodKept, kept)
-}
-
-// dockerHTTP names our row of fresh containers without a pool.
-const dockerHTTP = "fumehood HTTP docker python, nothing warm"
+// Names of rows that are compared with containers and with runsc.
+const (
+	dockerHTTP = "fumehood HTTP docker python, nothing warm"
+	gvisorHTTP = "fumehood HTTP gvisor python"
+)
 
 // target is one of the project's own targets.
 type target struct {
@@ -87,14 +70,13 @@ func (f *figures) targets() []target {
 	over := func(row, peer string) float64 { return ratio(f.rows[row].p50, f.rows[peer].p50) }
 	spread := func(row string) float64 { return ratio(f.rows[row].p99, f.rows[row].p50) }
 	const (
-		httpPython, httpBash = "fumehood HTTP python", "fumehood HTTP bash"
-		fresh, runsc         = "fumehood HTTP gvisor python", "runsc run python"
+		httpPython, httpBash, runsc = "fumehood HTTP python", "fumehood HTTP bash", "runsc run python"
 	)
 	throughput, failures, growth := math.NaN(), math.NaN(), math.NaN()
-	if f.burstRan {
-		throughput, failures = f.burstRatio, float64(f.burstFailures)
+	if f.burst != nil {
+		throughput, failures = f.burstRatio, float64(len(f.burst.failures))
 	}
-	if f.floodRan {
+	if f.floodGrowth >= 0 {
 		growth = toMiB(f.floodGrowth)
 	}
 	list := []target{
@@ -107,8 +89,8 @@ func (f *figures) targets() []target {
 		atMost("failures at 32 clients", failures, 0, ""),
 		atMost("growth of the server under 100 MB of stdout", growth, flatBytes>>20, " MiB"),
 		atMost("Docker: fresh Python, nothing warm / docker run", over(dockerHTTP, "docker python"), 1.1, "x"),
-		atMost("gVisor: fresh Python, nothing warm / runsc run", over(fresh+", nothing warm", runsc), 1.2, "x"),
-		atMost("gVisor: fresh Python / runsc run", over(fresh, runsc), 0.35, "x"),
+		atMost("gVisor: fresh Python, nothing warm / runsc run", over(gvisorHTTP+", nothing warm", runsc), 1.2, "x"),
+		atMost("gVisor: fresh Python / runsc run", over(gvisorHTTP, runsc), 0.35, "x"),
 		f.printsTarget(),
 	}
 	if f.largeLeft > 0 {
