@@ -160,7 +160,7 @@ func TestPackagesPassword(t *testing.T) {
 	i.wants("another")
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)
-		if said = append(said, errs); !strings.Contains(errs, "fix: the index requires a name and a password") {
+		if said = append(said, errs); !strings.Contains(errs, "fix: the index wants a name and a password that it knows") {
 			t.Errorf("%s", errs)
 		}
 	}

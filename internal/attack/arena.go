@@ -25,8 +25,8 @@ type Options struct {
 	// Contexts runs the attacks as code in contexts of living sandboxes. Languages must have drivers.
 	Contexts bool
 
-	// WithoutWalls runs an attack's probe as root in namespaces, without a filter, and returns its output. Only tests set
-	// it: it makes an intentionally weak sandbox. May be nil.
+	// WithoutWalls runs an attack's probe as root in namespaces, without a filter, and returns its output. Only tests
+	// set it: it makes an intentionally weak sandbox. May be nil.
 	WithoutWalls func(a *Attack, params []string) (out string, err error)
 }
 

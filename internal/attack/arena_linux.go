@@ -57,8 +57,9 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	if len(languages) == 0 {
 		languages = Languages
 	}
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots,
-		Warm: o.Warm, Log: n.log.logger()})
+	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages,
+		Slots: attackSlots,
+		Warm:  o.Warm, Log: n.log.logger()})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,8 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 		return fmt.Errorf("an ordinary run in %s: %w", lang, err)
 	}
 	if r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "2\n" {
-		return fmt.Errorf("an ordinary run in %s: %s, %q, %q, %+v", lang, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
+		return fmt.Errorf("an ordinary run in %s: %s, %q, %q, %+v", lang, r.Status, r.Stdout.Head, r.Stderr.Head,
+			r.Hints)
 	}
 	return nil
 }
@@ -151,7 +153,7 @@ func (n *Arena) Try(ctx context.Context, a *Attack) Verdict {
 }
 
 func (n *Arena) try(ctx context.Context, a *Attack, deadline time.Duration) (v Verdict, hurried bool) {
-	tr := &trial{record: record{ctx: ctx}, Attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port(),
+	tr := &trial{record: record{ctx: ctx}, attack: a, arena: n, nonce: strings.ToLower(crand.Text()), port: n.port(),
 		deadline: deadline}
 	tr.part(tr.run)
 	tr.part(tr.checkReleased)

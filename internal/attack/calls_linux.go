@@ -188,7 +188,7 @@ const callTime = 5 * time.Minute
 
 // makeCalls makes the calls in a sandbox and returns their errnos.
 func (tr *trial) makeCalls(vectors []vector, env ...string) []int {
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Request.Env = append(run.Request.Env, env...)
 	run.Request.Files = []sandbox.File{{Path: "vectors.txt", Data: []byte(writeVectors(vectors))}}
 	run.Request.Timeout = callTime
@@ -223,7 +223,7 @@ func (tr *trial) repeatWithoutWalls(policy *seccomp.Policy, vectors []vector, wa
 	file := filepath.Join(dir, "vectors.txt")
 	tr.need(os.Chmod(dir, 0o755))
 	tr.need(os.WriteFile(file, []byte(writeVectors(kept)), 0o644))
-	out, err := tr.arena.options.WithoutWalls(tr.Attack, []string{"VECTORS=" + file})
+	out, err := tr.arena.options.WithoutWalls(tr.attack, []string{"VECTORS=" + file})
 	tr.need(err)
 	errnos := tr.readErrnos(out, len(kept))
 	reached := 0

@@ -78,7 +78,8 @@ func Plant() (_ *Canaries, err error) {
 		c.listenIP(address)
 	}
 	if len(c.tcp) == 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries", Msg: "nothing can listen on loopback"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries",
+			Msg: "nothing can listen on loopback"}
 	}
 	return c, c.shareSegment()
 }

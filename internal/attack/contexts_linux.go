@@ -25,7 +25,7 @@ const witnessOutput = "42\n"
 
 // home is a living sandbox for the runs of a trial that have the same limits.
 type home struct {
-	*engine.Sandbox
+	sandbox  *engine.Sandbox
 	limits   sandbox.Limits
 	language string // of the context attacked
 }
@@ -39,7 +39,7 @@ func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := h.Run(ctx, tr.inContext(run.Request))
+	r, err := h.sandbox.Run(ctx, tr.inContext(run.Request))
 	if err == nil {
 		tr.checkNeighbours(r)
 	}
@@ -50,7 +50,8 @@ func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, 
 // sets the arguments. The status and the exit code must be those of a one-shot run.
 func (tr *trial) inContext(r sandbox.Request) engine.Exec {
 	if len(r.Args) > 0 {
-		r.Code = append(fmt.Appendf(nil, "import sys; sys.argv[1:] = %q.split()\n", strings.Join(r.Args, " ")), r.Code...)
+		r.Code = append(fmt.Appendf(nil, "import sys; sys.argv[1:] = %q.split()\n", strings.Join(r.Args, " ")),
+			r.Code...)
 	}
 	r.Args, r.Env = nil, nil
 	return engine.Exec{Context: attacked, Request: r}
@@ -86,7 +87,7 @@ func (tr *trial) closeHome() {
 	if tr.home == nil {
 		return
 	}
-	if err := tr.home.Close(); err != nil {
+	if err := tr.home.sandbox.Close(); err != nil {
 		tr.fail("close the living sandbox: %v", err)
 	}
 	tr.home = nil
@@ -94,7 +95,7 @@ func (tr *trial) closeHome() {
 
 // eval runs code of the suite in a context and returns its output.
 func (h *home) eval(ctx context.Context, name, lang, code string) (string, error) {
-	r, err := h.Run(ctx, engine.Exec{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
+	r, err := h.sandbox.Run(ctx, engine.Exec{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
 		Timeout: probeTime}})
 	if err != nil {
 		return "", err
@@ -108,7 +109,7 @@ func (h *home) eval(ctx context.Context, name, lang, code string) (string, error
 func (tr *trial) checkNeighbours(r *sandbox.Result) {
 	ctx, h := tr.stepContext(), tr.home
 	exhausted := r.Status == sandbox.StatusOutOfMemory || r.Status == sandbox.StatusLost
-	if err := h.Ended(); err != nil {
+	if err := h.sandbox.Ended(); err != nil {
 		if !exhausted {
 			tr.fail("it ended as %s, and its sandbox with it: %v", r.Status, err)
 		}
@@ -126,7 +127,7 @@ func (tr *trial) checkNeighbours(r *sandbox.Result) {
 			tr.fail("after %s the other context in %s answers %.2000q, %v", r.Status, l.Name, answer, err)
 		}
 	}
-	c, err := h.Context(attacked)
+	c, err := h.sandbox.Context(attacked)
 	if err == nil {
 		err = c.Restart(ctx)
 	}
@@ -146,7 +147,7 @@ func (tr *trial) newBox(spec sandbox.Spec) (sandbox.Box, error) {
 		return tr.arena.spy.Create(tr.stepContext(), spec)
 	}
 	tr.closeHome()
-	if _, err := tr.openHome(tr.stepContext(), tr.request(nil).Spec, tr.Lang); err != nil {
+	if _, err := tr.openHome(tr.stepContext(), tr.request(nil).Spec, tr.attack.Lang); err != nil {
 		return nil, err
 	}
 	seen := tr.arena.spy.sightings(tr.nonce)
@@ -155,9 +156,9 @@ func (tr *trial) newBox(spec sandbox.Spec) (sandbox.Box, error) {
 
 // launchInContext starts the probe as code in a context. The returned function waits for its end.
 func (l *living) launchInContext(take func([]byte)) (follow func()) {
-	exec := l.tr.inContext(l.tr.request(l.tr.code).Request)
+	exec := l.tr.inContext(l.tr.request(l.tr.attack.code).Request)
 	exec.Request.Output = func(_ sandbox.Stream, data []byte) { take(data) }
-	x, err := l.tr.home.Start(l.tr.ctx, exec)
+	x, err := l.tr.home.sandbox.Start(l.tr.ctx, exec)
 	if err != nil {
 		l.tr.giveUp("start the probe: %v", err)
 	}
@@ -187,7 +188,7 @@ func (tr *trial) otherDrivers() {
 	if !tr.arena.options.Contexts {
 		return
 	}
-	for lang, code := range tr.drivers {
+	for lang, code := range tr.attack.drivers {
 		run := tr.request(nil)
 		run.Request.Language, run.Request.Code, run.Request.Timeout = lang, code, driverTimeout
 		r := tr.do(tr.stepContext(), run)

@@ -38,13 +38,13 @@ type Attack struct {
 
 	timeout  time.Duration // a deadline under attack, or the limit on a hang
 	limits   sandbox.Limits
-	statuses []sandbox.Status      // expected ends
-	shared   []sandbox.Status      // further expected ends if the guest has the code's id
-	excused  []string              // breaches that are accepted then: they affect only the sandbox itself
-	second   string                // when the section "second" runs: "alongside" or "after" in another sandbox, or "anew"
-	watch    bool                  // watch the guest from the host: it must never stop or be traced
-	drive    string                // the driver, if running the code is not enough
-	except   map[string]*exception // further expectations by kind of isolation: see exceptionKinds
+	statuses []sandbox.Status // expected ends
+	shared   exception        // if the guest has the code's id: the breaches affect only the sandbox itself
+	// when the section "second" runs: "alongside" or "after" in another sandbox, or "anew"
+	second string
+	watch  bool                  // watch the guest from the host: it must never stop or be traced
+	drive  string                // the driver, if running the code is not enough
+	except map[string]*exception // further expectations by kind of isolation: see exceptionKinds
 
 	programs
 	want []*regexp.Regexp // each matches a line of stdout
@@ -108,18 +108,6 @@ func Corpus() ([]*Attack, error) {
 	return all, nil
 }
 
-// readIndex returns the ids of all attacks that Fumehood covers, run here or not.
-func readIndex() ([]string, error) {
-	text, err := corpus.ReadFile("corpus/index.txt")
-	var ids []string
-	for line := range strings.Lines(string(text)) {
-		if id, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
-			ids = append(ids, id)
-		}
-	}
-	return ids, err
-}
-
 // parseTxtar splits a txtar file into its head and its sections, which begin with a line "-- name --".
 func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 	sections = map[string][]byte{}
@@ -142,7 +130,8 @@ func parseTxtar(text []byte) (head []byte, sections map[string][]byte) {
 
 func parseAttack(text []byte) (*Attack, error) {
 	head, sections := parseTxtar(text)
-	a := &Attack{except: map[string]*exception{}, timeout: probeTime, statuses: []sandbox.Status{sandbox.StatusSucceeded},
+	a := &Attack{except: map[string]*exception{}, timeout: probeTime,
+		statuses: []sandbox.Status{sandbox.StatusSucceeded},
 		programs: programs{code: sections["attack"], secondCode: sections["second"], drivers: map[string][]byte{}}}
 	for _, kind := range exceptionKinds {
 		a.except[kind] = &exception{}
@@ -200,7 +189,7 @@ func (a *Attack) set(key, value string) (err error) {
 		a.statuses = parseStatuses(value)
 	case "shared":
 		ends, breaches, _ := strings.Cut(value, ";")
-		a.shared, a.excused = parseStatuses(ends), strings.Fields(breaches)
+		a.shared = exception{statuses: parseStatuses(ends), excused: strings.Fields(breaches)}
 	case "control":
 		a.Control.Kind, a.Control.why, _ = strings.Cut(value, " ")
 		a.Control.Names = strings.Fields(a.Control.why)

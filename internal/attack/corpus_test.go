@@ -122,3 +122,15 @@ func testsIn(t *testing.T, folder string) map[string]bool {
 	}
 	return tests
 }
+
+// readIndex returns the ids of all attacks that Fumehood covers, run here or not.
+func readIndex() ([]string, error) {
+	text, err := corpus.ReadFile("corpus/index.txt")
+	var ids []string
+	for line := range strings.Lines(string(text)) {
+		if id, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}

@@ -34,12 +34,14 @@ var attacksElsewhere = map[string][]string{
 	// a near name, a lock, one index
 	"I06": {"cmd/fumehood: TestPackagesRefused", "cmd/fumehood: TestPackagesOfRun",
 		"internal/packages: TestPasswordOfIndex"},
-	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled", "internal/packages: TestAddHostile",
+	"I07": {"cmd/fumehood: TestPackagesTooMuch", "cmd/fumehood: TestPackagesKilled",
+		"internal/packages: TestAddHostile",
 		"internal/packages: TestFlights"},
 
 	// These also run from their files; the tests here cover the server's part, or a
 	// sandbox with a network.
-	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside", "internal/plan: TestCheckPath"},
+	"A01": {"internal/httpapi: TestRefused", "internal/httpapi: TestOddPathsStayInside",
+		"internal/plan: TestCheckPath"},
 	"O01": {"internal/httpapi: TestOutputOverTheLimit", "internal/engine: TestRunawayIsEnded"},
 	"O02": {"internal/httpapi: TestOutputIsLossless", "internal/httpapi: TestStream"},
 	"O07": {"internal/httpapi: TestInjection"},

@@ -18,7 +18,7 @@ func driveDirs(tr *trial) {
 	for _, dir := range []string{"/proc/self/fd/8", "/proc/self/fd", "/proc/1/root", "/proc/self/cwd",
 		"/workspace/../proc/self/fd/3", "//proc//self/fd/7",
 		"/dev/fd/8", "/sys/fs", "../proc/1/cwd", "/proc/thread-self/root/etc"} {
-		run := tr.request(tr.code)
+		run := tr.request(tr.attack.code)
 		run.Request.Dir = dir
 		r, err := tr.arena.engine.Run(tr.stepContext(), run)
 		if sandbox.KindOf(err) != sandbox.Invalid || err == nil {
@@ -32,13 +32,14 @@ func driveDirs(tr *trial) {
 	for _, dir := range []string{"/workspace/fds/8", "/workspace/fds/3", "/workspace/root", "/workspace/top",
 		"/proc/self/fd/8", "/proc/1/cwd"} {
 		p, err := l.Start(tr.stepContext(), guest.Start{ID: string(sandbox.NewID()),
-			Argv: []string{"/bin/bash", "-c", string(tr.code)},
+			Argv: []string{"/bin/bash", "-c", string(tr.attack.code)},
 			Env:  append(tr.params(), sandbox.DefaultEnv...), Dir: dir, User: sandbox.DefaultUser})
 		if err != nil {
 			continue // refused, which is fine
 		}
 		out := tr.finish(p)
-		if what := tr.arena.canaries.Found([]byte(out)); what != "" || strings.Contains(out, tr.arena.canaries.marker) ||
+		if what := tr.arena.canaries.Found([]byte(out)); what != "" ||
+			strings.Contains(out, tr.arena.canaries.marker) ||
 			strings.Contains(out, "unreachable") {
 			tr.fail("from %q, %s is visible: %s", dir, what, out)
 		}
@@ -61,13 +62,14 @@ func driveRace(tr *trial) {
 func (tr *trial) raceAgainst(target string) {
 	l := tr.open()
 	defer l.close()
-	code := tr.code
-	tr.code = append([]byte("os.environ['TARGET'] = "+fmt.Sprintf("%q", target)+"\n"), code...)
+	code := tr.attack.code
+	tr.attack.code = append([]byte("os.environ['TARGET'] = "+fmt.Sprintf("%q", target)+"\n"), code...)
 	l.launch()
-	tr.code = code
+	tr.attack.code = code
 	ctx := tr.stepContext()
 	done := 0
-	for end := time.Now().Add(raceTime / 4); (time.Now().Before(end) || done < leastRounds) && ctx.Err() == nil; done++ {
+	for end := time.Now().Add(raceTime / 4); (time.Now().Before(end) || done < leastRounds) &&
+		ctx.Err() == nil; done++ {
 		name := fmt.Sprintf("/workspace/d/f%d", done%16)
 		// Each may fail: the folder may be missing or a link at this moment.
 		_ = l.WriteFile(ctx, guest.WriteFile{Path: name, Atomic: done%2 == 0, MakeParent: done%3 == 0},
@@ -94,10 +96,11 @@ func drivePaths(tr *trial) {
 	up := strings.Repeat("../", 30)
 	escapes := []string{"../evil", up + "tmp/evil", up[:len(up)-1] + c.places[0] + "/evil", c.places[0] + "/evil",
 		"/etc/cron.d/evil", "a/../../evil", "a\x00b", "", ".", "..",
-		"a/", "./evil", "a//b", strings.Repeat("a/", 5000) + "evil", strings.Repeat("a", 5000), strings.Repeat("a", 256),
+		"a/", "./evil", "a//b", strings.Repeat("a/", 5000) + "evil", strings.Repeat("a", 5000),
+		strings.Repeat("a", 256),
 		"a/./b", "/", "a/..", "/workspace/evil"}
 	for _, p := range escapes {
-		run := tr.request(tr.code)
+		run := tr.request(tr.attack.code)
 		run.Request.Files = []sandbox.File{{Path: p, Data: []byte("evil")}}
 		if _, err := tr.perform(tr.stepContext(), run); sandbox.KindOf(err) != sandbox.Invalid &&
 			sandbox.KindOf(err) != sandbox.TooLarge {
@@ -109,7 +112,8 @@ func drivePaths(tr *trial) {
 			tr.fail("code at %.60q runs", p)
 		}
 	}
-	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf", "con",
+	odd := []string{"....//evil"[:4] + "/evil", `C:\evil`, "a%00b", "%2e%2e/evil", "..%2fevil", "\u202eevil", "-rf",
+		"con",
 		" evil ", "evil\n"}
 	run := tr.request([]byte("find /workspace -type f -not -name main.sh -printf 'one\\n'\n"))
 	for _, p := range odd {
@@ -120,7 +124,7 @@ func drivePaths(tr *trial) {
 		tr.fail("of %d odd names %d are in the workspace: %s %s", len(odd), got, r.Stdout.Head, r.Stderr.Head)
 	}
 	for _, g := range []string{"../*", "/etc/*", "a/../../*", "/**"} {
-		run := tr.request(tr.code)
+		run := tr.request(tr.attack.code)
 		run.Request.Return.Globs = []string{g}
 		if r, err := tr.perform(tr.stepContext(), run); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
 			tr.fail("the pattern %q: %v, %+v", g, err, r)
@@ -145,7 +149,8 @@ func (tr *trial) pathCalls(spellings []string) {
 				tr.fail("%q reads the host", path)
 			}
 			_, _ = l.ListDir(ctx, guest.ListDir{Path: path, Limit: 10}, func(f guest.FileInfo) error {
-				if strings.Contains(f.Path, tr.arena.canaries.marker) && !strings.Contains(p, tr.arena.canaries.marker) {
+				if strings.Contains(f.Path, tr.arena.canaries.marker) &&
+					!strings.Contains(p, tr.arena.canaries.marker) {
 					tr.fail("%q lists %s", path, f.Path)
 				}
 				return nil
@@ -161,7 +166,7 @@ func (tr *trial) pathCalls(spellings []string) {
 
 // driveLinksOut is A02: links among the returned files.
 func driveLinksOut(tr *trial) {
-	r := tr.execute(tr.code)
+	r := tr.execute(tr.attack.code)
 	if got := byPath(r); len(got) != 1 || got["real/kept"] != "kept\n" {
 		tr.fail("returned: %q", got)
 	}
@@ -187,13 +192,14 @@ func driveLinksOut(tr *trial) {
 			tr.fail("the pipe %s reads %q", name, text)
 		}
 	}
-	_ = l.Pack(tr.stepContext(), guest.Pack{Base: sandbox.Workspace}, func(info guest.FileInfo, content io.Reader) error {
-		text, err := io.ReadAll(content)
-		if len(text) > 0 {
-			tr.fail("packing sends %d bytes for %s", len(text), info.Path)
-		}
-		return err
-	})
+	_ = l.Pack(tr.stepContext(), guest.Pack{Base: sandbox.Workspace},
+		func(info guest.FileInfo, content io.Reader) error {
+			text, err := io.ReadAll(content)
+			if len(text) > 0 {
+				tr.fail("packing sends %d bytes for %s", len(text), info.Path)
+			}
+			return err
+		})
 }
 
 // driveSlip is A07: entries that point outside.
@@ -253,8 +259,10 @@ func driveOwners(tr *trial) {
 	before := l.shell("stat -c '%n %a %u %g %s %Y' /etc/passwd /usr/bin/python3 /etc /usr")
 	evil := "evil of " + tr.arena.canaries.marker // recognizable in a host file
 	for _, name := range []string{"x", "y", "z", "w"} {
-		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777}, strings.NewReader(evil))
-		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true, Offset: 3},
+		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777},
+			strings.NewReader(evil))
+		_ = l.WriteFile(tr.stepContext(), guest.WriteFile{Path: "/workspace/" + name, Mode: 0o777, Truncate: true,
+			Offset: 3},
 			strings.NewReader(""))
 		_ = l.write("/workspace/"+name, []byte(evil))
 		_ = l.unpack(sandbox.Workspace, evil, guest.FileInfo{Path: name, Type: guest.FileRegular, Mode: 0o777})
@@ -274,7 +282,8 @@ func driveChanging(tr *trial) {
 		err := l.Pack(tr.stepContext(), guest.Pack{Base: sandbox.Workspace},
 			func(info guest.FileInfo, content io.Reader) error {
 				n, err := io.Copy(io.Discard, content)
-				if err == nil && info.Omitted == "" && info.Err == "" && info.Type == guest.FileRegular && uint64(n) != info.Size {
+				if err == nil && info.Omitted == "" && info.Err == "" && info.Type == guest.FileRegular &&
+					uint64(n) != info.Size {
 					tr.fail("%s: %d bytes, %d were announced", info.Path, n, info.Size)
 				}
 				return err
@@ -303,7 +312,7 @@ func driveChanging(tr *trial) {
 
 // driveNames is A11: names of any bytes.
 func driveNames(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	tr.checkJSON(r)
 	seen := map[string]bool{}
 	for _, f := range r.Files {
@@ -333,7 +342,7 @@ func byPath(r *sandbox.Result) map[string]string {
 
 // driveReturned runs the probe and checks the limits on returned files.
 func driveReturned(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	tr.checkJSON(r)
 	var total int64
 	for _, f := range r.Files {
@@ -363,22 +372,23 @@ func driveLateUpload(tr *trial) {
 	ended := false
 	sent, late := 0, 0
 	ctx := tr.stepContext()
-	err := l.WriteFile(ctx, guest.WriteFile{Path: "/workspace/big", Atomic: true}, readerFunc(func(p []byte) (int, error) {
-		if sent++; sent == somePieces {
-			go func() { closed <- l.box.Close(); close(closed) }()
-		}
-		if sent > somePieces {
-			time.Sleep(time.Millisecond)
-			ended = ended || len(closed) > 0
-		}
-		if ended {
-			late++
-		}
-		if late > manyPieces {
-			return 0, io.EOF
-		}
-		return len(p), nil
-	}))
+	err := l.WriteFile(ctx, guest.WriteFile{Path: "/workspace/big", Atomic: true},
+		readerFunc(func(p []byte) (int, error) {
+			if sent++; sent == somePieces {
+				go func() { closed <- l.box.Close(); close(closed) }()
+			}
+			if sent > somePieces {
+				time.Sleep(time.Millisecond)
+				ended = ended || len(closed) > 0
+			}
+			if ended {
+				late++
+			}
+			if late > manyPieces {
+				return 0, io.EOF
+			}
+			return len(p), nil
+		}))
 	if sent < somePieces {
 		tr.giveUp("the upload failed before the sandbox ended: %v", err)
 	}

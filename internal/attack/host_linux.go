@@ -299,7 +299,8 @@ func named(top, word string) []string {
 func limitFiles(folders []string) map[string]string {
 	limits := map[string]string{}
 	for _, folder := range folders {
-		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+		for _, name := range []string{"memory.max", "memory.swap.max", "memory.limit_in_bytes",
+			"memory.memsw.limit_in_bytes",
 			"pids.max", "cpu.max",
 			"cpu.cfs_quota_us", "cpu.cfs_period_us"} {
 			if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {

@@ -9,21 +9,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// neighbours is how many ordinary runs accompany an attack on resources.
+// neighbours is the number of ordinary runs beside an attack on resources.
 const neighbours = 6
 
 // pidsSlack is how far a group's process count may exceed the limit: the guest's own threads.
 const pidsSlack = 64
 
-// What the host may count for a user-space kernel: its own threads, and a few per process of the code, as those in
-// which the code runs are host processes too.
+// The most tasks that the host may count for a user-space kernel: its own threads, and a few per process of the code.
 const (
 	kernelTasks           = 256
 	kernelTasksPerProcess = 4
@@ -31,20 +29,8 @@ const (
 
 // driveVictim runs the probe to its end, with ordinary runs beside it.
 func driveVictim(tr *trial) {
-	var r *sandbox.Result
-	over := make(chan struct{})
-	var beside sync.WaitGroup
-	beside.Go(func() {
-		defer close(over)
-		r = tr.execute(tr.code)
-	})
 	done, most := 0, int64(0)
-	for running := true; running; {
-		select {
-		case <-over:
-			running = false
-		default:
-		}
+	stop := poll(10*time.Millisecond, func() {
 		if done < neighbours {
 			if err := tr.arena.Benign(tr.ctx); err != nil {
 				tr.fail("beside it: %v", err)
@@ -56,32 +42,31 @@ func driveVictim(tr *trial) {
 				most = max(most, u.PidsNow)
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	beside.Wait()
-	if r == nil {
-		return // it has failed and said so
-	}
+	})
+	defer stop()
+	r := tr.execute(tr.attack.code)
+	stop()
 	tr.judge(r)
-	bound := tr.limits.Pids + pidsSlack
+	bound := tr.attack.limits.Pids + pidsSlack
 	if tr.userSpace() {
-		bound = kernelTasks + kernelTasksPerProcess*tr.limits.Pids
+		bound = kernelTasks + kernelTasksPerProcess*tr.attack.limits.Pids
 	}
-	if tr.limits.Pids > 0 && most > bound {
-		tr.fail("the host counted %d processes and threads; with a limit of %d there may be %d", most, tr.limits.Pids, bound)
+	if tr.attack.limits.Pids > 0 && most > bound {
+		tr.fail("the host counted %d processes and threads; with a limit of %d there may be %d", most,
+			tr.attack.limits.Pids, bound)
 	}
 	tr.note("%s after %v; at the most %d processes; %d ordinary runs beside it", r.Status, r.Timings.Run, most, done)
 }
 
-// kernelMemory is what is added to the limit for a sandbox's own kernel.
+// kernelMemory is added to the limit for a sandbox's own kernel.
 const kernelMemory = 24 << 20
 
-// driveMemory checks the peak that the host counted. trial.gone checks that nothing that could hold the memory is left:
-// the processes and the control group. Whether the kernel has freed all of it is not measured: a group can be removed
-// while some is charged to it, and everybody uses the host's free memory.
+// driveMemory checks the peak that the host counted. checkLeftovers checks that no process and no control group is left
+// that could hold the memory. It does not measure whether the kernel has freed all of it: a group can be removed while
+// memory is charged to it, and others use the host's free memory too.
 func driveMemory(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
-	limit := tr.limits.MemoryBytes
+	r := tr.executeAndJudge(tr.attack.code)
+	limit := tr.attack.limits.MemoryBytes
 	if tr.userSpace() {
 		limit += kernelMemory
 	}
@@ -92,7 +77,7 @@ func driveMemory(tr *trial) {
 
 // driveDisk is R04.
 func driveDisk(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	got := byPath(r)
 	if got["small"] != "kept" {
 		tr.fail("handed back %d files, %v left out", len(r.Files), r.Skipped)
@@ -111,24 +96,9 @@ const manyFiles = 4096
 // driveFiles is R06.
 func driveFiles(tr *trial) {
 	var most, early int
-	over := make(chan struct{})
-	var watching sync.WaitGroup
-	stop := sync.OnceFunc(func() {
-		close(over)
-		watching.Wait()
-	})
+	stop := poll(20*time.Millisecond, func() { most = max(most, tr.openFiles()) })
 	defer stop()
-	watching.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-time.After(20 * time.Millisecond):
-				most = max(most, tr.openFiles())
-			}
-		}
-	})
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Request.Output = func(sandbox.Stream, []byte) { // the sandbox is alive now, even on a busy host
 		early = max(early, tr.openFiles())
 	}
@@ -143,7 +113,6 @@ func driveFiles(tr *trial) {
 	tr.note("at the most %d descriptors", most)
 }
 
-// openFiles counts the descriptors of the trial's processes.
 func (tr *trial) openFiles() (count int) {
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		for _, pid := range g.processes() {
@@ -156,13 +125,13 @@ func (tr *trial) openFiles() (count int) {
 
 // driveCPU is R07.
 func driveCPU(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	if r.Usage.CPU < 0 {
 		tr.note("this backend does not count processor time here")
 		return
 	}
 	wall := r.Timings.Run.Seconds()
-	share := float64(tr.limits.CPUMillis) / 1000
+	share := float64(tr.attack.limits.CPUMillis) / 1000
 	// 0.1 s for the guest and the start, and one scheduler period at either end.
 	if used := r.Usage.CPU.Seconds(); used > wall*share*1.15+0.4 {
 		tr.fail("it used %.2f s in %.2f s; its share is %.2f", used, wall, share)
@@ -170,10 +139,10 @@ func driveCPU(tr *trial) {
 	tr.note("%v of processor time in %v", r.Usage.CPU, r.Timings.Run)
 }
 
-// drivePrompt checks the time until a deadline. The status shows whether a run ends with its main program: everything
-// else here runs for ever.
+// drivePrompt checks the time until a deadline. Other processes of the probe run for ever, so the status shows whether
+// a run ends with its main program.
 func drivePrompt(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	if r.Status != sandbox.StatusTimeout {
 		return
 	}
@@ -210,17 +179,18 @@ func driveEnds(tr *trial) {
 		rows = append(rows, r)
 	}
 	for _, w := range rows {
-		run := tr.request(tr.code)
+		run := tr.request(tr.attack.code)
 		run.Request.Args = []string{w.arg}
 		if w.status == sandbox.StatusTimeout {
 			run.Request.Timeout = time.Second
 		}
 		r := tr.do(tr.stepContext(), run)
 		if r.Status != w.status || r.ExitCode != w.code || r.Signal != w.signal {
-			tr.fail("%s: %s, exit code %d, signal %d; want %+v\n%s", w.arg, r.Status, r.ExitCode, r.Signal, w, tail(r.Stderr))
+			tr.fail("%s: %s, exit code %d, signal %d; want %+v\n%s", w.arg, r.Status, r.ExitCode, r.Signal, w,
+				tail(r.Stderr))
 		}
 	}
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Request.Args, run.Spec.Limits.MemoryBytes = []string{"memory"}, 96<<20
 	if len(tr.arena.weaker) > 0 {
 		tr.note("NOT RUN: the memory row, as this host cannot limit memory")
@@ -250,7 +220,7 @@ func driveInbound(tr *trial) {
 		}
 	}
 	ready := false
-	r := tr.runUntil("ready", tr.request(tr.code), func() {
+	r := tr.runUntil("ready", tr.request(tr.attack.code), func() {
 		ready = true
 		if where := reached(hosts, tr.port); where != "" {
 			tr.fail("the sandbox's server is reached at %s", where)
@@ -277,7 +247,7 @@ func reached(hosts []string, port int) string {
 // driveCore is V05.
 func driveCore(tr *trial) {
 	before := coresHere()
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	if r.Signal != int(syscall.SIGABRT) {
 		tr.fail("signal %d", r.Signal)
 	}
@@ -308,7 +278,7 @@ func driveCore(tr *trial) {
 	}
 }
 
-// coresHere lists what looks like a core dump where the kernel might write one of ours.
+// coresHere lists files that look like core dumps, where the kernel might write one of a sandbox.
 func coresHere() []string {
 	var all []string
 	for _, dir := range []string{".", "/", "/tmp", "/var/crash", "/var/lib/systemd/coredump"} {

@@ -24,7 +24,7 @@ type living struct {
 	code    *engine.Execution // or in a context
 	reading sync.WaitGroup
 
-	mu     sync.Mutex // guards output and breach
+	mu     sync.Mutex // guards output
 	output []byte
 }
 
@@ -68,13 +68,11 @@ func (l *living) close() {
 	l.tr.searchOutput(&sandbox.Result{Stdout: sandbox.Captured{Head: l.output}})
 }
 
-// write puts a file into the sandbox.
 func (l *living) write(path string, content []byte) error {
 	return l.WriteFile(l.tr.stepContext(), guest.WriteFile{Path: path, Atomic: true, MakeParent: true},
 		bytes.NewReader(content))
 }
 
-// read returns the content of a file in the sandbox.
 func (l *living) read(path string) (string, error) {
 	var b bytes.Buffer
 	_, err := l.ReadFile(l.tr.stepContext(), guest.ReadFile{Path: path}, &b)
@@ -84,16 +82,14 @@ func (l *living) read(path string) (string, error) {
 // launch starts the attack's probe and returns once it has printed "ready".
 func (l *living) launch() {
 	ready, ended := make(chan struct{}), make(chan struct{})
-	once := sync.Once{}
+	found := onLine("ready", func() { close(ready) })
 	take := func(data []byte) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.output) < 1<<20 {
 			l.output = append(l.output, data...)
 		}
-		if strings.Contains("\n"+string(l.output), "\nready\n") {
-			once.Do(func() { close(ready) })
-		}
+		found(data)
 	}
 	var follow func()
 	if l.tr.home != nil {
@@ -116,9 +112,9 @@ func (l *living) launch() {
 
 // launchProcess starts the probe as a process of its own. The returned function follows its output to its end.
 func (l *living) launchProcess(take func([]byte)) (follow func()) {
-	language := language(l.tr.Lang)
+	language := language(l.tr.attack.Lang)
 	file := "/tmp/" + language.FileName
-	if err := l.write(file, l.tr.source(l.tr.code)); err != nil {
+	if err := l.write(file, l.tr.attack.source(l.tr.attack.code)); err != nil {
 		l.tr.giveUp("write the probe: %v", err)
 	}
 	var process *client.Process
@@ -150,11 +146,9 @@ func (l *living) shell(script string) string {
 	if err != nil {
 		l.tr.giveUp("start: %v", err)
 	}
-	out := l.tr.finish(p)
-	return out
+	return l.tr.finish(p)
 }
 
-// finish reads a process's output until its end.
 func (tr *trial) finish(p *client.Process) string {
 	var out []byte
 	_, err := p.Stream(tr.stepContext(), func(o guest.Output) error {

@@ -32,13 +32,14 @@ func (tr *trial) checkHeap(do func()) {
 // driveFlood is O01.
 func driveFlood(tr *trial) {
 	tr.checkHeap(func() {
-		r := tr.executeAndJudge(tr.code)
+		r := tr.executeAndJudge(tr.attack.code)
 		for _, c := range []sandbox.Captured{r.Stdout, r.Stderr} {
 			kept := int64(len(c.Head) + len(c.Tail))
 			// by a busy machine: it wrote less than its limit
-			starved := r.Status == sandbox.StatusTimeout && kept < tr.limits.OutputBytes
-			if kept > tr.limits.OutputBytes || c.Dropped == 0 && !starved {
-				tr.fail("%d bytes are kept with a limit of %d, and %d reported as dropped", kept, tr.limits.OutputBytes, c.Dropped)
+			starved := r.Status == sandbox.StatusTimeout && kept < tr.attack.limits.OutputBytes
+			if kept > tr.attack.limits.OutputBytes || c.Dropped == 0 && !starved {
+				tr.fail("%d bytes are kept with a limit of %d, and %d reported as dropped", kept,
+					tr.attack.limits.OutputBytes, c.Dropped)
 			}
 		}
 	})
@@ -47,7 +48,7 @@ func driveFlood(tr *trial) {
 // driveOpaque is R11: structures on the way out.
 func driveOpaque(tr *trial) {
 	tr.checkHeap(func() {
-		r := tr.execute(tr.code)
+		r := tr.execute(tr.attack.code)
 		if r.Status != sandbox.StatusFailed || r.ExitCode != 1 {
 			tr.fail("status %s, exit code %d: %s", r.Status, r.ExitCode, tail(r.Stderr))
 		}
@@ -69,12 +70,13 @@ func driveBytes(tr *trial) {
 		}
 	}
 	want = append(want, "\xef\xbb\xbf\xed\xa0\x80\x1b[2J\x00"+strings.Repeat("€", 5)...)
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	var stream []byte
 	run.Request.Output = func(_ sandbox.Stream, data []byte) { stream = append(stream, data...) }
 	r := tr.do(tr.stepContext(), run)
 	if r.Status != sandbox.StatusSucceeded || !bytes.Equal(r.Stdout.Head, want) || !bytes.Equal(stream, want) {
-		tr.fail("%s; of %d bytes %d are kept and %d were streamed", r.Status, len(want), len(r.Stdout.Head), len(stream))
+		tr.fail("%s; of %d bytes %d are kept and %d were streamed", r.Status, len(want), len(r.Stdout.Head),
+			len(stream))
 	}
 }
 
@@ -89,15 +91,16 @@ func driveStreams(tr *trial) {
 		"bytes":  {0, strings.Repeat("z", 20000), ""},
 		"stdin":  {0, "''\n", ""},
 	} {
-		run := tr.request(tr.code)
+		run := tr.request(tr.attack.code)
 		run.Request.Args = []string{kind}
 		r := tr.do(tr.stepContext(), run)
 		if r.ExitCode != want.code || string(r.Stdout.Head) != want.stdout || string(r.Stderr.Head) != want.stderr {
-			tr.fail("%s: %s, exit code %d, %d bytes %.40q, stderr %.40q", kind, r.Status, r.ExitCode, len(r.Stdout.Head),
+			tr.fail("%s: %s, exit code %d, %d bytes %.40q, stderr %.40q", kind, r.Status, r.ExitCode,
+				len(r.Stdout.Head),
 				r.Stdout.Head, r.Stderr.Head)
 		}
 	}
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Request.Args = []string{"late"}
 	if r := tr.do(tr.stepContext(), run); r.Status != sandbox.StatusSucceeded { // late writers write until the deadline
 		tr.fail("late: %s after %v", r.Status, r.Timings.Run)
@@ -106,7 +109,7 @@ func driveStreams(tr *trial) {
 
 // driveOrder is O05.
 func driveOrder(tr *trial) {
-	r := tr.execute(tr.code)
+	r := tr.execute(tr.attack.code)
 	var want [2]strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&want[i%2], "%d\n", i)
@@ -118,7 +121,7 @@ func driveOrder(tr *trial) {
 
 // driveLog is O07.
 func driveLog(tr *trial) {
-	r := tr.execute(tr.code)
+	r := tr.execute(tr.attack.code)
 	if r.Status != sandbox.StatusFailed {
 		tr.fail("status %s", r.Status)
 	}
@@ -136,7 +139,7 @@ func driveLog(tr *trial) {
 // driveName is S06. A host name that is too plain to search for in all output is compared with the probe's report of
 // its own name.
 func driveName(tr *trial) {
-	r := tr.executeAndJudge(tr.code)
+	r := tr.executeAndJudge(tr.attack.code)
 	host, err := os.Hostname()
 	switch {
 	case err != nil:
@@ -172,7 +175,7 @@ func isNamed(out, name string) bool {
 func driveRandom(tr *trial) {
 	seen := map[string]int{}
 	for i := range 12 {
-		r := tr.execute(tr.code)
+		r := tr.execute(tr.attack.code)
 		for j, word := range strings.Fields(string(r.Stdout.Head)) {
 			key := fmt.Sprint(j, " ", word)
 			const hash, address = 4, 6
@@ -204,14 +207,16 @@ func driveErrors(tr *trial) {
 		{Command: []string{"bash"}, Env: []string{"=x"}},
 		{Command: []string{"bash", strings.Repeat("x", 200_000)}},
 		{Command: []string{"bash"}, Return: sandbox.Return{Globs: []string{"[", "../*"}}},
-		{Language: "python", Code: tr.code}, {Command: []string{"/workspace"}}, {Command: []string{"/proc/1/exe"}},
+		{Language: "python", Code: tr.attack.code}, {Command: []string{"/workspace"}},
+		{Command: []string{"/proc/1/exe"}},
 		{Command: []string{"/dev/null"}},
 	}
 	words := []string{"goroutine ", ".go:", "/run/fumehood", "/proc/self/fd/", "/cgroup", "panic", "0x",
 		tr.arena.canaries.places[0]}
 	for _, req := range bad {
 		r, err := tr.arena.engine.Run(tr.stepContext(),
-			engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce}, AllowUnenforced: tr.waived()},
+			engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce},
+				AllowUnenforced: tr.waived()},
 				Request: req})
 		text := ""
 		if err != nil {

@@ -36,7 +36,6 @@ func (tr *trial) checkOnHost(g *sighting) (looked int) {
 	return looked
 }
 
-// hostedProcess is one of them.
 type hostedProcess struct {
 	pid      int
 	first    bool // in its pid namespace
@@ -48,7 +47,6 @@ type hostedProcess struct {
 // CAP_CHOWN to CAP_FSETID, CAP_SYS_CHROOT, CAP_SYS_PTRACE
 const keeperCapabilities = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<18 | 1<<19
 
-// capabilities are the most that it may have.
 func (p *hostedProcess) capabilities() uint64 {
 	switch {
 	case p.ownUsers:
@@ -59,7 +57,6 @@ func (p *hostedProcess) capabilities() uint64 {
 	return 0
 }
 
-// checkHosted checks one process.
 func (tr *trial) checkHosted(p *hostedProcess, theirs, ours map[string]string) {
 	tr.checkNamespaces(p.pid, theirs, ours, tr.userSpace())
 	for _, tid := range threads(p.pid) {
@@ -72,7 +69,6 @@ func (tr *trial) checkHosted(p *hostedProcess, theirs, ours map[string]string) {
 	}
 }
 
-// checkHostedThread checks one of its threads.
 func (tr *trial) checkHostedThread(p *hostedProcess, tid int) {
 	status := statusMap(p.pid, tid)
 	if len(status) == 0 {

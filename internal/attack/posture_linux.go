@@ -23,7 +23,7 @@ func drivePosture(tr *trial) {
 	if !ours {
 		least = 1
 	}
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Spec.NestedFilters = true // needed for the probe to count Landlock's layers
 	r := tr.runUntil("ready", run, func() {
 		for _, g := range tr.arena.spy.sightings(tr.nonce) {
@@ -58,9 +58,9 @@ func drivePosture(tr *trial) {
 	}
 }
 
-// checkLandlock compares how many more Landlock rule sets the probe could add with what the backend reports. Landlock
-// shows in no file of /proc and backs up other layers, so no attack would notice its loss; but the kernel takes sixteen
-// layers (landlock(7)), and one is the sandbox's.
+// checkLandlock checks that Landlock is enforced if the backend reports so. No file of /proc shows Landlock, and no
+// attack would notice its loss, as it backs up other layers. But the kernel allows 16 rule sets (landlock(7)), and one
+// is the sandbox's: the probe counts how many it can add.
 func (tr *trial) checkLandlock(r *sandbox.Result) {
 	const most = 16
 	added := -1
@@ -70,7 +70,8 @@ func (tr *trial) checkLandlock(r *sandbox.Result) {
 	for _, g := range tr.arena.spy.sightings(tr.nonce) {
 		for _, w := range g.box.Effective().Walls {
 			if w.Name == "landlock" && w.State != sandbox.WallMissing && added != most-1 {
-				tr.fail("Landlock is reported as enforced, but the code could add %d layers; %d would be right", added, most-1)
+				tr.fail("Landlock is reported as enforced, but the code could add %d layers; %d would be right", added,
+					most-1)
 			}
 		}
 	}
@@ -81,7 +82,6 @@ func (tr *trial) checkLandlock(r *sandbox.Result) {
 // it, and to set its limits.
 const guestCapabilities = 1<<5 | 1<<6 | 1<<7 | 1<<24 // CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_RESOURCE
 
-// checkThread checks one thread.
 func (tr *trial) checkThread(g *sighting, pid, tid int) {
 	status := statusMap(pid, tid)
 	if len(status) == 0 {
@@ -195,7 +195,8 @@ func limitOf(text, name string) string {
 func (tr *trial) checkNamespaces(pid int, theirs, ours map[string]string, users bool) {
 	for _, kind := range namespaceKinds {
 		if (kind != "user" || users) && (theirs[kind] == "" || theirs[kind] == ours[kind]) {
-			tr.fail("process %d of the sandbox is in the %s namespace %q, ours is %q", pid, kind, theirs[kind], ours[kind])
+			tr.fail("process %d of the sandbox is in the %s namespace %q, ours is %q", pid, kind, theirs[kind],
+				ours[kind])
 		}
 	}
 }
@@ -214,7 +215,8 @@ func (tr *trial) checkMounts(g *sighting) {
 		if !slices.Contains(options, "nosuid") || !device && !slices.Contains(options, "nodev") {
 			tr.fail("the mount at %s is %s", fields[4], fields[5])
 		}
-		if writable := !slices.Contains(options, "ro"); writable && rest[0] != "tmpfs" && rest[0] != "devpts" && !device {
+		if writable := !slices.Contains(options, "ro"); writable && rest[0] != "tmpfs" && rest[0] != "devpts" &&
+			!device {
 			tr.fail("the mount at %s is writable and lies on %s", fields[4], rest[0])
 		}
 		if slices.Contains([]string{"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf"}, rest[0]) {
@@ -229,7 +231,7 @@ func (tr *trial) checkMounts(g *sighting) {
 // driveRoot is P07: a root file system made to deceive.
 func driveRoot(tr *trial) {
 	root := tr.hostileRoot()
-	run := tr.request(tr.code)
+	run := tr.request(tr.attack.code)
 	run.Spec.Root.Dir = root
 	r, err := tr.arena.engine.Run(tr.stepContext(), run)
 	if err != nil {

@@ -199,9 +199,11 @@ func (s *spy) leftOf(trial string) (late []string, errs []error) {
 		}
 		switch took := time.Since(began); {
 		case took > settleTime:
-			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s", settleTime, g.box.ID(), last))
+			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s", settleTime, g.box.ID(),
+				last))
 		case took > usualSettleTime:
-			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(), took.Round(time.Second),
+			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(),
+				took.Round(time.Second),
 				last))
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // trial is one attack in one arena.
 type trial struct {
 	record
-	*Attack
+	attack   *Attack
 	arena    *Arena
 	nonce    string
 	port     int
@@ -52,7 +52,7 @@ func (tr *trial) exceptions() (list []*exception) {
 		"podman":  tr.arena.spy.Name() == "podman",
 		"context": tr.arena.options.Contexts} {
 		if is {
-			list = append(list, tr.except[kind])
+			list = append(list, tr.attack.except[kind])
 		}
 	}
 	return list
@@ -60,27 +60,27 @@ func (tr *trial) exceptions() (list []*exception) {
 
 // run runs the attack by its driver, or as its header says.
 func (tr *trial) run() {
-	if tr.drive != "" {
-		drive := drivers[tr.drive]
+	if tr.attack.drive != "" {
+		drive := drivers[tr.attack.drive]
 		if drive == nil {
-			tr.giveUp("there is no driver %q", tr.drive)
+			tr.giveUp("there is no driver %q", tr.attack.drive)
 		}
 		drive(tr)
 		return
 	}
-	switch tr.second {
+	switch tr.attack.second {
 	case "alongside":
 		tr.alongside()
 	case "after":
-		tr.executeAndJudge(tr.code)
+		tr.executeAndJudge(tr.attack.code)
 		tr.closeHome()
-		tr.executeAndJudge(tr.secondCode)
+		tr.executeAndJudge(tr.attack.secondCode)
 	case "anew":
-		tr.executeAndJudge(tr.code)
-		tr.executeAndJudge(tr.secondCode)
+		tr.executeAndJudge(tr.attack.code)
+		tr.executeAndJudge(tr.attack.secondCode)
 		tr.otherDrivers()
 	default:
-		tr.executeAndJudge(tr.code)
+		tr.executeAndJudge(tr.attack.code)
 	}
 }
 
@@ -114,7 +114,7 @@ func (tr *trial) params() []string {
 // enforcedLimits returns the attack's limits, without that on files if the backend cannot enforce it: memory limits
 // them.
 func (tr *trial) enforcedLimits() sandbox.Limits {
-	limits := tr.limits
+	limits := tr.attack.limits
 	if !sandbox.HasFeature(tr.arena.spy.Backend, sandbox.FeatureInodes) {
 		limits.Inodes = 0
 	}
@@ -127,18 +127,18 @@ func (tr *trial) request(code []byte) engine.Run {
 	return engine.Run{
 		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Labels: map[string]string{labelTrial: tr.nonce},
 			AllowUnenforced: tr.waived()},
-		Request: sandbox.Request{Language: tr.Lang, Code: tr.source(code), Env: tr.params(), Timeout: tr.deadline,
-			Return: sandbox.Return{Globs: []string{"**"}}},
+		Request: sandbox.Request{Language: tr.attack.Lang, Code: tr.attack.source(code), Env: tr.params(),
+			Timeout: tr.deadline,
+			Return:  sandbox.Return{Globs: []string{"**"}}},
 	}
 }
 
 // waived returns the limits that the attack waives here, never the limit under attack.
 func (tr *trial) waived() []string {
 	return slices.DeleteFunc(slices.Clone(tr.arena.weaker),
-		func(name string) bool { return tr.limits.Get(sandbox.LimitName(name)) != 0 })
+		func(name string) bool { return tr.attack.limits.Get(sandbox.LimitName(name)) != 0 })
 }
 
-// execute runs a probe to its end.
 func (tr *trial) execute(code []byte) *sandbox.Result {
 	return tr.do(tr.stepContext(), tr.request(code))
 }
@@ -152,7 +152,7 @@ func (tr *trial) executeAndJudge(code []byte) *sandbox.Result {
 // do makes a run. It gives up if the run fails with an error.
 func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 	stop := func() {}
-	if tr.watch {
+	if tr.attack.watch {
 		stop = tr.watchGuest()
 	}
 	r, err := tr.perform(ctx, run)
@@ -170,7 +170,7 @@ func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
 // alongside runs the second probe while the first sandbox is alive.
 func (tr *trial) alongside() {
 	var second *sandbox.Result
-	first := tr.runUntil("ready", tr.request(tr.code), func() { second = tr.execute(tr.secondCode) })
+	first := tr.runUntil("ready", tr.request(tr.attack.code), func() { second = tr.execute(tr.attack.secondCode) })
 	tr.checkBreaches(first)
 	if second == nil {
 		tr.giveUp("the first sandbox was never ready: %s\n%s\n%s", first.Status, first.Stdout.Head, first.Stderr.Head)
@@ -178,22 +178,14 @@ func (tr *trial) alongside() {
 	tr.judge(second)
 }
 
-// runUntil makes a run, calls do once the probe has printed word on its own line, and then cancels the run.
+// runUntil makes a run, calls do once the probe has printed a line with this word, and then cancels the run.
 func (tr *trial) runUntil(word string, run engine.Run, do func()) *sandbox.Result {
 	ctx, cancel := context.WithCancel(tr.stepContext())
 	defer cancel()
 	ready, over := make(chan struct{}), make(chan struct{})
-	var out []byte
-	once := sync.Once{}
+	take := onLine(word, func() { close(ready) })
 	run.Request.Timeout = probeTime
-	run.Request.Output = func(_ sandbox.Stream, data []byte) {
-		if len(out) < 1<<16 {
-			out = append(out, data...)
-			if bytes.HasPrefix(out, []byte(word+"\n")) || bytes.Contains(out, []byte("\n"+word+"\n")) {
-				once.Do(func() { close(ready) })
-			}
-		}
-	}
+	run.Request.Output = func(_ sandbox.Stream, data []byte) { take(data) }
 	var done sync.WaitGroup
 	done.Go(func() {
 		select {
@@ -217,16 +209,17 @@ func (tr *trial) guestSharesID() bool {
 
 // judge checks the status and the output of a probe.
 func (tr *trial) judge(r *sandbox.Result) {
-	statuses := tr.statuses
+	statuses := tr.attack.statuses
 	if tr.guestSharesID() {
-		statuses = append(slices.Clone(statuses), tr.shared...)
+		statuses = append(slices.Clone(statuses), tr.attack.shared.statuses...)
 	}
 	for _, x := range tr.exceptions() {
 		statuses = append(slices.Clone(statuses), x.statuses...)
 	}
 	if !slices.Contains(statuses, r.Status) {
 		tr.checkBreaches(r)
-		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s", r.Status,
+		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s",
+			r.Status,
 			statuses, r.ExitCode, r.Signal, r.Hints,
 			tail(r.Stdout), tail(r.Stderr))
 		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
@@ -237,14 +230,14 @@ func (tr *trial) judge(r *sandbox.Result) {
 	}
 	tr.checkBreaches(r)
 	if r.Status == sandbox.StatusLost || r.Status == sandbox.StatusKilled &&
-		slices.Contains(tr.shared, sandbox.StatusKilled) {
+		slices.Contains(tr.attack.shared.statuses, sandbox.StatusKilled) {
 		return
 	}
 	for _, want := range tr.wanted() {
 		if want.Match(r.Stdout.Head) {
 			continue
 		}
-		if tr.hurried = r.Status == sandbox.StatusTimeout && tr.deadline == tr.timeout; tr.hurried {
+		if tr.hurried = r.Status == sandbox.StatusTimeout && tr.deadline == tr.attack.timeout; tr.hurried {
 			tr.giveUp("after %v, its deadline, stdout had no line %s yet", tr.deadline, want)
 		} else {
 			tr.fail("stdout has no line %s\nstdout: %s\nstderr: %s", want, tail(r.Stdout), tail(r.Stderr))
@@ -258,17 +251,20 @@ func (tr *trial) wanted() []*regexp.Regexp {
 			return x.want
 		}
 	}
-	return tr.want
+	return tr.attack.want
 }
 
 // excuses reports whether a breach is accepted with this isolation, or because the guest has the code's id.
 func (tr *trial) excuses(breach string) bool {
 	begins := func(word string) bool { return strings.HasPrefix(breach, word) }
-	if tr.guestSharesID() && slices.ContainsFunc(tr.excused, begins) {
+	if tr.guestSharesID() && slices.ContainsFunc(tr.attack.shared.excused, begins) {
 		return true
 	}
 	return slices.ContainsFunc(tr.exceptions(), func(x *exception) bool {
-		return slices.ContainsFunc(x.excused, func(words string) bool { return strings.HasPrefix(breach+" ", words+" ") })
+		return slices.ContainsFunc(x.excused, func(words string) bool {
+			return strings.HasPrefix(breach+" ",
+				words+" ")
+		})
 	})
 }
 
@@ -307,6 +303,21 @@ func tail(c sandbox.Captured) string {
 
 // watchGuest fails if the guest is stopped or traced before stop is called.
 func (tr *trial) watchGuest() (stop func()) {
+	failed := false
+	return poll(2*time.Millisecond, func() {
+		for _, g := range tr.arena.spy.sightings(tr.nonce) {
+			for _, pid := range g.inner {
+				if lines := statusLines(pid, pid, "State", "TracerPid"); !failed && isHeld(lines) {
+					failed = true
+					tr.fail("the guest: %s", lines)
+				}
+			}
+		}
+	})
+}
+
+// poll repeats do until stop is called.
+func poll(pause time.Duration, do func()) (stop func()) {
 	over := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -314,21 +325,26 @@ func (tr *trial) watchGuest() (stop func()) {
 			select {
 			case <-over:
 				return
-			case <-time.After(2 * time.Millisecond):
-			}
-			for _, g := range tr.arena.spy.sightings(tr.nonce) {
-				for _, pid := range g.inner {
-					if lines := statusLines(pid, pid, "State", "TracerPid"); isHeld(lines) {
-						tr.fail("the guest: %s", lines)
-						return
-					}
-				}
+			case <-time.After(pause):
+				do()
 			}
 		}
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		close(over)
 		done.Wait()
+	})
+}
+
+// onLine returns a function that takes output, and calls do once the output has this line.
+func onLine(line string, do func()) (take func([]byte)) {
+	out, once := []byte("\n"), sync.OnceFunc(do)
+	return func(data []byte) {
+		if len(out) < 1<<16 {
+			if out = append(out, data...); bytes.Contains(out, []byte("\n"+line+"\n")) {
+				once()
+			}
+		}
 	}
 }
 

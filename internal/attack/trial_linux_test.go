@@ -17,7 +17,7 @@ func TestHurried(t *testing.T) {
 	a := &Attack{timeout: time.Second, statuses: []sandbox.Status{sandbox.StatusTimeout},
 		want: []*regexp.Regexp{regexp.MustCompile("ready")}}
 	for factor, want := range map[time.Duration]Outcome{1: Unclear, laterDeadline: NotContained} {
-		tr := &trial{record: record{ctx: t.Context()}, Attack: a, arena: &Arena{spy: &spy{Backend: walls{}}},
+		tr := &trial{record: record{ctx: t.Context()}, attack: a, arena: &Arena{spy: &spy{Backend: walls{}}},
 			deadline: factor * a.timeout}
 		tr.part(func() { tr.judge(&sandbox.Result{Status: sandbox.StatusTimeout}) })
 		if v := tr.close(); v.Outcome != want || tr.hurried != (want == Unclear) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What benign scripts there are: our own, and those that packages of the host ship as examples and as programs. Each is
-// read up to maxBenign bytes.
+// What benign scripts there are: our own, and those that packages of the host ship as examples and as programs. Each is read up to
+// maxBenign bytes.
 const (
 	leastBenign = 200
 	mostBenign  = 2000
@@ -19,8 +19,7 @@ const (
 	mostRefused = 2 // of 100 benign scripts
 )
 
-var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../test/langtest/testdata",
-	"../../scripts", "/usr/share/doc", "/usr/share",
+var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../test/langtest/testdata", "../../scripts", "/usr/share/doc", "/usr/share",
 	"/usr/lib/python3/dist-packages", "/usr/lib/python3.11/turtledemo", "/usr/bin", "/usr/lib/node_modules"}
 
 var shellLine = regexp.MustCompile(`^#! ?\S*[/ ](?:env )?(?:ba|da)?sh\b`)
@@ -41,8 +40,7 @@ func languageOf(path string, code []byte) string {
 
 // isExample leaves out libraries: of the host, only examples, demonstrations and programs count.
 func isExample(folder, path string) bool {
-	return strings.HasPrefix(folder, "..") || folder == "/usr/bin" || strings.Contains(path, "example") ||
-		strings.Contains(path, "demo") || strings.Contains(path, "/tools/")
+	return strings.HasPrefix(folder, "..") || folder == "/usr/bin" || strings.Contains(path, "example") || strings.Contains(path, "demo") || strings.Contains(path, "/tools/")
 }
 
 // TestBenign measures how many benign scripts the checks refuse.
@@ -53,8 +51,7 @@ func TestBenign(t *testing.T) {
 	seen, refused := map[string]bool{}, 0
 	for _, folder := range benignFolders {
 		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || !isExample(folder, path) || strings.Contains(path, "hostile") ||
-				len(seen) >= mostBenign {
+			if err != nil || !d.Type().IsRegular() || !isExample(folder, path) || strings.Contains(path, "hostile") || len(seen) >= mostBenign {
 				return nil
 			}
 			code, err := os.ReadFile(path)

@@ -43,10 +43,12 @@ def add(b):
     while n >> 16: n = (n & 0xffff) + (n >> 16)
     return ~n & 0xffff
 def ip4(to, protocol, body, source="198.18.0.2", options=b"", fragment=0, ident=7):
-    h = struct.pack("!BBHHHBBH4s4s", 0x40 + 5 + len(options) // 4, 0, 20 + len(options) + len(body), ident, fragment, 64, protocol, 0, socket.inet_aton(source), socket.inet_aton(to)) + options
+    h = struct.pack("!BBHHHBBH4s4s", 0x40 + 5 + len(options) // 4, 0, 20 + len(options) + len(body), ident, fragment,
+        64, protocol, 0, socket.inet_aton(source), socket.inet_aton(to)) + options
     return h[:10] + struct.pack("!H", add(h)) + h[12:] + body
 def ip6(to, following, body, source="fd00:676c:6f76::2"):
-    return struct.pack("!IHBB", 6 << 28, len(body), following, 64) + socket.inet_pton(10, source) + socket.inet_pton(10, to) + body
+    return struct.pack("!IHBB", 6 << 28, len(body), following, 64) + (
+        socket.inet_pton(10, source) + socket.inet_pton(10, to) + body)
 def segment(source, to, port, flags, data=b"", sport=4444, seq=1000, ack=0):
     h = struct.pack("!HHIIBBHHH", sport, port, seq, ack, 0x50, flags, 65535, 0, 0) + data
     pseudo = socket.inet_aton(source) + socket.inet_aton(to) + struct.pack("!BBH", 0, 6, len(h))
@@ -60,7 +62,8 @@ def gateway():
     for line in os.popen("ip neigh show dev eth0"):
         if line.startswith("198.18.0.1 "): return bytes.fromhex(line.split("lladdr ")[1].split()[0].replace(":", ""))
 theirs = gateway()
-def frame(packet, kind=0x0800, to=None, source=None): wire.send((to or theirs) + (source or mine) + struct.pack("!H", kind) + packet)
+def frame(packet, kind=0x0800, to=None, source=None):
+    wire.send((to or theirs) + (source or mine) + struct.pack("!H", kind) + packet)
 `
 
 // attackCase is one attack. What it may reach is in passes, as egresstest.World.Seen says it, and in asks, for names.
@@ -108,7 +111,8 @@ func TestCanaries(t *testing.T) {
 			}
 			c.policy.Allow = append(slices.Clone(c.policy.Allow), "flush.test:80")
 			p := newPlaceWith(t, c.policy, func(o *Options) { o.Dial, o.Resolve = nil, nil })
-			out := p.run("/usr/bin/python3 -I - <<'END' && curl -sS http://flush.test/flushed\n" + prelude + c.code + "\nEND")
+			const python = "/usr/bin/python3 -I - <<'END' && curl -sS http://flush.test/flushed\n"
+			out := p.run(python + prelude + c.code + "\nEND")
 			// What passes the gate passes in order, so by now all did: the last request is also the control.
 			if !strings.HasSuffix(out, c.prints+"flush.test/flushed") {
 				t.Errorf("it printed %q, which should end with %q", out, c.prints+"flush.test/flushed")

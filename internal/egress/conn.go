@@ -61,7 +61,7 @@ func (c *conn) run() {
 // finish closes both ends. For a while the stack still sends the bytes that the sandbox has not read.
 func (c *conn) finish() {
 	c.inspector.close()
-	c.gate.dismiss(c)
+	c.gate.active.dismiss(c)
 	orderly := c.end("")
 	c.outer.Close()
 	c.inner.endpoint.Close()
@@ -180,10 +180,13 @@ func (c *conn) intercept() error {
 	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
 	var used atomic.Bool // outer
 	s.Serve(c.gate.ctx, &intercept.Conn{
-		Conn:   &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
-		Name:   name,
-		To:     c.to,
-		Policy: func() (*rules.Rules, rules.Destination) { return c.gate.rules.Load(), c.gate.destination(c.to, false) },
+		Conn: &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
+		Name: name,
+		To:   c.to,
+		Policy: func() (*rules.Rules, rules.Destination) {
+			return c.gate.rules.Load(),
+				c.gate.destination(c.to, false)
+		},
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			if used.CompareAndSwap(false, true) {
 				return &serverConn{Conn: c.outer, conn: c, release: func() {}}, nil
@@ -196,10 +199,10 @@ func (c *conn) intercept() error {
 
 // interceptorServer returns the gate's server for intercepted connections. The first call makes it.
 func (g *gate) interceptorServer() (*intercept.Server, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.active.mu.Lock()
+	defer g.active.mu.Unlock()
 	switch {
-	case g.closed:
+	case g.active.closed:
 		return nil, errReset
 	case g.interceptor != nil:
 		return g.interceptor, nil
@@ -211,10 +214,10 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Begin: g.begin, End: g.work.Done})
+		Begin: g.active.begin, End: g.active.work.Done})
 	if err == nil {
 		g.interceptor = s
-		g.work.Go(s.Run)
+		g.active.work.Go(s.Run)
 	}
 	return s, err
 }

@@ -37,7 +37,7 @@ func (g *gate) serveDNS() error {
 		if err != nil {
 			return &sandbox.Error{Op: "resolver", Err: err}
 		}
-		g.work.Go(func() { g.readQueries(c) })
+		g.active.work.Go(func() { g.readQueries(c) })
 		context.AfterFunc(g.ctx, func() { c.Close() })
 	}
 	return nil
@@ -51,11 +51,11 @@ func (g *gate) readQueries(c *gonet.UDPConn) {
 			return
 		}
 		query := append([]byte(nil), b[:n]...)
-		if !g.beginQuery() {
+		if !g.active.beginQuery() {
 			continue
 		}
-		g.work.Go(func() {
-			defer g.endQuery()
+		g.active.work.Go(func() {
+			defer g.active.endQuery()
 			if answer := g.answer(query, maxUDP); answer != nil {
 				_, _ = c.WriteTo(answer, from) // a datagram may be lost
 			}
@@ -63,29 +63,13 @@ func (g *gate) readQueries(c *gonet.UDPConn) {
 	}
 }
 
-func (g *gate) beginQuery() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed || g.queries == maxQueries {
-		return false
-	}
-	g.queries++
-	return true
-}
-
-func (g *gate) endQuery() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.queries--
-}
-
 // connectDNS answers queries over TCP: two bytes of length before each message.
 func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
-	if !g.beginQuery() {
+	if !g.active.beginQuery() {
 		r.Complete(true)
 		return
 	}
-	defer g.endQuery()
+	defer g.active.endQuery()
 	var queue waiter.Queue
 	endpoint, failed := r.CreateEndpoint(&queue)
 	r.Complete(failed != nil)

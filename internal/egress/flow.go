@@ -60,3 +60,56 @@ func (f *flow) snapshot() Attempt {
 
 // log logs the flow once it has ended.
 func (f *flow) log() { f.gate.add(f.snapshot()) }
+
+// registry has the goroutines, flows and queries of a gate. Once the gate is closed it accepts no more.
+type registry struct {
+	work sync.WaitGroup // all goroutines of the gate except the device's
+
+	mu       sync.Mutex
+	closed   bool
+	flows    map[openFlow]struct{}
+	sessions int // of UDP
+	queries  int // of DNS, that are being answered
+}
+
+// begin counts a goroutine of the gate.
+func (r *registry) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.work.Add(1)
+	}
+	return !r.closed
+}
+
+// admit registers a flow, so that SetPolicy reconsiders it.
+func (r *registry) admit(f openFlow) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.flows[f] = struct{}{}
+	}
+	return !r.closed
+}
+
+func (r *registry) dismiss(f openFlow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.flows, f)
+}
+
+func (r *registry) beginQuery() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.queries == maxQueries {
+		return false
+	}
+	r.queries++
+	return true
+}
+
+func (r *registry) endQuery() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queries--
+}

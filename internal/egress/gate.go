@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,20 +35,14 @@ type gate struct {
 	host    hostAddresses
 	meter   meter
 
-	authority *sandbox.Authority // nil for rules that intercept nothing
+	authority   *sandbox.Authority // nil for rules that intercept nothing
+	interceptor *intercept.Server  // nil until the first connection that it serves
 
 	device *device
 	stack  *stack.Stack
 	ctx    context.Context // ends with the gate
 	cancel context.CancelFunc
-	work   sync.WaitGroup // all goroutines except the device's
-
-	mu          sync.Mutex
-	closed      bool
-	flows       map[openFlow]struct{}
-	sessions    int               // of UDP
-	queries     int               // of DNS, that are being answered
-	interceptor *intercept.Server // nil until the first connection that it serves
+	active registry
 }
 
 // open makes a gate of a device. The gate owns the device, even if open fails.
@@ -59,7 +52,8 @@ func (h *Host) open(file *os.File, p sandbox.NetworkPolicy) (*gate, error) {
 		_ = file.Close() // nothing was written to it
 		return nil, err
 	}
-	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority, flows: map[openFlow]struct{}{}}
+	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority}
+	g.active.flows = map[openFlow]struct{}{}
 	if g.options.Dial == nil {
 		g.options.Dial = (&net.Dialer{}).DialContext
 	}
@@ -89,10 +83,10 @@ func (h *Host) open(file *os.File, p sandbox.NetworkPolicy) (*gate, error) {
 
 // Current implements sandbox.NetworkLog.
 func (g *gate) Current() []Attempt {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	list := make([]Attempt, 0, len(g.flows))
-	for f := range g.flows {
+	g.active.mu.Lock()
+	defer g.active.mu.Unlock()
+	list := make([]Attempt, 0, len(g.active.flows))
+	for f := range g.active.flows {
 		list = append(list, f.snapshot())
 	}
 	return list
@@ -104,10 +98,10 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.active.mu.Lock()
+	defer g.active.mu.Unlock()
 	g.rules.Store(r)
-	for f := range g.flows {
+	for f := range g.active.flows {
 		f.reconsider(r)
 	}
 	return nil
@@ -129,20 +123,20 @@ func (g *gate) Close() error {
 }
 
 func (g *gate) close() error {
-	g.mu.Lock()
-	first := !g.closed
-	g.closed = true
-	for f := range g.flows {
+	g.active.mu.Lock()
+	first := !g.active.closed
+	g.active.closed = true
+	for f := range g.active.flows {
 		f.cut(gateClosed)
 	}
 	interceptor := g.interceptor
-	g.mu.Unlock()
+	g.active.mu.Unlock()
 	if interceptor != nil {
 		interceptor.Close()
 	}
 	if !first {
 		<-g.device.done
-		g.work.Wait()
+		g.active.work.Wait()
 		return nil
 	}
 	g.cancel()
@@ -158,7 +152,7 @@ func (g *gate) close() error {
 func (g *gate) waitAborting() {
 	done := make(chan struct{})
 	go func() {
-		g.work.Wait()
+		g.active.work.Wait()
 		close(done)
 	}()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -175,34 +169,9 @@ func (g *gate) waitAborting() {
 	}
 }
 
-// begin counts a goroutine of the gate. It returns false once the gate is closed.
-func (g *gate) begin() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.work.Add(1)
-	}
-	return !g.closed
-}
-
-// admit registers a flow, so that SetPolicy reconsiders it. It returns false once the gate is closed.
-func (g *gate) admit(f openFlow) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.flows[f] = struct{}{}
-	}
-	return !g.closed
-}
-
-func (g *gate) dismiss(f openFlow) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.flows, f)
-}
-
 func (g *gate) destination(to netip.AddrPort, udp bool) rules.Destination {
-	return rules.Destination{To: to, UDP: udp, OfHost: g.host.has(to.Addr()), Names: g.pins.names(to.Addr(), time.Now())}
+	return rules.Destination{To: to, UDP: udp, OfHost: g.host.has(to.Addr()),
+		Names: g.pins.names(to.Addr(), time.Now())}
 }
 
 // logDropped logs a packet that the device dropped.

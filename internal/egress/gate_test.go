@@ -52,7 +52,8 @@ func TestPrograms(t *testing.T) {
 		{"curl -s -S -4 http://site.example/x", "GET site.example /x 0"},
 		{"curl -s -S -k https://site.example/y", "GET site.example /y 0"},
 		{"curl -s -S -k https://a.b.example.org/z", "GET a.b.example.org /z 0"},
-		{"head -c 3000000 /dev/zero | curl -s -S --data-binary @- http://site.example/up", "POST site.example /up 3000000"},
+		{"head -c 3000000 /dev/zero | curl -s -S --data-binary @- http://site.example/up",
+			"POST site.example /up 3000000"},
 		{`/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("http://site.example/p").read().decode())'`,
 			"GET site.example /p 0"},
 		{"getent ahostsv4 site.example | head -1 | cut -d' ' -f1", site},
@@ -99,7 +100,8 @@ func TestFullDenies(t *testing.T) {
 		}
 	}
 	p.logged("has the request", func(a Attempt) bool {
-		return a.Protocol == sandbox.ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK && a.Name == "site.example"
+		return a.Protocol == sandbox.ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK &&
+			a.Name == "site.example"
 	})
 	if got := fmt.Sprint(p.gate.Refusals(0, 99)); !strings.Contains(got, "bad.example") {
 		t.Error(got)

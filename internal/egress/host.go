@@ -17,7 +17,8 @@ import (
 
 // Options replace the ways of a gate to the outside. The zero value uses those of this host.
 type Options struct {
-	// Dial connects to an address that the rules allow, like net.Dialer.DialContext. Connections must be a syscall.Conn.
+	// Dial connects to an address that the rules allow, like net.Dialer.DialContext. Connections must be a
+	// syscall.Conn.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Resolve looks up a name that the rules allow, given with a dot at its end, like net.Resolver.LookupNetIP. The
@@ -75,7 +76,8 @@ func (h *Host) Open(end io.ReadWriteCloser, p sandbox.NetworkPolicy) (sandbox.Pa
 	file, ok := end.(*os.File)
 	if !ok {
 		_ = end.Close() // nothing was written to it
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "gate", Msg: "the end of this network is not a device"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "gate",
+			Msg: "the end of this network is not a device"}
 	}
 	g, err := h.open(file, p)
 	if err != nil {

@@ -63,7 +63,8 @@ func TestHTTPNames(t *testing.T) {
 	for _, c := range []struct{ sent, passes, reason string }{
 		{ok, ok, ""},
 		{"\r\n" + ok + ok, "\r\n" + ok + ok, ""},
-		{"GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", ""},
+		{"GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n",
+			""},
 		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
 			"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
 			""},
@@ -78,7 +79,8 @@ func TestHTTPNames(t *testing.T) {
 		{strings.ReplaceAll(ok, "site", "other"), "", rules.NotResolved},
 		{strings.ReplaceAll(ok, "site", "b.wild"), "", rules.NotResolved},
 		{ok + strings.ReplaceAll(ok, "site", "evil"), ok, rules.NoRule},
-		{post("Content-Length: 3\r\n", "abc") + strings.ReplaceAll(ok, "site", "evil"), post("Content-Length: 3\r\n", "abc"),
+		{post("Content-Length: 3\r\n", "abc") + strings.ReplaceAll(ok, "site", "evil"),
+			post("Content-Length: 3\r\n", "abc"),
 			rules.NoRule},
 		{"GET http://evil.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"GET http://site.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", "", sniff.ErrHost.Error()},
@@ -96,7 +98,8 @@ func TestHTTPNames(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost : site.example\r\n\r\n", "", sniff.ErrHead.Error()},
 		{"GET  / HTTP/1.1\r\nHost: site.example\r\n\r\n", "", sniff.ErrHead.Error()},
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", sniff.ErrVersion.Error()},
-		{"GET / HTTP/1.1\r\nHost: site.example\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", "", sniff.ErrVersion.Error()},
+		{"GET / HTTP/1.1\r\nHost: site.example\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", "",
+			sniff.ErrVersion.Error()},
 		{post("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), "", sniff.ErrBody.Error()},
 		{post("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd"), "", sniff.ErrBody.Error()},
 		{post("Content-Length: +3\r\n", "abc"), "", sniff.ErrBody.Error()},
@@ -118,10 +121,13 @@ func TestHTTPNames(t *testing.T) {
 				_ = conn.(*net.TCPConn).CloseWrite()
 				_, _ = io.Copy(io.Discard, conn)
 				<-over
-				a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
-				if passed := got.taken(); passed != c.passes && !(c.reason != "" && strings.HasPrefix(c.passes, passed)) ||
+				a := p.loggedAfter(seq, "is the connection",
+					func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
+				if passed := got.taken(); passed != c.passes && !(c.reason != "" &&
+					strings.HasPrefix(c.passes, passed)) ||
 					a.Allowed != (c.reason == "") || a.Reason != c.reason && c.reason != "" {
-					t.Errorf("%.60q at %s by %d: %q passed, want %q; %+v, want %q", c.sent, port, step, passed, c.passes, a, c.reason)
+					t.Errorf("%.60q at %s by %d: %q passed, want %q; %+v, want %q", c.sent, port, step, passed,
+						c.passes, a, c.reason)
 				}
 			}
 		}
@@ -156,7 +162,8 @@ func TestTLSNames(t *testing.T) {
 	}
 	key := make([]byte, 32)
 	key[0] = 9 // any point of the curve
-	conn := tls.Client(p.mustDial("tcp", site+":443"), &tls.Config{ServerName: "secret.example", InsecureSkipVerify: true,
+	conn := tls.Client(p.mustDial("tcp", site+":443"), &tls.Config{ServerName: "secret.example",
+		InsecureSkipVerify:             true,
 		MinVersion:                     tls.VersionTLS13,
 		EncryptedClientHelloConfigList: echConfigs("site.example", key)})
 	if err := conn.Handshake(); err == nil {
@@ -228,7 +235,8 @@ func TestUpgrade(t *testing.T) {
 		c := p.mustDial("tcp", site+port)
 		// What follows is no HTTP, and comes before the answer.
 		_, _ = io.WriteString(c,
-			"GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x00 frames\r\n\r\n")
+			"GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"+
+				"\x81\x00 frames\r\n\r\n")
 		_ = c.(*net.TCPConn).CloseWrite()
 		b, err := io.ReadAll(c)
 		if strings.HasSuffix(string(b), "frames\r\n\r\n") != passes || passes != (err == nil) {

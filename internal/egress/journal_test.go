@@ -67,7 +67,8 @@ func TestJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(again.Summary(), l.Summary()) || again.Position() != l.Position() {
-			t.Errorf("round %d: the totals are %+v, want %+v", round, again.Summary().NetworkTotal, l.Summary().NetworkTotal)
+			t.Errorf("round %d: the totals are %+v, want %+v", round, again.Summary().NetworkTotal,
+				l.Summary().NetworkTotal)
 		}
 		if kept, was := again.Last(10), l.Last(10); !reflect.DeepEqual(kept, was) {
 			t.Errorf("round %d: %+v is kept, want %+v", round, kept, was)

@@ -28,13 +28,15 @@ func TestCounts(t *testing.T) {
 					return
 				}
 				to := unix.SockaddrInet4{Port: 1 + n%50_000, Addr: [4]byte{11, byte(n >> 8), byte(n), 1}}
-				if err := unix.Connect(fd, &to); !errors.Is(err, unix.EINPROGRESS) && !errors.Is(err, unix.ECONNREFUSED) {
+				if err := unix.Connect(fd, &to); !errors.Is(err, unix.EINPROGRESS) &&
+					!errors.Is(err, unix.ECONNREFUSED) {
 					t.Errorf("attempt %d: %v", n, err)
 				}
 				batch = append(batch, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 			}
 			for i := range batch {
-				if ready, err := unix.Poll(batch[i:i+1], 20_000); ready != 1 || batch[i].Revents&(unix.POLLHUP|unix.POLLERR) == 0 {
+				if ready, err := unix.Poll(batch[i:i+1], 20_000); ready != 1 ||
+					batch[i].Revents&(unix.POLLHUP|unix.POLLERR) == 0 {
 					t.Errorf("an attempt was not refused: %v, %x", err, batch[i].Revents)
 				}
 				unix.Close(int(batch[i].Fd))

@@ -39,7 +39,8 @@ func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", "X-Late")
 	w.WriteHeader(http.StatusEarlyHints)
 	defer w.Header().Set("X-Late", r.Header.Get("Authorization"))
-	fmt.Fprintf(w, "%s %s %s auth=%s body=%d", r.Proto, r.Method, r.RequestURI, r.Header.Get("Authorization"), len(body))
+	fmt.Fprintf(w, "%s %s %s auth=%s body=%d", r.Proto, r.Method, r.RequestURI, r.Header.Get("Authorization"),
+		len(body))
 }
 
 func (v *vault) all() string {
@@ -110,7 +111,8 @@ func TestSecret(t *testing.T) {
 		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic " + basic(held) + " body=0",
 			"api.test Basic " + basic(token)},
 		{"-H 'X-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
-		{"-H 'Authorization: Bearer " + held + "' https://other.test/o", "HTTP/2.0 GET /o auth=Bearer " + held + " body=0",
+		{"-H 'Authorization: Bearer " + held + "' https://other.test/o",
+			"HTTP/2.0 GET /o auth=Bearer " + held + " body=0",
 			"other.test Bearer " + held},
 		{"-H 'Authorization: Bearer " + held + "' http://api.test/plain",
 			"HTTP/1.1 GET /plain auth=Bearer " + held + " body=0", "api.test Bearer " + held},
@@ -139,7 +141,8 @@ func TestSecret(t *testing.T) {
 		return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain"
 	})
 	for _, version := range []string{"1.1", "2"} {
-		got := strings.ToLower(p.run(curl + "-i --http" + version + " -H 'Authorization: Bearer " + held + "' https://api.test/e"))
+		args := "-i --http" + version + " -H 'Authorization: Bearer " + held + "' https://api.test/e"
+		got := strings.ToLower(p.run(curl + args))
 		if strings.Contains(got, strings.ToLower(token)) || !strings.Contains(got, " 103 ") ||
 			strings.Count(got, "x-echo: bearer "+held) != 2 || !strings.Contains(got, "x-late: bearer "+held) {
 			t.Errorf("it came back, or not as it should: %s", got)

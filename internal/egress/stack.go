@@ -65,7 +65,8 @@ func (g *gate) newStack(link stack.LinkEndpoint) error {
 	sack, moderate := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(false)
 	syn, retries := tcpip.TCPSynRetriesOption(synRetries), tcpip.TCPMaxRetriesOption(maxRetries)
 	fin, wait := tcpip.TCPLingerTimeoutOption(finTimeout), tcpip.TCPTimeWaitTimeoutOption(timeWait)
-	for _, option := range []tcpip.SettableTransportProtocolOption{&receive, &send, &sack, &moderate, &syn, &retries, &fin,
+	for _, option := range []tcpip.SettableTransportProtocolOption{&receive, &send, &sack, &moderate, &syn, &retries,
+		&fin,
 		&wait} {
 		step.do("option of TCP", g.stack.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}

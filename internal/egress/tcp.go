@@ -15,11 +15,11 @@ import (
 func (g *gate) connect(r *tcp.ForwarderRequest) {
 	id := r.ID()
 	to := addressOf(id.LocalAddress, id.LocalPort)
-	if !g.begin() {
+	if !g.active.begin() {
 		r.Complete(true)
 		return
 	}
-	defer g.work.Done()
+	defer g.active.work.Done()
 	if isGateway(to.Addr()) && to.Port() == portDNS {
 		g.connectDNS(r)
 		return
@@ -52,7 +52,7 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 		return false
 	}
 	c.inspector = newInspector(c)
-	if !g.admit(c) {
+	if !g.active.admit(c) {
 		c.cut(gateClosed)
 	} else if now := g.rules.Load(); now != policy {
 		c.reconsider(now)

@@ -61,27 +61,27 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 
 // takeSession claims a session and counts its goroutine, or returns why there is none.
 func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.active.mu.Lock()
+	defer g.active.mu.Unlock()
 	switch {
-	case g.closed:
+	case g.active.closed:
 		return gateClosed
-	case g.sessions == maxSessions:
+	case g.active.sessions == maxSessions:
 		return tooMany
 	}
 	if reason = g.meter.take(b, now); reason == "" {
-		g.sessions++
-		g.work.Add(1)
+		g.active.sessions++
+		g.active.work.Add(1)
 	}
 	return reason
 }
 
 func (g *gate) giveSession() {
 	g.meter.release()
-	g.mu.Lock()
-	g.sessions--
-	g.mu.Unlock()
-	g.work.Done()
+	g.active.mu.Lock()
+	g.active.sessions--
+	g.active.mu.Unlock()
+	g.active.work.Done()
 }
 
 // run serves the session, which policy has allowed.
@@ -99,10 +99,10 @@ func (s *session) run(policy *rules.Rules) {
 	}
 	s.outer = outer
 	defer outer.Close()
-	if !g.admit(s) {
+	if !g.active.admit(s) {
 		return
 	}
-	defer g.dismiss(s)
+	defer g.active.dismiss(s)
 	if now := g.rules.Load(); now != policy {
 		s.reconsider(now)
 	}

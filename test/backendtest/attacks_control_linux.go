@@ -46,7 +46,7 @@ func runControl(t *testing.T, a *attack.Attack, c *attack.Canaries) {
 			ok = strings.Contains(out, "breach: "+name)
 		}
 		if !ok {
-			t.Errorf("without isolation the probe does not report %q, so it proves nothing in a sandbox; it printed\n%s", name,
+			t.Errorf("without isolation the probe does not report %q, so it proves nothing; it printed\n%s", name,
 				out)
 		}
 	}

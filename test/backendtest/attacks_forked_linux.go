@@ -27,7 +27,8 @@ func AttacksForked(t *testing.T, open Open, python sandbox.Language) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true, Warm: 1, Languages: []sandbox.Language{python}})
+	n := newArena(t, open, attack.Options{Canaries: plant(t), Alone: true, Warm: 1,
+		Languages: []sandbox.Language{python}})
 	made, forked := 0, 0
 	for _, a := range corpus {
 		if a.Lang != "python" {

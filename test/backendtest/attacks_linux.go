@@ -129,7 +129,10 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	folder := filepath.Dir(t.TempDir()) // of all temporary folders of this test
 	o.Backend, o.Folders = open(t), []string{folder}
 	if o.Alone {
-		o.WithoutWalls = func(a *attack.Attack, params []string) (string, error) { return withoutWalls("userns", a, params) }
+		o.WithoutWalls = func(a *attack.Attack, params []string) (string,
+			error) {
+			return withoutWalls("userns", a, params)
+		}
 	}
 	opened, err := attack.Open(within(t), o)
 	if err != nil {
@@ -251,7 +254,8 @@ const keptFiles = 2
 func openFiles() int {
 	kept, others := 0, 0
 	for _, name := range openFileNames() {
-		if strings.HasPrefix(name, "mnt:[") || strings.HasSuffix(name, "/mounts") || strings.HasSuffix(name, "/mountinfo") {
+		if strings.HasPrefix(name, "mnt:[") || strings.HasSuffix(name, "/mounts") ||
+			strings.HasSuffix(name, "/mountinfo") {
 			kept++
 		} else {
 			others++

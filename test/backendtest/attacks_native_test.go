@@ -32,7 +32,8 @@ func openNative(t *testing.T) sandbox.Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { guest.Close() })
-	b, err := native.New(native.Options{Guest: guest, RunDir: filepath.Join(t.TempDir(), "run"), GuestStderr: os.Stderr})
+	b, err := native.New(native.Options{Guest: guest, RunDir: filepath.Join(t.TempDir(), "run"),
+		GuestStderr: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

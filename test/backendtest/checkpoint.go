@@ -68,7 +68,8 @@ echo ended with $n`
 func startCounter(t *testing.T, c *client.Client) string {
 	t.Helper()
 	id := string(sandbox.NewID())
-	p, err := c.Start(within(t), guest.Start{ID: id, Argv: []string{"/bin/bash", "-c", counter}, Env: sandbox.DefaultEnv,
+	p, err := c.Start(within(t), guest.Start{ID: id, Argv: []string{"/bin/bash", "-c", counter},
+		Env:  sandbox.DefaultEnv,
 		Dir:  sandbox.Workspace,
 		User: sandbox.DefaultUser, Stdin: guest.StdinPipe})
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 // contractCases test sandbox.Backend and sandbox.Box themselves.
 var contractCases = []testCase{
-	{"probe agrees with create", "a backend whose Probe says ready can make a sandbox with the default policy", testProbe},
+	{"probe agrees with create", "a backend whose Probe says ready can make a sandbox with the default policy",
+		testProbe},
 	{"dial", "a created box is ready: its guest answers with this sandbox's id", testDial},
 	{"dial again", "a box can be dialled repeatedly; connections do not disturb each other", testDialAgain},
 	{"key", "the guest serves nobody without the key", testKey},
@@ -30,7 +31,8 @@ var contractCases = []testCase{
 		testEffective},
 	{"usage", "counters never run backwards, and unknown ones stay unknown", testUsage},
 	{"reap spares the owned", "Reap destroys nothing that has a living owner; it is idempotent", testReap},
-	{"reattach refuses the owned", "a box with a living owner cannot be reattached, nor one that never was", testReattach},
+	{"reattach refuses the owned", "a box with a living owner cannot be reattached, nor one that never was",
+		testReattach},
 	{"concurrent", "boxes made at the same time are complete and separate", testConcurrent},
 	{"wait canceled", "Wait and Dial return when their context ends", testWaitCanceled},
 }
@@ -247,7 +249,8 @@ func testUsage(t *testing.T, s *suite) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i > 0 && (u.Wall < last.Wall || u.CPU < last.CPU || u.MemoryPeak < last.MemoryPeak || u.OOMKills < last.OOMKills) {
+		if i > 0 && (u.Wall < last.Wall || u.CPU < last.CPU || u.MemoryPeak < last.MemoryPeak ||
+			u.OOMKills < last.OOMKills) {
 			t.Errorf("usage ran from %s back to %s", describe(last), describe(u))
 		}
 		if i > 0 && (u.CPU < 0) != (last.CPU < 0) {
@@ -299,7 +302,8 @@ func testConcurrent(t *testing.T, s *suite) {
 					t.Errorf("close: %v", err)
 				}
 			}()
-			out, err := shellOutput(within(t), box, "ls /workspace /tmp; echo "+string(sp.ID)+" | tee /workspace/mine /tmp/mine")
+			out, err := shellOutput(within(t), box,
+				"ls /workspace /tmp; echo "+string(sp.ID)+" | tee /workspace/mine /tmp/mine")
 			if err != nil {
 				t.Errorf("run: %v", err)
 				return

@@ -105,7 +105,8 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	}
 	for _, name := range unenforced {
 		if spec.IsNamed(name) && !spec.Waives(string(name)) {
-			return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: limits", Msg: string(name) + " is not enforced"}
+			return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: limits",
+				Msg: string(name) + " is not enforced"}
 		}
 	}
 	if spec.Network.Mode != sandbox.NetworkNone && spec.Network.Mode != "" {
@@ -140,7 +141,8 @@ func (f *Fake) Reattach(_ context.Context, id sandbox.ID) (sandbox.Box, error) {
 	if f.boxes[id] != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "fake: reattach", Msg: "this process owns it"}
 	}
-	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "fake: reattach", Msg: "a fake sandbox ends with its process"}
+	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "fake: reattach",
+		Msg: "a fake sandbox ends with its process"}
 }
 
 // Close ends no box.
@@ -285,7 +287,8 @@ func (b *fakeBox) Effective() sandbox.Policy {
 		Kernel:  sandbox.KernelShared,
 		Limits:  limits,
 		Enforcers: map[sandbox.LimitName]string{
-			sandbox.LimitDisk: "tmpfs size", sandbox.LimitInodes: "tmpfs nr_inodes", sandbox.LimitOpenFiles: "RLIMIT_NOFILE"},
+			sandbox.LimitDisk: "tmpfs size", sandbox.LimitInodes: "tmpfs nr_inodes",
+			sandbox.LimitOpenFiles: "RLIMIT_NOFILE"},
 		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone},
 		User:    b.spec.User,
 		HostUID: "shared",

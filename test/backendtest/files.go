@@ -99,8 +99,9 @@ func testFilesOut(t *testing.T, s *suite) {
 	r.Request.Return.Globs = []string{"**/*.txt", "*[^g]", ".*"}
 	result := s.run(t, r)
 	wantStatus(t, result, sandbox.StatusSucceeded)
-	wantFiles(t, result, map[string]string{"changed": "changed\n", "touched": "same-size\n", "out/deep/made.txt": "made\n",
-		"empty": "", ".hidden": "hidden\n", "moved": "k"})
+	wantFiles(t, result, map[string]string{"changed": "changed\n", "touched": "same-size\n",
+		"out/deep/made.txt": "made\n",
+		"empty":             "", ".hidden": "hidden\n", "moved": "k"})
 	for _, f := range result.Files {
 		if f.Path == "out/deep/made.txt" && f.Mode != 0o750 {
 			t.Errorf("mode %o", f.Mode)

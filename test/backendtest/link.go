@@ -18,7 +18,8 @@ import (
 var linkCases = []testCase{
 	{"link", "packets of the code arrive at the outer end, and answers reach the code: names, connections", testLink},
 	{"link tools", "common programs resolve names, find certificates and connect, as on any machine", testTools},
-	{"link unread", "while nobody reads the outer end, or holds it, nothing passes; then it can be had again", testUnread},
+	{"link unread", "while nobody reads the outer end, or holds it, nothing passes; then it can be had again",
+		testUnread},
 	{"link held", "one at a time holds the outer end; a sandbox that has ended has none", testHeld},
 	{"link fixed", "the code can neither change its interface, nor make another, nor send raw frames", testFixed},
 	{"no link", "a sandbox without a network has loopback only, and no outer end", testNoLink},

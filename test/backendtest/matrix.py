@@ -1,10 +1,12 @@
 """Queries the seccomp filter's answer to each call of vectors.txt, without making the calls.
 
-A second filter applies to this thread only, and only to calls from one place in memory. It passes calls that the sandbox's filter allows
-to another thread of this program, which answers ALLOWED for the kernel (SECCOMP_RET_USER_NOTIF, Linux 5.0). On kernels without that, it
-passes them to a tracer that does not exist, so the kernel answers ENOSYS (SECCOMP_RET_TRACE). Calls that the sandbox's filter refuses keep
-its answer: of two filters the stricter one wins (seccomp(2)). A line that begins with ! must be refused with ENOSYS; where that looks like
-an allowed call, the call is made. Prints the way, the result of a call by the interrupt of 32-bit programs, and each call's errno.
+A second filter applies to this thread only, and only to calls from one place in memory. It passes calls that the
+sandbox's filter allows to another thread of this program, which answers ALLOWED for the kernel
+(SECCOMP_RET_USER_NOTIF, Linux 5.0). On kernels without that, it passes them to a tracer that does not exist, so the
+kernel answers ENOSYS (SECCOMP_RET_TRACE). Calls that the sandbox's filter refuses keep its answer: of two filters the
+stricter one wins (seccomp(2)). A line that begins with ! must be refused with ENOSYS; where that looks like an
+allowed call, the call is made. Prints the way, the result of a call by the interrupt of 32-bit programs, and each
+call's errno.
 """
 import ctypes
 import mmap
@@ -22,7 +24,8 @@ if os.uname().machine != "x86_64":
     raise SystemExit("this needs x86_64")
 libc = ctypes.CDLL(None, use_errno=True)
 
-# long call(long *words): the number and six arguments into their registers, then syscall; behind it, a call of getpid by int 0x80.
+# long call(long *words): the number and six arguments into their registers, then syscall; behind it, a call of getpid
+# by int 0x80.
 call_code = bytes.fromhex("4989fb 498b03 498b7b08 498b7310 498b5318 4d8b5320 4d8b4328 4d8b4b30 0f05 c3")
 foreign_code = bytes.fromhex("b814000000 cd80 c3")
 memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -35,7 +38,8 @@ place = base + len(call_code) - 1  # the instruction after the call, which is wh
 
 def install(verdict, flags):
     """Puts the filter on this thread: the verdict for calls from the place, and all others allowed."""
-    code = [(0x20, 0, 0, 8), (0x15, 0, 3, place & 0xFFFFFFFF), (0x20, 0, 0, 12), (0x15, 0, 1, place >> 32), (0x06, 0, 0, verdict), (0x06, 0, 0, RET_ALLOW)]
+    code = [(0x20, 0, 0, 8), (0x15, 0, 3, place & 0xFFFFFFFF), (0x20, 0, 0, 12), (0x15, 0, 1, place >> 32),
+        (0x06, 0, 0, verdict), (0x06, 0, 0, RET_ALLOW)]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(program)))
     ctypes.set_errno(0)

@@ -115,7 +115,8 @@ func (m *matrix) vectors() {
 	for family := range uint64(48) {
 		for _, kind := range []uint64{0, unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET,
 			unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
-			for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_SCTP,
+			for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP,
+				unix.IPPROTO_SCTP,
 				unix.IPPROTO_MPTCP} {
 				m.add(unix.SYS_SOCKET, family, kind, protocol)
 			}
@@ -228,7 +229,8 @@ func (m *matrix) compare(said []syscall.Errno, allowed syscall.Errno) map[syscal
 			continue
 		}
 		if wrong++; wrong <= mostToldOf {
-			m.Errorf("call %d with %x: the filter says %v, the policy %v (allowed is %v here)", c.nr, c.args, said[i], want,
+			m.Errorf("call %d with %x: the filter says %v, the policy %v (allowed is %v here)", c.nr, c.args, said[i],
+				want,
 				allowed)
 		}
 	}

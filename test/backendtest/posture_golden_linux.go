@@ -200,7 +200,7 @@ func (r *postures) compare() {
 	}
 	for _, record := range r.records {
 		if lines := g.diff(record); len(lines) > 0 {
-			r.Errorf("the posture %s %s differs from %s (this kind of host: %s; -update-posture rewrites it for review):\n%s",
+			r.Errorf("the posture %s %s differs from %s (kind of host: %s; -update-posture rewrites it):\n%s",
 				record.way,
 				record.variant, file, r.kind, strings.Join(lines, "\n"))
 		}

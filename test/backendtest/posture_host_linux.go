@@ -154,7 +154,8 @@ func (v *hostView) process(pid int) {
 		for _, field := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
 			"Seccomp_filters", "TracerPid"} {
 			value := status[field]
-			if v.box.Effective().Kernel != sandbox.KernelShared && len(v.apart(pid)) < 2 && strings.HasPrefix(field, "Cap") &&
+			if v.box.Effective().Kernel != sandbox.KernelShared && len(v.apart(pid)) < 2 &&
+				strings.HasPrefix(field, "Cap") &&
 				value == ours[field] {
 				value = "as this process" // it is in no user namespace
 			}
@@ -168,7 +169,8 @@ func (v *hostView) process(pid int) {
 		v.say("%s: %s %s", name, file, v.mapping(dir+file))
 	}
 	v.say("%s: oom_score_adj %s", name, v.score(dir))
-	if v.box.Effective().Kernel == sandbox.KernelShared { // the limits of another kernel's processes are the server's own
+	// the limits of another kernel's processes are the server's own
+	if v.box.Effective().Kernel == sandbox.KernelShared {
 		v.limits(name, dir)
 	}
 	v.say("%s: descriptors %s", name, v.descriptors(dir+"fd"))
@@ -271,7 +273,8 @@ func (v *hostView) groups(pid int) string {
 	in := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) == 3 && (strings.Contains(f[2], string(v.box.ID())) || engines && !strings.Contains(string(ours), line)) {
+		if len(f) == 3 && (strings.Contains(f[2], string(v.box.ID())) || engines &&
+			!strings.Contains(string(ours), line)) {
 			for c := range strings.SplitSeq(f[1], ",") {
 				in[c] = true
 			}

@@ -143,7 +143,8 @@ func (r *postures) house(t *testing.T, b sandbox.Backend, warm int, python sandb
 	*witness) {
 	t.Helper()
 	w := &witness{Backend: b}
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python}, Warm: warm,
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python},
+		Warm:            warm,
 		Slots:           8,
 		AllowUnenforced: r.Accept, Defaults: sandbox.Limits{Timeout: stepTimeout}})
 	if err != nil {

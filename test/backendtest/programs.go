@@ -23,7 +23,8 @@ var programCases = []testCase{
 	{"streaming", "output comes while the program runs, and the streamed bytes are those of the result", testStreaming},
 	{"stdin", "stdin arrives complete, and ends; without any it is empty", testStdin},
 	{"environment", "nothing of the server's environment is inherited", testEnvironment},
-	{"working directory", "the working directory is the workspace, the requested one, or an error", testWorkingDirectory},
+	{"working directory", "the working directory is the workspace, the requested one, or an error",
+		testWorkingDirectory},
 	{"user", "the code is the user of the spec, in no other groups", testUser},
 	{"descriptors", "the code has descriptors 0, 1 and 2 and no other", testDescriptors},
 	{"terminal", "a process may have a terminal of the requested size", testTerminal},
@@ -310,9 +311,12 @@ func testNothingToStart(t *testing.T, s *suite) {
 		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
 		result := s.run(t, r)
 		wantStatus(t, result, sandbox.StatusFailed)
-		if line := "fumehood: " + c.program + ": "; result.ExitCode != c.exit || hint(result, c.code).Name != c.program ||
-			!strings.HasPrefix(string(result.Stderr.Head), line) || !strings.Contains(string(result.Stderr.Head), c.says) {
-			t.Errorf("%s: exit code %d, stderr %q, hints %+v", c.program, result.ExitCode, result.Stderr.Head, result.Hints)
+		if line := "fumehood: " + c.program + ": "; result.ExitCode != c.exit ||
+			hint(result, c.code).Name != c.program ||
+			!strings.HasPrefix(string(result.Stderr.Head), line) ||
+			!strings.Contains(string(result.Stderr.Head), c.says) {
+			t.Errorf("%s: exit code %d, stderr %q, hints %+v", c.program, result.ExitCode, result.Stderr.Head,
+				result.Hints)
 		}
 	}
 	lacking := shell

@@ -77,8 +77,8 @@ func testMemory(t *testing.T, s *suite) {
 	case a := <-beside:
 		t.Fatalf("the run beside ended at once: %+v", a)
 	}
-	// It can hold what was named, files among it, less its interpreter and the guest, and no more than a margin for what a
-	// backend's own kernel leaves of its share.
+	// It can hold what was named, files among it, less its interpreter and the guest, and no more than a margin for
+	// what a backend's own kernel leaves of its share.
 	const limit, margin = 64, 8
 	r := python(`
 held = [open('/tmp/f', 'wb', 0).write(bytes(16 << 20))]
@@ -390,7 +390,8 @@ func testSystemDirectories(t *testing.T, s *suite) {
 	mark := canary()
 	result := s.run(t, sh(fmt.Sprintf(`for d in /usr /usr/bin /bin /lib /etc /usr/local
 		do echo x > $d/%[1]s && echo wrote $d; done
-		chmod 777 /usr && echo chmod; mv /usr/bin/env /usr/bin/env2 && echo mv; echo x >> /etc/passwd && echo passwd`, mark)))
+		chmod 777 /usr && echo chmod; mv /usr/bin/env /usr/bin/env2 && echo mv
+		echo x >> /etc/passwd && echo passwd`, mark)))
 	if out := string(result.Stdout.Head); out != "" {
 		t.Errorf("system directories were changed: %s", out)
 	}
@@ -445,7 +446,8 @@ func testCommands(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := allow(sh("./own >/dev/null 2>&1 || echo refused; cat own > /tmp/own2; /tmp/own2 >/dev/null 2>&1 || echo refused" +
+	r := allow(sh("./own >/dev/null 2>&1 || echo refused; cat own > /tmp/own2; " +
+		"/tmp/own2 >/dev/null 2>&1 || echo refused" +
 		"; ls 2>/dev/null || echo refused"))
 	r.Request.Files = []sandbox.File{{Path: "own", Mode: 0o755, Data: program}}
 	wantOutput(t, s.run(t, r), "refused\nrefused\nrefused\n")

@@ -1,4 +1,5 @@
-# Shared by the probes in Python. A probe prints "breach: WHAT" when it was given what a sandbox never gives, and "done" at its end.
+# Shared by the probes in Python. A probe prints "breach: WHAT" when it was given what a sandbox never gives, and "done"
+# at its end.
 import ctypes, errno, os, platform, sys, time
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -12,14 +13,17 @@ NUMBERS = {
     "request_key": (249, 218), "keyctl": (250, 219), "perf_event_open": (298, 241), "open_tree": (428, 428),
     "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "mount_setattr": (442, 442), "statmount": (457, 457), "listmount": (458, 458), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
     "kcmp": (312, 272), "process_madvise": (440, 440), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
     "swapon": (167, 224), "swapoff": (168, 225), "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163, 89),
     "seccomp": (317, 277), "landlock_create_ruleset": (444, 444), "open_by_handle_at": (304, 265),
-    "name_to_handle_at": (303, 264), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "mq_open": (240, 180),
+    "name_to_handle_at": (303, 264), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
+    "mq_open": (240, 180),
     "sethostname": (170, 161), "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "syslog": (103, 116), "getppid": (110, 173), "prctl": (157, 167),
+    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "syslog": (103, 116), "getppid": (110, 173),
+    "prctl": (157, 167),
     "memfd_secret": (447, 447), "fanotify_init": (300, 262), "tgkill": (234, 131),
 }
 

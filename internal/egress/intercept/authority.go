@@ -85,7 +85,8 @@ func (s *Signer) Certificate(name string) (*tls.Certificate, error) {
 		return nil, err
 	}
 	template.DNSNames = []string{name}
-	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature,
+		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, s.authority.Leaf, s.key.Public(), s.authority.PrivateKey)
 	if err != nil {
 		return nil, err

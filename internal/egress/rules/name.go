@@ -53,7 +53,8 @@ func checkLabel(label string) error {
 	}
 	for i := range len(label) {
 		switch c := label[i]; {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_': // RFC 2181 allows "_"; object stores use it
+		// RFC 2181 allows "_"; object stores use it
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
 		default:
 			return errors.New("it has characters other than letters, digits, hyphens and dots")
 		}

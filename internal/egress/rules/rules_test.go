@@ -37,11 +37,14 @@ func TestBadRules(t *testing.T) {
 		"a.b:80:81",
 		"xn--\u00fc.b", "xn--a.b",
 		"localhost", "x.localhost", strings.Repeat("a", 64) + ".b", strings.Repeat("a.", 130) + "b",
-		"127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "010.0.0.1", "1.2.3", "1.2.3.4.5", "1.2.3.256", "a.0x10",
+		"127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "010.0.0.1", "1.2.3", "1.2.3.4.5", "1.2.3.256",
+		"a.0x10",
 		"a.1",
-		"10.0.0.1/8", "10.0.0.0/33", "1.2.3.4/", "[1.2.3.4]:80", "[::1", "[2001:470::1]80", "[2001:470::1]:", "fe80::1%eth0",
+		"10.0.0.1/8", "10.0.0.0/33", "1.2.3.4/", "[1.2.3.4]:80", "[::1", "[2001:470::1]80", "[2001:470::1]:",
+		"fe80::1%eth0",
 		"::ffff:10.0.0.1",
-		"::ffff:a00:1", "127.0.0.1", "127.0.0.0/8", "127.0.0.1:80", "0.0.0.0", "::", "::1", "224.0.0.1", "255.255.255.255",
+		"::ffff:a00:1", "127.0.0.1", "127.0.0.0/8", "127.0.0.1:80", "0.0.0.0", "::", "::1", "224.0.0.1",
+		"255.255.255.255",
 		"ff02::1",
 		"::10.0.0.1",
 		"64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::", "2001:0:a00:1::", "198.18.0.1", "fd00:676c:6f76::1",
@@ -65,7 +68,8 @@ func TestBadRules(t *testing.T) {
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"a.b", "1.2"}}, "network.deny[1]"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"B\u00fccher.example:80"},
 			Deny: []string{"a.b", "xn--bcher-kva.example.:80"}}, "network.deny[1]"},
-		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"10.0.0.1/32"}, Deny: []string{"10.0.0.1"}},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"10.0.0.1/32"},
+			Deny: []string{"10.0.0.1"}},
 			"network.deny[0]"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"10.0.0.1"}}, "network.inspect[0]"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkNone, Inspect: []string{"a.example"}}, "network"},
@@ -74,7 +78,8 @@ func TestBadRules(t *testing.T) {
 		{withSecret(sandbox.Secret{Name: "A", Value: "long enough"}), "network.secrets[0].hosts"},
 		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example", "10.0.0.1"}, Value: "long enough"}),
 			"network.secrets[0].hosts[1]"},
-		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "short"}), "network.secrets[0].value"},
+		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "short"}),
+			"network.secrets[0].value"},
 		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "line one\nline two"}),
 			"network.secrets[0].value"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: -1}, "network.max_connections"},
@@ -95,7 +100,8 @@ func TestDecisions(t *testing.T) {
 	open := compile(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Allow: []string{"10.1.0.0/16:443", "8.8.4.4"},
 		Deny: []string{"bad.example", "9.9.9.9:53", "*.ads.example:80"}})
 	listed := compile(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
-		Allow: []string{"API.example.", "*.B\u00fccher.example:8000-8010", "plain.example", "10.2.3.4", "169.254.169.254:80",
+		Allow: []string{"API.example.", "*.B\u00fccher.example:8000-8010", "plain.example", "10.2.3.4",
+			"169.254.169.254:80",
 			"0.0.0.0/0:22",
 			"::/0", "[2001:470::5]:99", "8.8.8.8:53",
 			"udp.example:123", "quic.example:443", "8.8.4.4"},
@@ -122,7 +128,8 @@ func TestDecisions(t *testing.T) {
 
 		{listed, "1.1.1.1:80", "", ""}, {listed, "1.1.1.1:22", "", "0.0.0.0/0:22"}, {listed, "10.9.9.9:22", "", ""},
 		{listed, "127.0.0.1:22", "", ""}, {listed, "own 5.5.5.5:22", "", ""},
-		{listed, "10.2.3.4:1", "", "10.2.3.4"}, {listed, "own 10.2.3.4:1", "", "10.2.3.4"}, {listed, "10.2.3.5:1", "", ""},
+		{listed, "10.2.3.4:1", "", "10.2.3.4"}, {listed, "own 10.2.3.4:1", "", "10.2.3.4"},
+		{listed, "10.2.3.5:1", "", ""},
 		{listed, "169.254.169.254:80", "", "169.254.169.254:80"},
 		{listed, "169.254.169.254:81", "", ""}, {listed, "[fd00:ec2::254]:80", "", ""},
 		{listed, "[2606:4700::1]:7", "", "::/0"},
@@ -148,9 +155,10 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %q", c.to, c.names, v, c.rule)
 		}
 	}
-	for name, want := range map[string]bool{"api.example": true, "no.api.example": false, "a.xn--bcher-kva.example": true,
-		"example":      false,
-		"quic.example": true} {
+	for name, want := range map[string]bool{"api.example": true, "no.api.example": false,
+		"a.xn--bcher-kva.example": true,
+		"example":                 false,
+		"quic.example":            true} {
 		if v := listed.DecideLookup(name); v.Allowed != want {
 			t.Errorf("%s: %+v", name, v)
 		}
@@ -219,7 +227,8 @@ func FuzzRule(f *testing.F) {
 		}
 		for _, never := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "ff02::1",
 			"198.18.0.1"} {
-			if a := netip.MustParseAddr(never); rules.Decide(Destination{To: netip.AddrPortFrom(a, max(one.ports.from, 1)),
+			if a := netip.MustParseAddr(never); rules.Decide(Destination{To: netip.AddrPortFrom(a,
+				max(one.ports.from, 1)),
 				Names: []string{one.name}}).Allowed {
 				t.Fatalf("%q opens %s", s, never)
 			}

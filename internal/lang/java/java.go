@@ -8,15 +8,15 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Language is Java. The launcher compiles the one file in memory (JEP 330), without a second virtual machine. The
-// program is the first class of the file, regardless of its name.
+// Language is Java. The launcher compiles the one file in memory (JEP 330), which spares the start of a second virtual machine; the first
+// class of the file is the program, whatever its name.
 var Language = sandbox.Language{
 	Name:       "java",
 	Title:      "Java",
 	Extensions: []string{".java"},
 	FileName:   "Main.java",
 	Programs:   []string{"java"},
-	// On one CPU, a garbage collector with threads is slower. Performance data has no reader.
+	// One CPU needs no collector with threads, and nobody reads performance data.
 	Argv: func(program, path string) []string {
 		return []string{program, "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", path}
 	},
@@ -27,8 +27,7 @@ var Language = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "apt install default-jdk-headless", Image: "eclipse-temurin:21"},
 	Probe:      "class Main { public static void main(String[] a) { System.out.println(6 * 7); } }\n",
 	Inventory: `class Main { public static void main(String[] a) {
-    System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n",
-      System.getProperty("java.version"));
+    System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n", System.getProperty("java.version"));
 } }
 `,
 }
@@ -36,8 +35,7 @@ var Language = sandbox.Language{
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`error: package ([\w.]+) does not exist`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`java\.lang\.OutOfMemoryError`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
-	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
+	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
 }
 
 var (
@@ -45,7 +43,7 @@ var (
 	compiled = trace.Pattern(`^\S+:\d+: error: (.*)$`)
 )
 
-// parseError returns the uncaught exception, or the first error of the compiler.
+// parseError finds the uncaught exception, or the first error of the compiler.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], "error: compilation failed") {

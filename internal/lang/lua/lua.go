@@ -19,8 +19,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install lua5.4"},
 	Probe:      "print(6 * 7)\n",
-	Inventory: "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. " +
-		"'\",\"standard_library\":true,\"modules\":[]}')\n",
+	Inventory:  "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. '\",\"standard_library\":true,\"modules\":[]}')\n",
 }
 
 var symptoms = []trace.Symptom{
@@ -30,7 +29,7 @@ var symptoms = []trace.Symptom{
 
 var failed = trace.Pattern(`^lua[\w.]*: (?:\S+:\d+: )?(.*)$`)
 
-// parseError returns the error that ended a program: "lua: FILE:LINE: MESSAGE", then its stack.
+// parseError finds the error that ended a program: "lua: FILE:LINE: MESSAGE", then its stack.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -23,23 +23,20 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install perl", Image: "perl:5-slim"},
 	Probe:      "print 6 * 7, \"\\n\";\n",
-	Inventory: "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require " +
-		"Data::Dumper } ? 'true' : 'false';\n",
+	Inventory:  "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require Data::Dumper } ? 'true' : 'false';\n",
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`(?m)^Out of memory`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
 }
 
 var (
 	died    = trace.Pattern(`^(.*) at (\S.*?) line \d+(?:, <\w+> (?:line|chunk) \d+)?\.$`)
-	aborted = trace.Pattern(`^(?:Execution of .* aborted due to compilation errors\.|.* had compilation errors\.|` +
-		`BEGIN failed--compilation aborted at .*)$`)
+	aborted = trace.Pattern(`^(?:Execution of .* aborted due to compilation errors\.|.* had compilation errors\.|BEGIN failed--compilation aborted at .*)$`)
 )
 
-// parseError returns the message of die at the end of stderr, or the first error of the compiler.
+// parseError finds the message of die at the end of stderr, or the first error of the compiler.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) == 0 {

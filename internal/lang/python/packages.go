@@ -1,9 +1,8 @@
 package python
 
 import (
-	_ "embed"
+	_ "embed" // the two programs
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,20 +23,17 @@ var (
 
 const layerAt = "/opt/fumehood/python"
 
-// The survey reads its question in one of two ways. The JSON that Go writes is a Python expression.
+// How the survey gets its question: JSON, as Go writes it, is an expression of Python's.
 const (
-	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), " +
-		"{'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
-	isolate = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\n" +
-		"true, false, null = True, False, None\n"
+	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), {'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
+	isolate      = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\ntrue, false, null = True, False, None\n"
 )
 
-// surveyProgram contains the rest as a string. Go's ASCII quoting is valid in Python.
+// surveyProgram has the rest as a text: what Go quotes in ASCII, Python reads.
 var surveyProgram = "REST = " + strconv.QuoteToASCII(surveyRest) + "\n" + survey
 
-// installer installs with uv if the root has it, otherwise with pip. Its programs run isolated (-I), so that files of
-// the workspace cannot replace their modules. PYTHONPATH names the layer, so its packages take precedence over those of
-// the root.
+// installer installs by uv where the root has it, otherwise by pip. Its programs run isolated (-I): files of the workspace cannot stand in
+// for modules of theirs. The folder is found by PYTHONPATH, so its packages come before those of the root.
 var installer = &sandbox.Installer{
 	Name:      "python",
 	At:        layerAt,
@@ -54,11 +50,10 @@ var installer = &sandbox.Installer{
 	Names:     packageNames,
 	Valid:     validRequirement,
 	ValidLock: validLock,
-	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3",
-		"usr/local/lib/python3.11/dist-packages"},
-	Fix:     "install the package python3-pip, or uv, there",
-	Folds:   true,
-	Popular: popular,
+	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3", "usr/local/lib/python3.11/dist-packages"},
+	Fix:       "install the package python3-pip, or uv, there",
+	Folds:     true,
+	Popular:   popular,
 }
 
 // installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
@@ -93,16 +88,14 @@ func installLines(code string) (found []magicLine) {
 	return found
 }
 
-// harmless matches the arguments of a command that only installs packages.
+// harmless matches what only installs, so that nothing is left to do once the packages are there.
 var harmless = sync.OnceValue(func() *regexp.Regexp {
-	const option = `-q|-qq|-U|-qU|--quiet|--upgrade|--user|--no-input|--no-cache-dir|` +
-		`--disable-pip-version-check|--system|--break-system-packages|-r[ \t]+requirements\.txt`
+	const option = `-q|-qq|-U|-qU|--quiet|--upgrade|--user|--no-input|--no-cache-dir|--disable-pip-version-check|--system|--break-system-packages|-r[ \t]+requirements\.txt`
 	const silence = `[12&]?>[ \t]*/dev/null|2>&1`
-	const word = `'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*`
-	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|` + word + `)(?:[ \t]+|$))*(?:#.*)?$`)
+	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*)(?:[ \t]+|$))*(?:#.*)?$`)
 })
 
-// plainly replaces lines that only install packages by "pass", because the interpreter does not support them.
+// plainly replaces lines that only install by statements that do nothing, because an interpreter knows no such lines.
 func plainly(code []byte) []byte {
 	var plain []byte
 	at := 0
@@ -115,28 +108,28 @@ func plainly(code []byte) []byte {
 	return append(plain, code[at:]...)
 }
 
-// Bounds for one code.
+// Bounds of one code.
 const (
 	maxMagic     = 100                         // lines that install
-	maxInstalled = sandbox.MaxRequirements + 1 // requirements in them; one more than a request may have
+	maxInstalled = sandbox.MaxRequirements + 1 // what they install: too much is refused
 )
 
-// takesValue lists pip's options whose value is the next word.
-var takesValue = strings.Fields(`-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url -f
-	--find-links -t --target`)
+// takesValue are pip's options whose value is the next word.
+var takesValue = map[string]bool{"-r": true, "--requirement": true, "-c": true, "--constraint": true, "-e": true, "--editable": true, "-i": true, "--index-url": true,
+	"--extra-index-url": true, "-f": true, "--find-links": true, "-t": true, "--target": true}
 
-// installed lists the requirements in the words after "install", at most that many.
+// installed lists so many of the requirements in the words after "install". The survey has the same.
 func installed(words string, most int) (found []string) {
 	skip := false
 	for word := range strings.FieldsSeq(words) {
 		if len(found) >= most || strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
-			break // the end of pip's arguments
+			break // what follows is not pip's
 		}
 		word, last := strings.CutSuffix(word, ";")
 		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' {
 			found = append(found, word)
 		}
-		if skip = slices.Contains(takesValue, word); last {
+		if skip = takesValue[word]; last {
 			break
 		}
 	}
@@ -145,22 +138,19 @@ func installed(words string, most int) (found []string) {
 
 const maxRequirement = 300 // bytes
 
-// requirement matches PEP 508 without addresses: name, extras, versions, marker. A second line could be an option of
-// pip, and does not match.
+// requirement is PEP 508 without addresses: name, extras, versions, marker. It has one line: another could hold an option.
 var requirement = sync.OnceValue(func() *regexp.Regexp {
 	const version = `(?:===|~=|==|!=|<=|>=|<|>)[ \t]*[A-Za-z0-9.*+!_-]+`
 	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?[ \t]*(?:\[[A-Za-z0-9._, \t-]+\])?[ \t]*` +
-		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*` +
-		`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
+		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
 })
 
 func validRequirement(text string) bool {
 	return len(text) <= maxRequirement && requirement().MatchString(text)
 }
 
-// lockLine matches the line of one package with its version and the hashes of its archives.
-var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*` +
-	`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
+// lockLine pins one package to archives.
+var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
 
 func validLock(text string) bool {
 	for line := range strings.Lines(text) {
@@ -171,7 +161,7 @@ func validLock(text string) bool {
 	return true
 }
 
-// packageNames maps modules to packages with another name. A longer name takes precedence.
+// packageNames are the packages whose modules have other names, as their own documentation has them. A longer name wins.
 var packageNames = map[string]string{
 	"attr": "attrs", "bs4": "beautifulsoup4", "Bio": "biopython", "cairo": "pycairo", "community": "python-louvain",
 	"Crypto": "pycryptodome", "Cryptodome": "pycryptodomex", "cv2": "opencv-python-headless",
@@ -193,17 +183,12 @@ var packageNames = map[string]string{
 	"azure.identity": "azure-identity",
 }
 
-// popular lists names to suggest for misspelled ones.
-var popular = strings.Fields(`aiohttp airflow altair anthropic anyio arrow asyncpg attrs azure-identity beautifulsoup4
-	biopython black bokeh boto3 botocore celery certifi chardet click cryptography cython dask datasets django
-	djangorestframework docker duckdb fastapi flask flask-cors geopandas gensim gitpython graphviz grpcio gunicorn
-	httpx huggingface-hub hypothesis imageio ipython jinja2 joblib jsonschema jupyter keras langchain lightgbm
-	llama-index loguru lxml markdown markupsafe marshmallow matplotlib mistune moviepy mypy mysqlclient networkx nltk
-	numba numpy openai opencv-python-headless openpyxl orjson pandas paramiko patsy pillow playwright plotly polars
-	prettytable psutil psycopg2-binary pyarrow pycryptodome pydantic pygame pygments pyjwt pymongo pymupdf pymysql
-	pyopenssl pyparsing pypdf pyserial pytest python-dateutil python-docx python-dotenv python-pptx pytz pyyaml qrcode
-	redis regex reportlab requests rich scikit-image scikit-learn scipy scrapy seaborn selenium sentence-transformers
-	setuptools shapely six sklearn spacy sqlalchemy starlette statsmodels streamlit sympy tabulate tensorflow textblob
-	tiktoken tokenizers toml torch tornado tqdm transformers typer typing-extensions ujson urllib3 uvicorn uvloop
-	websocket-client websockets werkzeug wheel wordcloud wrapt xarray xgboost xlrd xlsxwriter xmltodict yfinance
-	zstandard`)
+// popular are names that are often asked for.
+var popular = strings.Fields(`aiohttp airflow altair anthropic anyio arrow asyncpg attrs azure-identity beautifulsoup4 biopython black bokeh boto3 botocore celery certifi
+chardet click cryptography cython dask datasets django djangorestframework docker duckdb fastapi flask flask-cors geopandas gensim gitpython graphviz grpcio gunicorn
+httpx huggingface-hub hypothesis imageio ipython jinja2 joblib jsonschema jupyter keras langchain lightgbm llama-index loguru lxml markdown markupsafe marshmallow
+matplotlib mistune moviepy mypy mysqlclient networkx nltk numba numpy openai opencv-python-headless openpyxl orjson pandas paramiko patsy pillow playwright plotly polars
+prettytable psutil psycopg2-binary pyarrow pycryptodome pydantic pygame pygments pyjwt pymongo pymupdf pymysql pyopenssl pyparsing pypdf pyserial pytest python-dateutil
+python-docx python-dotenv python-pptx pytz pyyaml qrcode redis regex reportlab requests rich scikit-image scikit-learn scipy scrapy seaborn selenium sentence-transformers
+setuptools shapely six sklearn spacy sqlalchemy starlette statsmodels streamlit sympy tabulate tensorflow textblob tiktoken tokenizers toml torch tornado tqdm transformers
+typer typing-extensions ujson urllib3 uvicorn uvloop websocket-client websockets werkzeug wheel wordcloud wrapt xarray xgboost xlrd xlsxwriter xmltodict yfinance zstandard`)

@@ -30,14 +30,10 @@ puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modul
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
-	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
-	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
+	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
 }
 
 var (
@@ -45,7 +41,7 @@ var (
 	syntax = trace.Pattern(`^(?:ruby: )?(\S.*?):\d+: (syntax error.*)$`)
 )
 
-// parseError returns the last uncaught exception: "FILE:LINE:in 'METHOD': MESSAGE (CLASS)", then its stack.
+// parseError finds the last uncaught exception: "FILE:LINE:in 'METHOD': MESSAGE (CLASS)", then its stack.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -16,8 +16,7 @@ var Language = sandbox.Language{
 	Compile: &sandbox.Compile{
 		Programs: []string{"rustc"},
 		Argv: func(program, path, output string) []string {
-			return []string{program, "--edition=2021", "--crate-name=main", "-Copt-level=1", "-Cdebuginfo=0",
-				"-Cstrip=debuginfo", "-o", output, path}
+			return []string{program, "--edition=2021", "--crate-name=main", "-Copt-level=1", "-Cdebuginfo=0", "-Cstrip=debuginfo", "-o", output, path}
 		},
 		Output:  "main",
 		Version: []string{"--version"},
@@ -30,10 +29,8 @@ var Language = sandbox.Language{
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?m)^error\[E0463\]: can't find crate for ` + "`([^`]+)`"),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) ` + "`([^`]+)`"),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?m)^error\[E0463\]: can't find crate for ` + "`([^`]+)`"), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) ` + "`([^`]+)`"), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }
 
 var (
@@ -41,7 +38,7 @@ var (
 	note     = trace.Pattern(`^(?:note: |stack backtrace:)`)
 )
 
-// parseError returns the last panic. Up to Rust 1.72 its message is on the line of the place, later on the lines below.
+// parseError finds the last panic. Up to Rust 1.72 its message is on the line of the place, later on those below it.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

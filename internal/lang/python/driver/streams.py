@@ -1,4 +1,4 @@
-# Reopens standard streams that the code closed.
+# Opens standard streams that the code closed.
 
 
 def reopen(name, number):

@@ -38,7 +38,8 @@ func TestResolver(t *testing.T) {
 	}
 	p.world.mu.Lock()
 	for _, name := range p.world.asked {
-		if strings.Contains(name, "evil") || strings.Contains(name, "no.wild") || !strings.HasSuffix(name, ".example.") {
+		if strings.Contains(name, "evil") || strings.Contains(name, "no.wild") ||
+			!strings.HasSuffix(name, ".example.") {
 			t.Errorf("the host's resolver was asked for %s", name)
 		}
 	}
@@ -55,7 +56,8 @@ func TestResolver(t *testing.T) {
 	// Over TCP, and of a type that is not handed out: no data, and no error.
 	c := p.mustDial("tcp", "198.18.0.1:53")
 	// HTTPS
-	query := []byte{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 's', 'i', 't', 'e', 7, 'e', 'x', 'a', 'm', 'p', 'l', 'e', 0, 0,
+	query := []byte{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 's', 'i', 't', 'e', 7, 'e', 'x', 'a', 'm', 'p', 'l', 'e', 0,
+		0,
 		65, 0, 1}
 	_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...))
 	reply := make([]byte, 2+len(query))

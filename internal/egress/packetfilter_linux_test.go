@@ -59,7 +59,10 @@ func TestPackets(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v, %v", to, n, err, readErr)
 		}
 	}
-	p.logged("refuses QUIC", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolUDP && a.Reason == rules.QUIC })
+	p.logged("refuses QUIC", func(a Attempt) bool {
+		return a.Protocol == sandbox.ProtocolUDP &&
+			a.Reason == rules.QUIC
+	})
 	for _, c := range []struct {
 		name, to, reply string
 		protocol        byte
