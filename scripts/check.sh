@@ -55,7 +55,7 @@ if [ "$asked" != list ]; then
 fi
 
 packages=$("$go" list ./...) || exit
-units=$(grep -vE '/(internal/backend/(native|gvisor|docker|backendtest)|test/podman|cmd/fumehood)$' <<<"$packages")
+units=$(grep -vE '/(internal/backend/(native|gvisor|docker)|test/(backendtest|podman)|cmd/fumehood)$' <<<"$packages")
 
 section lint 1800 bash scripts/lint.sh
 # shellcheck disable=SC2086 # a list of packages is words

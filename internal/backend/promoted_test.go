@@ -1,4 +1,4 @@
-package engine_test
+package backend_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/backend"
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -27,8 +28,8 @@ func (m *maker) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, err
 	return m.Backend.Create(ctx, spec)
 }
 
-// TestPromoted: a living sandbox is made of a warm box where there is one, with the labels and the environment that were asked for, and it
-// outlives its server like any other.
+// TestPromoted creates a living sandbox from a warm box. It has the requested labels and environment, and it outlives
+// its server like any other.
 func TestPromoted(t *testing.T) {
 	t.Run("without packages", func(t *testing.T) { promoted(t, nil) })
 	t.Run("with packages", func(t *testing.T) { promoted(t, noPackager{}) })
@@ -51,7 +52,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 			t.Fatal(err)
 		}
 		m.Backend = set.Backends[0]
-		if _, err := m.Probe(within(t)); err != nil {
+		if _, err := m.Probe(t.Context()); err != nil {
 			t.Skip(err)
 		}
 		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1, Packages: packages,
@@ -68,19 +69,23 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	first, stop := open()
 	spec := sandbox.Spec{AllowUnenforced: []string{"memory", "cpus", "pids"}}
 	if packages == nil {
-		_, err = first.Run(within(t), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}})
+		_, err = first.Run(t.Context(), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}})
 	} else { // boxes that can get packages are made for living sandboxes alone
 		var other *engine.Sandbox
-		if other, _, err = first.Create(within(t), engine.Living{Spec: spec}); err == nil {
+		if other, _, err = first.Create(t.Context(), engine.Living{Spec: spec}); err == nil {
 			err = other.Close()
 		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a warm box", func() bool { return first.Stats().Warm == 1 })
+	for end := time.Now().Add(2 * time.Minute); first.Stats().Warm != 1; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no sandbox waits")
+		}
+	}
 	spec.Env, spec.Labels = []string{"WHO=me"}, map[string]string{"of": "me"}
-	s, _, err := first.Create(within(t), engine.Living{Name: "a", Spec: spec})
+	s, _, err := first.Create(t.Context(), engine.Living{Name: "a", Spec: spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +111,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 		}
 	}
 	ask := engine.Exec{Request: sandbox.Request{Language: "bash", Code: []byte("echo $WHO $((x += 1))")}}
-	if r, err := s.Run(within(t), ask); err != nil || string(r.Stdout.Head) != "me 1\n" {
+	if r, err := s.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 1\n" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stop()
@@ -116,14 +121,14 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	second, stop := open()
 	defer stop()
 	left, _, err := records.Load()
-	if gone := second.Resume(within(t), left); err != nil || len(gone) != 0 {
+	if gone := second.Resume(t.Context(), left); err != nil || len(gone) != 0 {
 		t.Fatalf("%+v, %v", gone, err)
 	}
-	found, err := second.Sandbox(within(t), "", "a")
+	found, err := second.Sandbox(t.Context(), "", "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := found.Run(within(t), ask); err != nil || string(r.Stdout.Head) != "me 2\n" || found.Info().Spec.Labels["of"] != "me" {
+	if r, err := found.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 2\n" || found.Info().Spec.Labels["of"] != "me" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := found.Close(); err != nil {
