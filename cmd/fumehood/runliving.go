@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -59,7 +58,7 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 		}
 	}
 	x := a.newFollower(c, in.sandbox, request, to)
-	if err := x.run(cmd.Context(), f.takesStdin()); err != nil {
+	if err := x.run(cmd.Context(), request.Interactive); err != nil {
 		to.out.Undo()
 		return err
 	}
@@ -148,37 +147,24 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if f.lock != "" {
 		return r, unsupported("--lock", "cannot be combined with --in", "--packages NAME==VERSION")
 	}
-	if _, err := a.packages(&f.neededFlags, r.Command != nil); err != nil {
+	if r.Interactive = f.takesStdin() && !a.json; r.Interactive {
+		f.stdinFlags = stdinFlags{} // the follower sends it
+	}
+	if err := a.fillRequest(cmd.Context(), &run, f); err != nil {
 		return r, err
 	}
 	if !slices.Contains(f.names, packagesNone) {
 		r.Packages, r.AllowBuild = f.names, f.allowBuild
 	}
-	r.Limits.TimeoutS = secondsOf(f.limits.Timeout)
-	return r, a.fillIn(cmd.Context(), &r, f)
-}
-
-// fillIn reads files, input and variables for a request.
-func (a *app) fillIn(ctx context.Context, r *api.SandboxRunRequest, f *sandboxFlags) error {
-	files, err := a.host().Upload(f.files)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
+	for _, file := range run.Request.Files {
 		mode := fmt.Sprintf("%04o", file.Mode)
 		r.Files = append(r.Files, api.File{Path: file.Path, Mode: mode, ContentBase64: answer.List(file.Data)})
 	}
+	r.StdinBase64, r.Limits.TimeoutS = run.Request.Stdin, secondsOf(f.limits.Timeout)
 	if r.Code != nil && hasContexts(r.Language) {
-		return nil
+		return r, nil
 	}
 	variables, err := a.environment(&f.environmentFlags)
-	if err != nil {
-		return err
-	}
 	r.Env = byName(variables)
-	if r.Interactive = f.takesStdin() && !a.json; r.Interactive {
-		return nil
-	}
-	r.StdinBase64, err = a.programStdin(ctx, &f.stdinFlags)
-	return err
+	return r, err
 }

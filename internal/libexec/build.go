@@ -27,8 +27,8 @@ const (
 	maxEntries   = 100_000         // files and folders examined for the key
 )
 
-// build returns the path of a program built from the source of this program. It is cached under a key of that source,
-// so a stale one is never used; changed source costs one build.
+// build returns the path of a program built from the source of this program. Its place in the cache is a hash of that
+// source, so changed source costs one build.
 func (k kind) build(o Options, name string) (string, error) {
 	if o.CacheDir == "" {
 		return "", errors.New("there is no cache folder for a build")
@@ -46,12 +46,12 @@ func (k kind) build(o Options, name string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// Programs in the cache will run, and others may be able to write above it, for example if HOME is /tmp.
+	// Programs in the cache will run, and others can write above it if HOME is /tmp, for example.
 	if err := rundir.Judge(filepath.Dir(path), ""); err != nil {
 		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "use the cache", Err: err,
 			Fix: "export XDG_CACHE_HOME=FOLDER, a folder that only you can write to"}
 	}
-	if err := believe(path, ""); !errors.Is(err, fs.ErrNotExist) {
+	if err := judgeFile(path, ""); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
 	if err := k.compile(source, o.Arch, path); err != nil {
@@ -60,30 +60,27 @@ func (k kind) build(o Options, name string) (string, error) {
 	return path, k.prune(builds, key)
 }
 
-// sourceDir is where the compiler saw the source of this module; false if unknown. The working directory is never
-// searched: anyone's files may lie there, and the guest is trusted.
+// sourceDir returns the folder of this module when this program was compiled; false if unknown. The working directory
+// is never searched: anyone's files may be there, and the guest is trusted.
 func sourceDir() (string, bool) {
 	_, file, _, ok := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
 }
 
-// thisProgram is this program's file; users who can change it are trusted with its source as well. "" is unknown.
+// thisProgram returns the path of this program, or "". A user who can change it is trusted with its source too.
 func thisProgram() string {
-	executable, err := os.Executable()
-	if err != nil {
-		return ""
-	}
+	executable, _ := os.Executable()
 	return executable
 }
 
-// moduleSource finds this module's source where the compiler saw it, if it still exists.
+// moduleSource returns sourceDir, if it still contains this module.
 func moduleSource() (string, error) {
 	dir, ok := sourceDir()
 	if !ok {
 		return "", errors.New("the location of this program's source is unknown")
 	}
 	name := filepath.Join(dir, "go.mod")
-	if err := believe(name, thisProgram()); err != nil { // something else may have replaced the source
+	if err := judgeFile(name, thisProgram()); err != nil { // something else may have replaced the source
 		return "", err
 	}
 	mod, err := os.ReadFile(name)
@@ -96,6 +93,9 @@ func moduleSource() (string, error) {
 	return dir, nil
 }
 
+// notSource are folders without source, besides hidden ones.
+var notSource = []string{"testdata", "bin", "build"}
+
 // sourceKey hashes everything that the build depends on: the compiler, the target, the linker's options, and every file
 // of the module except tests. Every file and folder must belong to root or this user.
 func (k kind) sourceKey(source, name string) (string, error) {
@@ -106,9 +106,7 @@ func (k kind) sourceKey(source, name string) (string, error) {
 		if err != nil {
 			return err
 		}
-		base := d.Name()
-		if d.IsDir() && path != source && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" ||
-			base == "build") {
+		if d.IsDir() && path != source && (d.Name()[0] == '.' || slices.Contains(notSource, d.Name())) {
 			return filepath.SkipDir
 		}
 		if entries++; entries > maxEntries {
@@ -117,10 +115,10 @@ func (k kind) sourceKey(source, name string) (string, error) {
 		if d.IsDir() {
 			return rundir.Judge(path, thisProgram())
 		}
-		if !k.madeOf(path[len(source)+1:]) {
+		if !k.builtFrom(path[len(source)+1:]) {
 			return nil
 		}
-		if err := believe(path, thisProgram()); err != nil {
+		if err := judgeFile(path, thisProgram()); err != nil {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -140,17 +138,16 @@ func (k kind) sourceKey(source, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// madeOf reports whether a file, by its path in the module, can be part of the program. For all but the guest only its
-// own folder is.
-func (k kind) madeOf(name string) bool {
+// builtFrom reports whether a file, by its path in the module, can be part of the program. Only the guest has files of
+// other folders than its own.
+func (k kind) builtFrom(name string) bool {
 	if name == "go.mod" || name == "go.sum" {
 		return true
 	}
 	if k != guest && filepath.Dir(name) != filepath.Clean(k.folder()) {
 		return false
 	}
-	// such as Emacs' lock links
-	if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+	if base := filepath.Base(name); base[0] == '.' || base[0] == '_' { // such as the lock links of Emacs
 		return false
 	}
 	switch filepath.Ext(name) {
@@ -162,7 +159,7 @@ func (k kind) madeOf(name string) bool {
 	return false
 }
 
-// compile builds the program. It gets its final path only when complete, so concurrent builds do no harm.
+// compile builds the program. The program gets its final path when it is complete, so builds may be concurrent.
 func (k kind) compile(source, arch, path string) (err error) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -189,7 +186,7 @@ func (k kind) compile(source, arch, path string) (err error) {
 	return os.Rename(temporary.Name(), path)
 }
 
-// prune removes all but the newest builds, never the one in use.
+// prune removes all builds but the newest ones and the one in use.
 func (k kind) prune(dir, inUse string) error {
 	builds, err := os.OpenRoot(dir)
 	if err != nil {

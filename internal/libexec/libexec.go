@@ -1,7 +1,9 @@
-// Package libexec finds the programs that sandboxes need, the guest, gVisor's runsc and the compiler of TypeScript:
-// embedded in this program (build tag embed), in the folder that the user names, beside the executable, or built once
-// from the module's own source into a cache. They are trusted like this program itself, so a file or source that anyone
-// but root and this user could have written is refused (rundir.Judge).
+// Package libexec finds the programs that sandboxes need: the guest, gVisor's runsc and the compiler of TypeScript.
+// They are embedded in this program (build tag embed), in the folder that the user names, beside the executable, or
+// built once from the module's own source into a cache.
+//
+// These programs are as trusted as this one. A file or source that anyone but root and this user could have written is
+// refused (rundir.Judge).
 package libexec
 
 import (
@@ -18,7 +20,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const maxProgram = 128 << 20 // bytes of a program; the guest has some 3 MiB, runsc 32
+const maxProgram = 128 << 20 // bytes of a program; the guest has about 3 MiB, runsc 32
 
 // kind is one of the programs.
 type kind struct {
@@ -33,27 +35,28 @@ var (
 	tools = []kind{{name: "fumehood-typescript", title: "the compiler of TypeScript"}}
 )
 
-func (k kind) op() string { return "find " + k.title }
+func (k kind) unavailable(msg, fix string, err error) error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "find " + k.title, Msg: msg, Fix: fix, Err: err}
+}
 
 // folder is the folder of its source in the module.
 func (k kind) folder() string { return "./cmd/" + k.name }
 
-// embedded holds the embedded programs by file name. It is empty without the tag embed.
+// embedded has the embedded programs by file name. It is empty without the tag embed.
 var embedded = map[string]string{}
 
-// Options say where to look.
+// Options are the places to look in.
 type Options struct {
-	Dir      string // a folder that must contain the program; preferred to all but an embedded one
+	Dir      string // a folder that must contain the program; it precedes all but an embedded program
 	CacheDir string // keeps a program built from source; "" builds none
 	Arch     string // the guest's processor, by Go's name; "" is this program's
 }
 
-// Program is a program that find found.
+// Program is a program that was found.
 type Program struct {
 	Source string // its origin, for messages: "embedded", or its path
 	kind   kind
-	data   string // of an embedded one; "" for a file
-	path   string
+	data   string // of an embedded program; "" for a file
 }
 
 // Guest finds the guest program. If there is none, the error is Unavailable and says how to make one.
@@ -62,8 +65,7 @@ func Guest(o Options) (Program, error) { return guest.find(o) }
 // Runsc finds gVisor's runsc, like Guest.
 func Runsc(o Options) (Program, error) { return runsc.find(o) }
 
-// Tool opens a program that goes into sandboxes with the code, by its name without "fumehood-", for this program's own
-// processor.
+// Tool opens a program that enters sandboxes with the code, by its name without "fumehood-", for this processor.
 func Tool(o Options, name string) (io.ReadCloser, error) {
 	for _, k := range tools {
 		if k.name != "fumehood-"+name {
@@ -75,7 +77,7 @@ func Tool(o Options, name string) (io.ReadCloser, error) {
 		}
 		content, err := p.content()
 		if err != nil {
-			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
+			return nil, k.unavailable("", "", err)
 		}
 		return content, nil
 	}
@@ -95,7 +97,7 @@ func (k kind) find(o Options) (Program, error) {
 	}
 	path, besideErr := beside(name)
 	if besideErr == nil {
-		return Program{Source: path, kind: k, path: path}, nil
+		return Program{Source: path, kind: k}, nil
 	}
 	path, err := k.build(o, name)
 	if err != nil {
@@ -103,25 +105,23 @@ func (k kind) find(o Options) (Program, error) {
 		if !errors.Is(besideErr, fs.ErrNotExist) {
 			msg = name + " is not part of this program, and the file beside it is not trusted: " + besideErr.Error()
 		}
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Msg: msg,
-			Fix: "make build, then use bin/fumehood", Err: err}
+		return Program{}, k.unavailable(msg, "make build, then use bin/fumehood", err)
 	}
-	return Program{Source: path, kind: k, path: path}, nil
+	return Program{Source: path, kind: k}, nil
 }
 
-// beside returns a program's path beside this one, or why it cannot be used.
+// beside returns the path of a program beside this one, and an error if it cannot be used.
 func beside(name string) (string, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(executable), name)
-	return path, believe(path, executable)
+	return path, judgeFile(path, executable)
 }
 
-// believe returns an error unless root or this user, or the owner of a given place, put the program or source there
-// (rundir.Judge).
-func believe(path, given string) error {
+// judgeFile refuses a file that anyone but root, this user or the owner of given could have written (rundir.Judge).
+func judgeFile(path, given string) error {
 	if err := rundir.Judge(path, given); err != nil {
 		return err
 	}
@@ -132,9 +132,8 @@ func believe(path, given string) error {
 	return err
 }
 
-// Places are the paths from which this processor's programs are taken, whether they exist or not: whoever writes there
-// decides what runs as the next guest. Beside the executable and of the source, only places that this program would use
-// are listed.
+// Places returns the paths of the programs for this processor and of their source, which may not exist: a user who can
+// write there can replace the next guest.
 func Places(o Options) []string {
 	var places []string
 	for _, k := range append([]kind{guest, runsc}, tools...) {
@@ -161,23 +160,23 @@ func Places(o Options) []string {
 
 func (k kind) inDir(dir, name string) (Program, error) {
 	path := filepath.Join(dir, name)
-	err := believe(path, dir)
+	err := judgeFile(path, dir)
 	if sandbox.FixOf(err) != "" { // it exists
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err}
+		return Program{}, k.unavailable("", "", err)
 	}
 	if err != nil {
-		return Program{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: k.op(), Err: err,
-			Fix: "the folder for " + k.title + " must contain " + name + "; make build puts it into internal/libexec/bin"}
+		return Program{}, k.unavailable("",
+			"the folder for "+k.title+" must contain "+name+"; make build puts it into internal/libexec/bin", err)
 	}
-	return Program{Source: path, kind: k, path: path}, nil
+	return Program{Source: path, kind: k}, nil
 }
 
-// Open returns the program as a file that nothing can change any more, ready to be executed: a sealed memory file if
-// the system has them, else an unlinked copy. Keep it open while executing; then Close it.
+// Open returns the program as an immutable file that is ready to execute: a sealed memory file if the system has them,
+// otherwise an unlinked copy. Close it after the execution.
 func (p Program) Open() (*os.File, error) {
 	content, err := p.content()
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: p.kind.op(), Err: err}
+		return nil, p.kind.unavailable("", "", err)
 	}
 	defer content.Close()
 	f, err := seal(p.kind.name, content)
@@ -191,13 +190,13 @@ func (p Program) content() (io.ReadCloser, error) {
 	if p.data != "" {
 		return io.NopCloser(strings.NewReader(p.data)), nil
 	}
-	f, err := os.Open(p.path)
+	f, err := os.Open(p.Source)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxProgram) {
-		err = fmt.Errorf("%s is not a regular file of at most %s", p.path, sandbox.FormatBytes(maxProgram))
+		err = fmt.Errorf("%s is not a regular file of at most %s", p.Source, sandbox.FormatBytes(maxProgram))
 	}
 	if err != nil {
 		f.Close()
@@ -206,16 +205,14 @@ func (p Program) content() (io.ReadCloser, error) {
 	return f, nil
 }
 
-// unlinked copies content into an unlinked temporary file, and returns it opened for reading only, as a file open for
-// writing cannot be executed (ETXTBSY).
+// unlinked copies content into an unlinked temporary file, and returns it opened for reading only, because a file that
+// is open for writing cannot be executed (ETXTBSY).
 func unlinked(name string, content io.Reader) (_ *os.File, err error) {
 	w, err := os.CreateTemp("", name+"-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		err = errors.Join(err, os.Remove(w.Name()))
-	}()
+	defer func() { err = errors.Join(err, os.Remove(w.Name())) }()
 	_, err = io.Copy(w, content)
 	if err == nil {
 		err = w.Chmod(0o500)
@@ -228,7 +225,7 @@ func unlinked(name string, content io.Reader) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// If others can write to the temporary folder, the file may have been replaced.
+	// If others can write to the temporary folder, they may have replaced the file.
 	if info, err := f.Stat(); err != nil || !os.SameFile(info, made) {
 		return nil, errors.Join(fmt.Errorf("%s was replaced", w.Name()), err, f.Close())
 	}
