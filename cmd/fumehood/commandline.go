@@ -100,7 +100,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return e
 }
 
-// otherNames are the names of our commands in Docker and Podman.
+// otherNames maps commands of Docker and Podman to ours.
 var otherNames = map[string]string{
 	"ls": "ps", "list": "ps", "start": "create", "stop": "rm", "kill": "rm", "delete": "rm"}
 

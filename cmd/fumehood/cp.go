@@ -45,14 +45,16 @@ skips and names symbolic links, devices and pipes in a folder.`,
 				"fumehood cp agent-7:plot.png . (a local name with a colon: ./a:b)")
 		}
 		x := &copying{app: a, client: c}
-		copy := func() error { return x.in(ctx, args[0], to) }
+		var err error
 		if out {
-			copy = func() error { return x.out(ctx, from, args[1]) }
+			err = x.out(ctx, from, args[1])
+		} else {
+			err = x.in(ctx, args[0], to)
 		}
-		if err := copy(); err != nil || !x.failed {
-			return err
+		if err == nil && x.failed {
+			err = exitError(exitFailure)
 		}
-		return exitError(exitFailure)
+		return err
 	})
 }
 

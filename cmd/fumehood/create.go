@@ -17,7 +17,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 )
 
-// createFlags are the flags of create.
 type createFlags struct {
 	boxFlags
 

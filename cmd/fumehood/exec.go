@@ -15,7 +15,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// execFlags are the flags of exec.
 type execFlags struct {
 	environmentFlags
 

@@ -10,8 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// localSocket is the name of the socket in the run folder, by which commands of the same user reach the server.
-const localSocket = "fumehood.sock"
+const localSocket = "fumehood.sock" // in the run folder; commands of the same user reach the server by it
 
 // listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If
 // that fails, it warns and returns nil: the server works without.

@@ -133,7 +133,6 @@ func (a *app) checkIndex(language string, u *url.URL) error {
 		"=https://NAME:PASSWORD@HOST/..., or package_index in the configuration file")
 }
 
-// passwordOnCommandLine is the reason to refuse one.
 const passwordOnCommandLine = "other users of this machine can read a password on a command line"
 
 // neededFlags are the packages of a run.

@@ -23,7 +23,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// replFlags are the flags of repl.
 type replFlags struct {
 	boxFlags
 	packageFlags

@@ -33,7 +33,6 @@ const (
 	shutdownTime  = 5 * time.Second // for answers in progress after all runs have ended
 )
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	listenFlags
 	hosts           []string
@@ -64,7 +63,6 @@ type listenFlags struct {
 	keyFile string
 }
 
-// livingFlags are the flags of living sandboxes.
 type livingFlags struct {
 	stateDir       string
 	sandboxes      int

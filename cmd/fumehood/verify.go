@@ -19,7 +19,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	backend string
 	only    []string
@@ -47,19 +46,9 @@ type verification struct {
 
 // attackShown is an attack, and its verdict once it was made.
 type attackShown struct {
-	ID       string         `json:"id"`
-	Category string         `json:"category"`
-	Class    string         `json:"class"`
-	Title    string         `json:"title"`
-	Expect   string         `json:"expect"`
-	Oracle   string         `json:"oracle"`
-	Outcome  attack.Outcome `json:"outcome,omitempty"`
-	Findings []string       `json:"findings,omitempty"`
-	Why      string         `json:"why,omitempty"`
-	Notes    []string       `json:"notes,omitempty"` // other observations, such as changes of the host by others
-	TookMS   int64          `json:"took_ms,omitempty"`
-
-	meanwhile []string // the notes for people
+	*attack.Attack
+	attack.Verdict
+	TookMS int64 `json:"took_ms,omitempty"`
 }
 
 func (a *app) newVerify() *cobra.Command {
@@ -136,7 +125,7 @@ func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, er
 func (a *app) listAttacks(corpus []*attack.Attack) error {
 	shown := []attackShown{}
 	for _, at := range corpus {
-		shown = append(shown, showAttack(at))
+		shown = append(shown, attackShown{Attack: at})
 	}
 	if a.json {
 		return a.printJSON(shown)
@@ -147,11 +136,6 @@ func (a *app) listAttacks(corpus []*attack.Attack) error {
 		}
 	}
 	return nil
-}
-
-func showAttack(at *attack.Attack) attackShown {
-	return attackShown{ID: at.ID, Category: at.Category, Class: at.Class, Title: at.Title, Expect: at.Expect,
-		Oracle: at.Oracle}
 }
 
 // verify makes the selected attacks of the corpus and reports them.
@@ -165,11 +149,11 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	if err != nil {
 		return err
 	}
-	writeReport, closeReport, err := a.openReport(f.report)
+	report, err := a.openReport(f.report)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeReport()) }()
+	defer report.Close() // after an error
 	a.recover(ctx, backends)
 	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus,
 		Selected: len(selected), Unenforced: []string{}, Attacks: []attackShown{}}
@@ -180,7 +164,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 		return err
 	}
 	v.TookMS = time.Since(v.Began).Milliseconds()
-	if err := writeReport(v.markdown()); err != nil {
+	if err := writeReport(report, v.markdown()); err != nil {
 		return err
 	}
 	if err := a.printVerification(v); err != nil {
@@ -197,29 +181,34 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	return nil
 }
 
-// openReport opens the file of --report before the attacks, so that a wrong path does not waste minutes. write replaces
-// the old content. Without --report, both do nothing.
-func (a *app) openReport(path string) (write func([]byte) error, closeFile func() error, err error) {
-	none := func([]byte) error { return nil }
+// openReport opens the file of --report before the attacks, so that a wrong path does not waste minutes. It returns nil
+// without --report.
+func (a *app) openReport(path string) (f *os.File, err error) {
 	if path == "" {
-		return none, func() error { return nil }, nil
+		return nil, nil
 	}
-	var f *os.File
 	if path, err = a.host().Resolve(path); err == nil {
 		f, err = hostfiles.OpenResolved(path, os.O_WRONLY|os.O_CREATE, 0o644)
 	}
 	if err != nil {
-		return nil, nil, hostfiles.Error("--report", err)
+		return nil, hostfiles.Error("--report", err)
 	}
-	return func(text []byte) error {
-		if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // of a pipe or a device
-			return hostfiles.Error("--report", err)
-		}
-		if _, err := f.Write(text); err != nil {
-			return hostfiles.Error("--report", err)
-		}
+	return f, nil
+}
+
+// writeReport replaces the content of the report.
+func writeReport(f *os.File, text []byte) error {
+	if f == nil {
 		return nil
-	}, f.Close, nil
+	}
+	err := f.Truncate(0)
+	if err == nil || errors.Is(err, syscall.EINVAL) { // a pipe or a device
+		_, err = f.Write(text)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return hostfiles.Error("--report", err)
+	}
+	return nil
 }
 
 // chooseBackend returns the backend of that name, or the first, which is the default.
@@ -258,9 +247,7 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		if v.Interrupted && verdict.Outcome != attack.NotContained {
 			return nil
 		}
-		shown := showAttack(at)
-		shown.Outcome, shown.Findings, shown.Why, shown.Notes = verdict.Outcome, verdict.Findings, verdict.Why, verdict.Notes
-		shown.TookMS, shown.meanwhile = verdict.Took.Milliseconds(), verdict.Meanwhile
+		shown := attackShown{at, verdict, verdict.Took.Milliseconds()}
 		v.Attacks = append(v.Attacks, shown)
 		v.count(verdict.Outcome)
 		a.printAttack(i, len(selected), &shown)

@@ -71,7 +71,7 @@ func (a *app) printAttack(i, count int, at *attackShown) {
 	for _, finding := range at.Findings {
 		fmt.Fprintf(w, "    found: %s\n", indented(finding))
 	}
-	for _, note := range at.meanwhile {
+	for _, note := range at.Meanwhile {
 		fmt.Fprintf(w, "    meanwhile: %s\n", indented(note))
 	}
 	if bad {
@@ -184,7 +184,7 @@ func (v *verification) markdown() []byte {
 func (v *verification) meanwhile(b *bytes.Buffer) {
 	title := "\n## Meanwhile\n\n"
 	for _, at := range v.Attacks {
-		for _, note := range at.meanwhile {
+		for _, note := range at.Meanwhile {
 			fmt.Fprintf(b, "%s    %s: %s\n", title, at.ID, strings.ReplaceAll(indented(note), "\n", "\n    "))
 			title = ""
 		}

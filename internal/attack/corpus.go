@@ -27,14 +27,14 @@ var corpus embed.FS
 
 // Attack is one entry of the corpus.
 type Attack struct {
-	ID       string
-	Category string
-	Class    string // of the harm: CRASH, READ, WRITE or ESCAPE
-	Title    string
-	Expect   string // the property that must hold
-	Oracle   string // how it is checked
-	Lang     string // python or bash
-	Control  Control
+	ID       string  `json:"id"`
+	Category string  `json:"category"`
+	Class    string  `json:"class"` // of the harm: CRASH, READ, WRITE or ESCAPE
+	Title    string  `json:"title"`
+	Expect   string  `json:"expect"` // the property that must hold
+	Oracle   string  `json:"oracle"` // how it is checked
+	Lang     string  `json:"-"`      // python or bash
+	Control  Control `json:"-"`
 
 	timeout  time.Duration // a deadline under attack, or the limit on a hang
 	limits   sandbox.Limits

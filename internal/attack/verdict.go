@@ -23,13 +23,13 @@ const (
 
 // Verdict is the outcome of one trial, and why.
 type Verdict struct {
-	Outcome  Outcome
-	Findings []string // if not contained: the breaches, changes and leftovers
-	Why      string   // if not applicable or unclear
-	Notes    []string // figures, and checks that were left out
-	Took     time.Duration
+	Outcome  Outcome       `json:"outcome,omitempty"`
+	Findings []string      `json:"findings,omitempty"` // if not contained: the breaches, changes and leftovers
+	Why      string        `json:"why,omitempty"`      // if not applicable or unclear
+	Notes    []string      `json:"notes,omitempty"`    // figures, and checks that were left out
+	Took     time.Duration `json:"-"`
 
-	Meanwhile []string // notes for the report: host changes by others, and slow steps
+	Meanwhile []string `json:"-"` // notes for the report: host changes by others, and slow steps
 }
 
 // record collects a trial's results. Parts of a trial run in their own goroutines, so that each can give up anywhere,
