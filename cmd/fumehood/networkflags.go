@@ -11,18 +11,19 @@ import (
 
 // networkFlags are the network policy of a sandbox.
 type networkFlags struct {
-	mode        string
-	allow, deny []string
-	inspect     []string
-	secrets     []string
+	network sandbox.NetworkPolicy // without secrets
+	secrets []string
 }
 
 func (f *networkFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.mode, "network", "", "`MODE` none, restricted or full (default none; restricted with --allow)")
-	flags.StringSliceVar(&f.allow, "allow", nil, "reach `NAME`, '*.NAME' or an address, perhaps with :PORT (repeatable)")
-	flags.StringSliceVar(&f.deny, "deny", nil, "never reach `NAME`, as in --allow, which it overrides (repeatable)")
-	flags.StringSliceVar(&f.inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
+	flags.StringVar((*string)(&f.network.Mode), "network", "",
+		"`MODE` none, restricted or full (default none; restricted with --allow)")
+	flags.StringSliceVar(&f.network.Allow, "allow", nil,
+		"reach `NAME`, '*.NAME' or an address, perhaps with :PORT (repeatable)")
+	flags.StringSliceVar(&f.network.Deny, "deny", nil,
+		"never reach `NAME`, as in --allow, which it overrides (repeatable)")
+	flags.StringSliceVar(&f.network.Inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
 	flags.StringArrayVar(&f.secrets, "secret", nil,
 		"use our variable only in requests to a host, `NAME@HOST` (repeatable)")
 	completions(cmd, "network",
@@ -31,7 +32,7 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 
 // policy returns the network policy of the flags.
 func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
-	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkMode(f.mode), Allow: f.allow, Deny: f.deny, Inspect: f.inspect}
+	p := f.network
 	for _, text := range f.secrets {
 		s, err := a.secret(text)
 		if err != nil {

@@ -160,7 +160,7 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 		mode := fmt.Sprintf("%04o", file.Mode)
 		r.Files = append(r.Files, api.File{Path: file.Path, Mode: mode, ContentBase64: answer.List(file.Data)})
 	}
-	r.StdinBase64, r.Limits.TimeoutS = run.Request.Stdin, secondsOf(f.limits.Timeout)
+	r.StdinBase64, r.Limits.TimeoutS = run.Request.Stdin, secondsOf(f.unchecked.Limits.Timeout)
 	if r.Code != nil && hasContexts(r.Language) {
 		return r, nil
 	}

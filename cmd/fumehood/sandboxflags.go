@@ -8,33 +8,28 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// boxFlags are the specification of a sandbox.
+// boxFlags specify a sandbox.
 type boxFlags struct {
 	environmentFlags
-
-	backend string
-	limits  sandbox.Limits
-	image   string
 	networkFlags
-	allowUnenforced []string
+	backend   string
+	unchecked sandbox.Spec // the fields that need nothing of this host
 
 	// Paths of this host, for commands that make the sandbox in this process.
-	freedomFlags
 	workspace string
 	mounts    []string
 	root      string
-	commands  []string
 }
 
 func (f *boxFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	settings.AddLimits(flags, &f.limits)
+	settings.AddLimits(flags, &f.unchecked.Limits)
 	flags.StringVar(&f.backend, "backend", "",
 		"`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
-	flags.StringVar(&f.image, "image", "", "image `REF` that is the root file system, on docker and podman")
+	flags.StringVar(&f.unchecked.Root.Image, "image", "", "image `REF` that is the root file system, on docker and podman")
 	f.networkFlags.add(cmd)
-	allowFlag(cmd, &f.allowUnenforced, allowUsage)
+	allowFlag(cmd, &f.unchecked.AllowUnenforced, allowUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 }
 
@@ -44,9 +39,9 @@ func (f *boxFlags) addHost(cmd *cobra.Command) {
 	flags.StringArrayVarP(&f.mounts, "mount", "v", nil,
 		"mount a host directory: `SRC:DST`, or SRC:DST:rw to write (repeatable)")
 	flags.StringVar(&f.root, "root", "", "`DIR` with the root file system (default that of this host)")
-	flags.StringSliceVar(&f.commands, "allow-command", nil,
+	flags.StringSliceVar(&f.unchecked.Commands, "allow-command", nil,
 		"the only programs that may run, `NAME` without a path (repeatable)")
-	f.freedomFlags.add(flags)
+	addFreedoms(flags, &f.unchecked.NestedFilters, &f.unchecked.Terminals)
 }
 
 // sandboxFlags are the flags of commands that run code in a fresh sandbox.
@@ -84,13 +79,10 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	_ = flags.MarkHidden("rm")
 }
 
-// freedomFlags allow features whose cost for the host no limit counts.
-type freedomFlags struct{ nestedFilters, terminals bool }
-
-func (f *freedomFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.nestedFilters, "nested-filters", false,
-		"let the code add seccomp filters and Landlock rules of its own")
-	flags.BoolVar(&f.terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
+// addFreedoms adds the flags of features whose cost for the host no limit counts.
+func addFreedoms(flags *pflag.FlagSet, nestedFilters, terminals *bool) {
+	flags.BoolVar(nestedFilters, "nested-filters", false, "let the code add seccomp filters and Landlock rules of its own")
+	flags.BoolVar(terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
 }
 
 // allowUsage is the usage of --allow-unenforced of run and serve.
@@ -116,13 +108,11 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 }
 
 // spec turns the flags into a sandbox.Spec.
-func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
-	spec := sandbox.Spec{Limits: f.limits, Commands: f.commands, AllowUnenforced: f.allowUnenforced,
-		NestedFilters: f.nestedFilters, Terminals: f.terminals}
-	if err := settings.CheckCapacity(f.limits, f.backend); err != nil {
+func (a *app) spec(f *boxFlags) (spec sandbox.Spec, err error) {
+	spec = f.unchecked
+	if err := settings.CheckCapacity(spec.Limits, f.backend); err != nil {
 		return spec, err
 	}
-	var err error
 	if spec.Network, err = a.policy(&f.networkFlags); err != nil {
 		return spec, err
 	}
@@ -139,7 +129,6 @@ func (a *app) spec(f *boxFlags) (sandbox.Spec, error) {
 			return spec, err
 		}
 	}
-	spec.Root.Image = f.image
 	for _, text := range f.mounts {
 		m, err := a.host().Mount(text)
 		if err != nil {

@@ -34,54 +34,33 @@ const (
 )
 
 type serveFlags struct {
-	listenFlags
-	hosts           []string
-	backend         string
-	backends        []string // allowed in requests
-	images          []string // patterns of images allowed in requests
-	slots           int
-	slotsPerKey     int
-	warm            int
-	queue           int
-	queuePerKey     int
-	queueTimeout    time.Duration
-	drainTimeout    time.Duration
-	defaults        sandbox.Limits
-	max             sandbox.Limits
-	allowUnenforced []string
+	config engine.Config // the fields that are flags
 
-	livingFlags
-	freedomFlags
+	listen        string
+	keyFile       string
+	noLocalSocket bool
+	hosts         []string
+	images        []string // patterns of images that requests may name
+	drainTimeout  time.Duration
+	stateDir      string
+	maxFile       sizeValue
+
 	packageFlags
 	noPackages bool
 	checkFlags
 }
 
-// listenFlags are the address and the callers of the server.
-type listenFlags struct {
-	listen  string
-	keyFile string
-}
-
-type livingFlags struct {
-	stateDir       string
-	sandboxes      int
-	ownerSandboxes int
-	maxFile        sizeValue
-	logSpace       sizeValue
-	noLocalSocket  bool
-}
-
-func (f *livingFlags) add(flags *pflag.FlagSet) {
+func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
 	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
-	flags.IntVar(&f.sandboxes, "sandboxes", engine.DefaultSandboxes,
+	flags.IntVar(&f.config.Living.Most, "sandboxes", engine.DefaultSandboxes,
 		fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
-	flags.IntVar(&f.ownerSandboxes, "owner-sandboxes", 0,
+	flags.IntVar(&f.config.Living.OwnerMost, "owner-sandboxes", 0,
 		"living sandboxes of one API key (default half, with several keys)")
 	f.maxFile = httpd.DefaultMaxFile
 	flags.Var(&f.maxFile, "max-file", "largest upload to a living sandbox (default "+f.maxFile.String()+")")
-	f.logSpace = eventlog.DefaultQuota
-	flags.Var(&f.logSpace, "log-space", "disk for logs of ended runs; drops the oldest (default "+f.logSpace.String()+")")
+	logs := (*sizeValue)(&f.config.Living.LogBytes)
+	*logs = eventlog.DefaultQuota
+	flags.Var(logs, "log-space", "disk for logs of ended runs; drops the oldest (default "+logs.String()+")")
 	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
 }
 
@@ -135,25 +114,28 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
 	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from fumehood keys create")
-	flags.StringVar(&f.backend, "backend", "", "default backend `NAME` ("+defaultBackend+"; auto if others can reach us)")
-	flags.StringSliceVar(&f.backends, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
+	flags.StringVar(&f.config.Default, "backend", "", "default backend `NAME` ("+defaultBackend+
+		"; auto if others can reach us)")
+	flags.StringSliceVar(&f.config.Allowed, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
-	flags.IntVar(&f.slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
-	flags.IntVar(&f.slotsPerKey, "slots-per-key", 0, "concurrent runs of one API key (default half, with several keys)")
-	flags.IntVar(&f.warm, "warm", defaultWarm,
+	flags.IntVar(&f.config.Slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
+	flags.IntVar(&f.config.OwnerSlots, "slots-per-key", 0,
+		"concurrent runs of one API key (default half, with several keys)")
+	flags.IntVar(&f.config.Warm, "warm", defaultWarm,
 		fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
-	flags.IntVar(&f.queue, "queue", engine.DefaultQueue,
+	flags.IntVar(&f.config.Queue, "queue", engine.DefaultQueue,
 		fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
-	flags.IntVar(&f.queuePerKey, "queue-per-key", 0, "most waiting runs of one API key (default half, with several keys)")
-	flags.DurationVar(&f.queueTimeout, "queue-timeout", engine.DefaultQueueTimeout,
+	flags.IntVar(&f.config.OwnerQueue, "queue-per-key", 0,
+		"most waiting runs of one API key (default half, with several keys)")
+	flags.DurationVar(&f.config.QueueTimeout, "queue-timeout", engine.DefaultQueueTimeout,
 		fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain,
 		fmt.Sprintf("longest wait for runs after the first interrupt (default %s)", defaultDrain))
-	settings.AddLimits(flags, &f.defaults)
-	settings.AddMaxima(flags, &f.max)
-	allowFlag(cmd, &f.allowUnenforced, allowUsage)
-	f.livingFlags.add(flags)
-	f.freedomFlags.add(flags)
+	settings.AddLimits(flags, &f.config.Defaults)
+	settings.AddMaxima(flags, &f.config.Max)
+	allowFlag(cmd, &f.config.AllowUnenforced, allowUsage)
+	f.addLiving(flags)
+	addFreedoms(flags, &f.config.NestedFilters, &f.config.Terminals)
 	f.packageFlags.add(flags)
 	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
 	f.checkFlags.add(cmd)
@@ -218,23 +200,15 @@ type door struct {
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
 	kept *state) (*openedEngine, error) {
 	metrics := httpd.NewMetrics(versionOf())
-	config := engine.Config{
-		Observer: metrics,
-		Default:  f.backend, Slots: f.slots, Warm: f.warm, Queue: f.queue, QueueTimeout: f.queueTimeout,
-		Defaults: f.defaults, Max: f.max, AllowUnenforced: f.allowUnenforced,
-		Living: engine.LivingConfig{Store: kept.Store, StateDir: kept.logs, Most: f.sandboxes, OwnerMost: f.ownerSandboxes,
-			LogBytes: int64(f.logSpace)},
-	}
-	config.NestedFilters, config.Terminals = f.nestedFilters, f.terminals
-	f.bound(&config, keys)
+	config := &f.config
+	config.Observer = metrics
+	config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
+	bound(config, keys)
 	var err error
 	if config.Checks, err = f.checks(); err != nil {
 		return nil, err
 	}
-	if reachable(addr) && f.backend == "" {
-		config.Default = engine.Auto // the strongest, as strangers may call
-	}
-	if err := f.restrict(&config, addr); err != nil {
+	if err := f.restrict(addr); err != nil {
 		return nil, err
 	}
 	a.containers.noPull = true
@@ -244,7 +218,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 			return nil, err
 		}
 	}
-	e, err := a.openEngine(config)
+	e, err := a.openEngine(*config)
 	if err != nil {
 		return nil, err
 	}
@@ -278,21 +252,21 @@ func (a *app) checkBackends(ctx context.Context, e *openedEngine, byDefault stri
 }
 
 // bound sets the maxima of one request, and the shares of one of several clients.
-func (f *serveFlags) bound(config *engine.Config, keys []httpd.Key) {
-	slots := cmp.Or(f.slots, engine.DefaultSlots())
+func bound(config *engine.Config, keys []httpd.Key) {
+	slots := cmp.Or(config.Slots, engine.DefaultSlots())
 	most := settings.Maxima(capacity.Host(), slots)
 	for _, name := range sandbox.LimitNames {
 		if config.Max.Get(name) == 0 { // never below a named default
-			config.Max.Set(name, max(most.Get(name), f.defaults.Get(name)))
+			config.Max.Set(name, max(most.Get(name), config.Defaults.Get(name)))
 		}
 	}
-	config.OwnerSlots, config.OwnerQueue = f.slotsPerKey, f.queuePerKey
 	if severalNames(keys) {
-		half := func(n int) int { return (n + 1) / 2 }
-		config.OwnerSlots, config.OwnerQueue = cmp.Or(f.slotsPerKey, half(slots)), cmp.Or(f.queuePerKey, half(f.queue))
-		config.Living.OwnerMost = cmp.Or(f.ownerSandboxes, half(f.sandboxes))
+		share := func(own *int, all int) { *own = cmp.Or(*own, (all+1)/2) }
+		share(&config.OwnerSlots, slots)
+		share(&config.OwnerQueue, config.Queue)
+		share(&config.Living.OwnerMost, config.Living.Most)
 	}
-	if f.queue == 0 {
+	if config.Queue == 0 {
 		config.Queue = -1
 	}
 }
@@ -305,12 +279,13 @@ func reachable(addr net.Addr) bool {
 
 // restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers
 // must not read the images of a container engine.
-func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
+func (f *serveFlags) restrict(addr net.Addr) error {
 	for _, pattern := range f.images {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return sandbox.Invalidf("--allow-image", "%q is not a pattern", pattern)
 		}
 	}
+	config := &f.config
 	if len(f.images) > 0 || reachable(addr) {
 		config.Images = func(reference string) bool {
 			return slices.ContainsFunc(f.images, func(pattern string) bool {
@@ -319,11 +294,12 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) error {
 			})
 		}
 	}
-	config.Allowed = f.backends
-	if len(f.backends) > 0 && config.Default == "" {
-		config.Default = f.backends[0] // the default must be allowed
+	if reachable(addr) {
+		config.Default = cmp.Or(config.Default, engine.Auto) // the strongest, as strangers may call
 	}
-	if len(f.backends) == 0 && config.Default != "" {
+	if len(config.Allowed) > 0 {
+		config.Default = cmp.Or(config.Default, config.Allowed[0]) // the default must be allowed
+	} else if config.Default != "" {
 		config.Allowed = []string{config.Default}
 	}
 	return nil

@@ -392,16 +392,17 @@ func TestSharesOfKeys(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		keys         []httpd.Key
-		flags        serveFlags
-		slots, queue int // 0 is all
+		flags        [4]int // --slots, --queue, --slots-per-key, --queue-per-key
+		slots, queue int    // 0 is all
 	}{
-		{"nobody", nil, serveFlags{slots: 5, queue: 9}, 0, 0},
-		{"one, who has a new key", []httpd.Key{alice, alice}, serveFlags{slots: 5, queue: 9}, 0, 0},
-		{"two", []httpd.Key{alice, bob}, serveFlags{slots: 5, queue: 9}, 3, 5},
-		{"two, as is said", []httpd.Key{alice, bob}, serveFlags{slots: 5, queue: 9, slotsPerKey: 4, queuePerKey: 1}, 4, 1},
+		{"nobody", nil, [4]int{5, 9}, 0, 0},
+		{"one, who has a new key", []httpd.Key{alice, alice}, [4]int{5, 9}, 0, 0},
+		{"two", []httpd.Key{alice, bob}, [4]int{5, 9}, 3, 5},
+		{"two, as is said", []httpd.Key{alice, bob}, [4]int{5, 9, 4, 1}, 4, 1},
 	} {
-		var config engine.Config
-		if test.flags.bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {
+		config := engine.Config{Slots: test.flags[0], Queue: test.flags[1]}
+		config.OwnerSlots, config.OwnerQueue = test.flags[2], test.flags[3]
+		if bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {
 			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots, config.OwnerQueue,
 				test.slots, test.queue)
 		}
@@ -447,7 +448,7 @@ func TestServeLiving(t *testing.T) {
 	if second := a.listenLocal(&serveFlags{}, run); second != nil {
 		t.Error("a living socket was replaced")
 	}
-	if closed := a.listenLocal(&serveFlags{livingFlags: livingFlags{noLocalSocket: true}}, run); closed != nil {
+	if closed := a.listenLocal(&serveFlags{noLocalSocket: true}, run); closed != nil {
 		t.Error("it listens against --no-local-socket")
 	}
 	first.Close()
