@@ -12,7 +12,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/check"
 	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 )
 
@@ -27,7 +26,6 @@ type openedEngine struct {
 	*engine.Engine
 	app       *app
 	backends  *backend.Set
-	metrics   *httpd.Metrics // of a server
 	recovered sync.WaitGroup
 }
 

@@ -158,6 +158,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
+	metrics := httpd.NewMetrics(versionOf())
+	f.config.Observer = metrics
 	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept)
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: e.metrics})
+		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -199,9 +201,7 @@ type door struct {
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
 	kept *state) (*openedEngine, error) {
-	metrics := httpd.NewMetrics(versionOf())
 	config := &f.config
-	config.Observer = metrics
 	config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
 	bound(config, keys)
 	var err error

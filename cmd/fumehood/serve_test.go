@@ -241,7 +241,8 @@ func TestServeDrains(t *testing.T) {
 	}
 	s.interrupt()
 	s.said.wait(t, "draining")
-	if rest, err := io.ReadAll(events); err != nil || !bytes.Contains(rest, []byte(`"stdout":"begun\ndone\n"`)) {
+	if rest, err := io.ReadAll(events); err != nil || !bytes.Contains(rest, []byte(`"text":"done\n"`)) ||
+		!bytes.Contains(rest, []byte("event: done")) {
 		t.Errorf("%v after %s", err, rest)
 	}
 }
