@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -53,27 +54,6 @@ func TestRatioWithoutAPeer(t *testing.T) {
 	}
 }
 
-func TestInterleave(t *testing.T) {
-	counts := []int{50, 0, 10}
-	order := interleave(counts, 1)
-	seen := make([]int, len(counts))
-	for _, i := range order {
-		seen[i]++
-	}
-	if !slices.Equal(seen, counts) {
-		t.Errorf("counts are %v", seen)
-	}
-	if slices.IsSorted(order) {
-		t.Error("nothing was shuffled")
-	}
-	if !slices.Equal(order, interleave(counts, 1)) {
-		t.Error("the same seed gave another order")
-	}
-	if slices.Equal(order, interleave(counts, 2)) {
-		t.Error("another seed gave the same order")
-	}
-}
-
 func TestTheOutputOfARowIsChecked(t *testing.T) {
 	r := &row{want: "42\n"}
 	if err := r.check("42\n"); err != nil {
@@ -85,14 +65,14 @@ func TestTheOutputOfARowIsChecked(t *testing.T) {
 }
 
 func TestArrivalsHaveTheirRate(t *testing.T) {
-	due := arrivals(newRand(1), 1000, 10*time.Second)
+	due := arrivals(rand.New(rand.NewPCG(1, 1)), 1000, 10*time.Second)
 	if n := len(due); n < 9500 || n > 10500 { // 5 standard deviations
 		t.Errorf("%d arrivals", n)
 	}
 	if !slices.IsSorted(due) || due[len(due)-1] >= 10*time.Second {
 		t.Error("out of order or out of time")
 	}
-	if !slices.Equal(due, arrivals(newRand(1), 1000, 10*time.Second)) {
+	if !slices.Equal(due, arrivals(rand.New(rand.NewPCG(1, 1)), 1000, 10*time.Second)) {
 		t.Error("the same seed gave other arrivals")
 	}
 }

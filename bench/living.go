@@ -71,9 +71,14 @@ func (r *report) living(ctx context.Context, s *liveserver.Server) (err error) {
 	return nil
 }
 
+// runOf returns a request to run Python in a context.
+func runOf(code string) api.SandboxRunRequest {
+	return api.SandboxRunRequest{Program: api.Program{Code: &code, Language: python}}
+}
+
 // inContext runs Python in a context and checks how it ended.
 func inContext(ctx context.Context, c *client.Client, name, code string) error {
-	a, err := c.Run(ctx, name, api.SandboxRunRequest{Program: api.Program{Code: &code, Language: python}})
+	a, err := c.Run(ctx, name, runOf(code))
 	if err == nil && a.Status != "succeeded" {
 		err = fmt.Errorf("%s: %s", a.Status, a.Stderr)
 	}
@@ -152,7 +157,7 @@ func (r *report) firstBytes(ctx context.Context, c *client.Client, f *livingFigu
 	var late []time.Duration
 	for range max(r.Runs/20, 10) {
 		seen := false
-		err := c.Stream(ctx, "runs", api.SandboxRunRequest{Program: api.Program{Code: &code, Language: python}}, func(e client.Event) error {
+		err := c.Stream(ctx, "runs", runOf(code), func(e client.Event) error {
 			if e.Output == nil || seen {
 				return nil
 			}
@@ -181,8 +186,7 @@ func (r *report) eventSpeed(ctx context.Context, c *client.Client, f *livingFigu
 	}
 	var err error
 	f.sseSpeed, err = r.speed("output as events", func(got *int) error {
-		run := api.SandboxRunRequest{Program: api.Program{Code: &outputProgram, Language: python}}
-		return c.Stream(ctx, "output", run, func(e client.Event) error {
+		return c.Stream(ctx, "output", runOf(outputProgram), func(e client.Event) error {
 			if e.Output != nil {
 				*got += len(e.Output.Data)
 			}

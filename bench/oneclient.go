@@ -37,7 +37,7 @@ func (r *report) oneClient(ctx context.Context) (err error) {
 		}
 		row.cpu = -before
 	}
-	for _, i := range interleave(counts, r.seed) {
+	for _, i := range liveserver.Interleave(counts, r.seed) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -24,7 +24,7 @@ func (r *report) openLoop(ctx context.Context, s *liveserver.Server) error {
 	}
 	t := newTable(r.w, fmt.Sprintf("Open loop over HTTP, Python, for %v each; milliseconds", r.Open),
 		"of capacity", "sent/s", "ok", "p50", "p90", "p99", "max")
-	random := newRand(r.seed)
+	random := rand.New(rand.NewPCG(r.seed, r.seed))
 	var failures []error
 	for _, share := range []float64{0.5, 0.8} {
 		rate := share * r.figures.capacity

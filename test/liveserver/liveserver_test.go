@@ -118,3 +118,24 @@ func TestInstanceOfFindsTheHeldLock(t *testing.T) {
 		t.Error("pid 1 has an instance")
 	}
 }
+
+func TestInterleave(t *testing.T) {
+	counts := []int{50, 0, 10}
+	order := Interleave(counts, 1)
+	seen := make([]int, len(counts))
+	for _, i := range order {
+		seen[i]++
+	}
+	if !slices.Equal(seen, counts) {
+		t.Errorf("counts are %v", seen)
+	}
+	if slices.IsSorted(order) {
+		t.Error("nothing was shuffled")
+	}
+	if !slices.Equal(order, Interleave(counts, 1)) {
+		t.Error("the same seed gave another order")
+	}
+	if slices.Equal(order, Interleave(counts, 2)) {
+		t.Error("another seed gave the same order")
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -130,13 +129,11 @@ func makeCases(ctx context.Context, only string) ([]testCase, error) {
 
 // orderOf returns a random order of runs in which each case has the same number of runs.
 func orderOf(cases, runs int, seed uint64) []int {
-	order := make([]int, runs)
-	for i := range order {
-		order[i] = i % cases
+	counts := make([]int, cases)
+	for i := range runs {
+		counts[i%cases]++
 	}
-	r := rand.New(rand.NewPCG(seed, seed))
-	r.Shuffle(runs, func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return order
+	return liveserver.Interleave(counts, seed)
 }
 
 // failure is one run that differed from the run without a sandbox.
