@@ -25,9 +25,9 @@ type Options struct {
 	// Contexts runs the attacks as code in contexts of living sandboxes. Languages must have drivers.
 	Contexts bool
 
-	// WithoutWalls runs an attack's probe as root in namespaces, without a filter, and returns its output. Only tests
-	// set it: it makes an intentionally weak sandbox. May be nil.
-	WithoutWalls func(a *Attack, params []string) (out string, err error)
+	// WithoutWalls runs an attack's probe of system calls as root in namespaces, without a filter, and returns its
+	// output. Only tests set it, as it makes an intentionally weak sandbox. May be nil.
+	WithoutWalls func(a *Attack, calls string) (out string, err error)
 }
 
 // completeSpec returns a complete spec with the default limits.

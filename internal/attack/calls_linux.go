@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -72,14 +70,8 @@ func callVectors(p *seccomp.Policy) []vector {
 	for kind := range uint64(16) {
 		add(unix.SYS_MKNODAT, 2, kind<<12|0o644)
 	}
-	return append(all, foreignCalls()...)
-}
-
-// foreignCalls returns calls of other ABIs and invalid numbers.
-func foreignCalls() []vector {
-	var all []vector
 	for _, nr := range []uint64{0x40000000, 0x40000000 | 59, 0x40000000 | 165, 0x40000000 | 520, 1000, 1 << 20, 1 << 31,
-		^uint64(0) >> 33} {
+		^uint64(0) >> 33} { // of other ABIs, and invalid
 		all = append(all, vector{nr: nr})
 	}
 	return all
@@ -217,13 +209,7 @@ func (tr *trial) repeatWithoutWalls(policy *seccomp.Policy, vectors []vector, wa
 			kept, index = append(kept, v), append(index, i)
 		}
 	}
-	dir, err := os.MkdirTemp("", "fumehood-vectors-")
-	tr.need(err)
-	tr.later(func() { _ = os.RemoveAll(dir) })
-	file := filepath.Join(dir, "vectors.txt")
-	tr.need(os.Chmod(dir, 0o755))
-	tr.need(os.WriteFile(file, []byte(writeVectors(kept)), 0o644))
-	out, err := tr.arena.options.WithoutWalls(tr.attack, []string{"VECTORS=" + file})
+	out, err := tr.arena.options.WithoutWalls(tr.attack, writeVectors(kept))
 	tr.need(err)
 	errnos := tr.readErrnos(out, len(kept))
 	reached := 0

@@ -160,21 +160,16 @@ func driveEnds(tr *trial) {
 		code   int
 		signal int
 	}
-	rows := []row{{"exit0", sandbox.StatusSucceeded, 0, 0}, {"exit1", sandbox.StatusFailed, 1, 0},
-		{"exit2", sandbox.StatusFailed, 2, 0},
-		{"exit124", sandbox.StatusFailed, 124, 0}, {"exit125", sandbox.StatusFailed, 125, 0},
-		{"exit126", sandbox.StatusFailed, 126, 0},
-		{"exit137", sandbox.StatusFailed, 137, 0}, {"exit143", sandbox.StatusFailed, 143, 0},
-		{"exit255", sandbox.StatusFailed, 255, 0},
-		{"exit256", sandbox.StatusSucceeded, 0, 0}, {"exit259", sandbox.StatusFailed, 3, 0},
-		{"sysexit259", sandbox.StatusFailed, 3, 0},
-		{"sysexit-1", sandbox.StatusFailed, 255, 0}, {"pretend-memory", sandbox.StatusFailed, 137, 0},
-		{"raise", sandbox.StatusFailed, 1, 0},
-		{"child", sandbox.StatusSucceeded, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
+	ok, failed := sandbox.StatusSucceeded, sandbox.StatusFailed
+	rows := []row{{"exit0", ok, 0, 0}, {"exit1", failed, 1, 0}, {"exit2", failed, 2, 0}, {"exit124", failed, 124, 0},
+		{"exit125", failed, 125, 0}, {"exit126", failed, 126, 0}, {"exit137", failed, 137, 0},
+		{"exit143", failed, 143, 0}, {"exit255", failed, 255, 0}, {"exit256", ok, 0, 0}, {"exit259", failed, 3, 0},
+		{"sysexit259", failed, 3, 0}, {"sysexit-1", failed, 255, 0}, {"pretend-memory", failed, 137, 0},
+		{"raise", failed, 1, 0}, {"child", ok, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
 	for _, s := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 27, 31, 34, 64} {
 		r := row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s}
 		if s == int(syscall.SIGINT) { // an uncaught KeyboardInterrupt, as nobody interrupts a sandbox
-			r.status, r.code = sandbox.StatusFailed, 128+s
+			r.status, r.code = failed, 128+s
 		}
 		rows = append(rows, r)
 	}

@@ -21,20 +21,20 @@ const (
 	// bytes of the largest packet, before it is segmented
 	maxSegment = 65535
 	maxFrame   = offloadSize + header.EthernetMinimumSize + maxSegment // as the device has it
-	// of a frame that is written at once; one of more is copied together
+	// of a frame that is written at once; a frame with more pieces is copied
 	maxPieces = 16
 )
 
-// frameBuffers are for reading. A device takes one while there is something to read, so an idle one holds none.
+// frameBuffers are for reading. An idle device holds none.
 var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 
 // device is the stack's end of the link: a TAP device whose frames follow a virtio-net header, on the runtime's poller.
-// It is ours because gVisor's fdbased endpoint stops for good at one frame with a foreign hardware address, and does
+// It replaces gVisor's fdbased endpoint, which stops for good at one frame with a foreign hardware address, and does
 // not segment on TAP devices.
 type device struct {
 	file    *os.File
 	raw     syscall.RawConn
-	dropped func(packet) // what does not pass
+	dropped func(packet) // called with each refused packet
 	up      stack.NetworkDispatcher
 	done    chan struct{} // closed at the end of reading
 
@@ -101,7 +101,7 @@ func (d *device) deliver(b []byte) {
 	}
 }
 
-// WritePackets implements stack.LinkWriter. What the device does not take at once is lost, as on any link.
+// WritePackets implements stack.LinkWriter. A packet that the device does not accept at once is lost, as on any link.
 func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	d.writing.RLock()
 	defer d.writing.RUnlock()
@@ -144,7 +144,7 @@ func (d *device) write(pkt *stack.PacketBuffer) {
 	}
 }
 
-// offloadOf leaves checksum and segmentation to the sandbox's kernel where the stack did.
+// offloadOf leaves checksum and segmentation to the sandbox's kernel if the stack has not done them.
 func offloadOf(pkt *stack.PacketBuffer) offload {
 	gso := &pkt.GSOOptions
 	if gso.Type == stack.GSONone || !gso.NeedsCsum {
@@ -168,8 +168,8 @@ func offloadOf(pkt *stack.PacketBuffer) offload {
 	return o
 }
 
-// offload is the virtio-net header (linux/virtio_net.h) that precedes a frame: how much of the checksum and of the
-// segmentation of TCP the one who wrote it left to the reader.
+// offload is the virtio-net header (linux/virtio_net.h) that precedes a frame: the part of TCP's checksum and
+// segmentation that the writer leaves to the reader.
 type offload struct {
 	flags, kind      uint8
 	headers, segment uint16
@@ -233,8 +233,8 @@ func (d *device) ParseHeader(*stack.PacketBuffer) bool    { return true }
 func (d *device) Close()                                  {}
 func (d *device) SetOnCloseAction(func())                 {}
 
-// Capabilities implements stack.NetworkLinkEndpoint. The kernel leaves checksums of what it sends to us, and the link
-// loses no bits.
+// Capabilities implements stack.NetworkLinkEndpoint. The sandbox's kernel omits checksums, and the link loses no
+// bits.
 func (d *device) Capabilities() stack.LinkEndpointCapabilities {
 	return stack.CapabilityRXChecksumOffload
 }

@@ -154,8 +154,7 @@ func (g *gate) answer(query []byte, limit int) []byte {
 	return b
 }
 
-// lookUp decides about a question and resolves it. What is not allowed does not exist: clients give up at once, and
-// only there.
+// lookUp decides about a question and resolves it. A refused name does not exist, so that clients give up at once.
 func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	if q.header.OpCode != 0 || q.Class != dnsmessage.ClassINET {
 		a.Reason = "it is not a query of class IN"

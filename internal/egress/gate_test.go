@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -164,4 +165,16 @@ func TestChange(t *testing.T) {
 	if _, err := p.dial("tcp", site+":25"); err == nil {
 		t.Error("a connection without a gate")
 	}
+}
+
+// TestLateInterception: a connection that was open before the policy inspects its name cannot avoid the inspection.
+func TestLateInterception(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	p.web(hello1, site)
+	open := p.mustDial("tcp", site+":443")
+	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"site.example"}})
+	if err := tls.Client(open, &tls.Config{ServerName: "site.example", InsecureSkipVerify: true}).Handshake(); err == nil {
+		t.Error("the connection reached the server without inspection")
+	}
+	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) && !a.Allowed })
 }

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -42,9 +43,9 @@ type inspector struct {
 
 	serverMay  chan struct{} // closed when the server may speak; nil: at once
 	allowOnce  sync.Once
-	intercepts bool          // its TLS ends in the gate; final once serverMay is closed
-	ended      chan struct{} // closed with the connection
-	endOnce    sync.Once
+	intercepts bool            // its TLS ends in the gate; final once serverMay is closed
+	ctx        context.Context // ends with the connection
+	end        context.CancelFunc
 
 	mu        sync.Mutex  // guards below, and intercepts
 	name      string      // the last name that was stated and passed the check
@@ -61,7 +62,8 @@ const (
 )
 
 func newInspector(c *conn) *inspector {
-	i := &inspector{c: c, ended: make(chan struct{})}
+	i := &inspector{c: c}
+	i.ctx, i.end = context.WithCancel(c.gate.ctx)
 	policy, port := c.gate.rules.Load(), c.to.Port()
 	i.strict = c.verdict.ByName && (port == 80 || port == 443)
 	i.enforces = c.verdict.ByName || policy.DeniesNames() || policy.InterceptsPort(port)
@@ -277,7 +279,7 @@ func (i *inspector) upgrade() error {
 			return rules.Refusal(notUpgraded)
 		}
 		return nil
-	case <-i.ended:
+	case <-i.ctx.Done():
 		return errReset
 	}
 }
@@ -366,7 +368,7 @@ func (i *inspector) waitServer() bool {
 	select {
 	case <-i.serverMay:
 		return true
-	case <-i.ended:
+	case <-i.ctx.Done():
 		return false
 	}
 }
@@ -392,9 +394,7 @@ func (i *inspector) expect(more bool) {
 
 // close ends all waiting.
 func (i *inspector) close() {
-	i.endOnce.Do(func() {
-		close(i.ended)
-		i.expect(false)
-		i.answersEnd()
-	})
+	i.end()
+	i.expect(false)
+	i.answersEnd()
 }

@@ -20,9 +20,9 @@ const (
 	journalPace   = 100 * time.Millisecond // between two batches. A crash may lose one
 )
 
-// journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It reads the log as
-// any follower does, so packets never wait for a disk. What it could not keep pace with is a gap in Seq; totals follow,
-// so that counts stay right.
+// journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It follows the log,
+// so packets never wait for a disk. Attempts that it was too slow for are a gap in Seq; totals follow the gap, so that
+// counts stay right.
 type journal struct {
 	log  *Log
 	root *os.Root // the folder
@@ -189,8 +189,8 @@ func (l *Log) follow(kept *Log) {
 	}
 }
 
-// since returns the attempts after one and the last Seq. It returns the totals up to there, too, where they are wanted
-// or attempts are gone.
+// since returns the attempts after a Seq, and the last Seq. It also returns the totals if they are wanted or attempts
+// are missing.
 func (l *Log) since(seq uint64, want bool) (list []Attempt, last uint64, totals *Summary) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	maxPins     = 4096 // addresses that are remembered; the one not handed out for longest goes first
+	maxPins     = 4096 // remembered addresses; the least recently resolved one is removed first
 	maxPinNames = 16   // names of one address, likewise
-	// how long an address counts as a name's after it was handed out. Programs keep addresses longer than records live
+	// pinLife is how long an address counts as a name's after it was resolved. Programs keep addresses for longer than
+	// the lifetime of the record.
 	pinLife = time.Hour
 )
 
-// pins remembers which addresses the gate handed out for which names. The zero value is ready.
+// pins remembers the names that the gate resolved to each address. The zero value is ready.
 type pins struct {
 	mu     sync.Mutex
 	by     map[netip.Addr]*list.Element
@@ -32,7 +33,7 @@ type pinned struct {
 	ends time.Time
 }
 
-// add notes that an address was handed out for a name.
+// add notes that a name was resolved to an address.
 func (p *pins) add(a netip.Addr, name string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +58,7 @@ func (p *pins) add(a netip.Addr, name string, now time.Time) {
 	one.names = append(one.names, pinned{name, now.Add(pinLife)})
 }
 
-// names returns the names that an address counts for, the latest first.
+// names returns the names of an address, the latest first.
 func (p *pins) names(a netip.Addr, now time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

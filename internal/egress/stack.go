@@ -24,8 +24,8 @@ import (
 const (
 	nic = tcpip.NICID(1) // the only interface
 
-	// A buffer is memory only while it holds data. What one connection can hold in one direction fills the link, whose
-	// delay is some 100 microseconds, and bounds what a sandbox that stops reading costs.
+	// A buffer takes memory only while it holds data. Its size fills the link, whose delay is some 100 microseconds,
+	// and bounds the cost of a sandbox that stops reading.
 	maxBuffer = 256 << 10
 	minBuffer = 4 << 10
 
@@ -76,10 +76,10 @@ func (g *gate) newStack(link stack.LinkEndpoint) error {
 	return step.err
 }
 
-// quiet keeps what gVisor's packages would write to stderr out of there: packets of a sandbox can cause it.
+// quiet discards the log of gVisor's packages, as packets of a sandbox can cause entries.
 var quiet = sync.OnceFunc(func() { log.SetTarget(&log.Writer{Next: io.Discard}) })
 
-// steps keeps the first error of a row.
+// steps keeps the first error of several steps.
 type steps struct{ err error }
 
 func (s *steps) do(what string, err tcpip.Error) {
@@ -95,7 +95,7 @@ func protocolOf(a netip.Addr) tcpip.NetworkProtocolNumber {
 	return header.IPv6ProtocolNumber
 }
 
-// addressOf is an address of the stack in its canonical form.
+// addressOf returns an address of the stack in its canonical form.
 func addressOf(a tcpip.Address, port uint16) netip.AddrPort {
 	address, _ := netip.AddrFromSlice(a.AsSlice())
 	return netip.AddrPortFrom(rules.Canonical(address), port)

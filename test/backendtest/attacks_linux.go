@@ -129,10 +129,7 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	folder := filepath.Dir(t.TempDir()) // of all temporary folders of this test
 	o.Backend, o.Folders = open(t), []string{folder}
 	if o.Alone {
-		o.WithoutWalls = func(a *attack.Attack, params []string) (string,
-			error) {
-			return withoutWalls("userns", a, params)
-		}
+		o.WithoutWalls = callsWithoutWalls
 	}
 	opened, err := attack.Open(within(t), o)
 	if err != nil {

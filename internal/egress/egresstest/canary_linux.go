@@ -21,7 +21,7 @@ type canary struct {
 	file *os.File
 
 	mu      sync.Mutex
-	packets map[string]int // by what Seen says of them
+	packets map[string]int // by description
 	marks   map[string][]byte
 	found   []string
 	arrived chan struct{} // closed by the next barrier
@@ -30,7 +30,7 @@ type canary struct {
 
 const canaryBuffer = 8 << 20 // bytes of packets that wait to be read; a lost one fails the test
 
-// watch begins to look at the interface of the internet, and at the host's loopback.
+// watch starts the canaries at the internet's interface and at the host's loopback.
 func (w *World) watch() {
 	w.t.Helper()
 	w.loopback.open(w, "lo")
@@ -109,8 +109,8 @@ func (c *canary) see(frame []byte) {
 	}
 }
 
-// describe says of a packet what it is and where it goes, "" if it is of the neighbourhood's own (ARP, neighbours,
-// multicast groups). A segment of TCP without data is a "syn" if it opens a connection, and else nothing new.
+// describe returns the protocol and the destination of a packet, "" for those of the link itself (ARP, neighbours,
+// multicast groups). A TCP segment without data is a "syn" if it opens a connection, else "".
 func describe(frame []byte) string {
 	if len(frame) < 14 {
 		return "short"
@@ -156,10 +156,10 @@ func describe(frame []byte) string {
 	return fmt.Sprintf("protocol %d %s", protocol, to)
 }
 
-// barrierTimeout is for a packet of our own from the host to the internet, on a busy machine.
+// barrierTimeout bounds the way of a barrier from the host to the internet, on a busy machine.
 const barrierTimeout = 30 * time.Second
 
-// pass waits until what was sent before has arrived.
+// pass waits until the packets that were sent before have arrived.
 func (w *World) pass(c *canary, to string) {
 	w.t.Helper()
 	w.barriers++
@@ -182,9 +182,9 @@ func (w *World) pass(c *canary, to string) {
 	}
 }
 
-// Seen says what packets have reached the internet since the last call, in order: "tcp ADDRESS:PORT" with data, "syn"
-// for each destination that was only connected to, "udp", or a protocol's number. Questions to the host's resolver are
-// not listed: Asked has them.
+// Seen describes the packets that have reached the internet since the last call, in order: "tcp ADDRESS:PORT" with
+// data, "syn" for a connection without data, "udp", or the number of a protocol. It does not list queries to the host's
+// resolver: Asked has them.
 func (w *World) Seen() []string {
 	w.t.Helper()
 	counts := w.Counts()
@@ -197,14 +197,14 @@ func (w *World) Seen() []string {
 	return slices.Sorted(maps.Keys(counts))
 }
 
-// Counts is the number of packets by what Seen says of them.
+// Counts returns the number of packets by description.
 func (w *World) Counts() map[string]int {
 	w.t.Helper()
 	w.pass(&w.outside, internet+":9")
 	return w.outside.take()
 }
 
-// SeenByHost says what has reached the host's own services since the last call.
+// SeenByHost describes the packets that have reached the host's own services since the last call.
 func (w *World) SeenByHost() []string {
 	w.t.Helper()
 	w.pass(&w.loopback, "127.0.0.1:9")
@@ -222,7 +222,7 @@ func (c *canary) take() map[string]int {
 	return counts
 }
 
-// Mark lets the canaries look for a value in every packet, in the clear.
+// Mark makes the canaries look for a value in every packet.
 func (w *World) Mark(name, value string) {
 	for _, c := range []*canary{&w.outside, &w.loopback} {
 		c.mu.Lock()
@@ -231,7 +231,7 @@ func (w *World) Mark(name, value string) {
 	}
 }
 
-// Found says where marked values were.
+// Found lists the packets that had marked values.
 func (w *World) Found() (list []string) {
 	for _, c := range []*canary{&w.outside, &w.loopback} {
 		c.mu.Lock()

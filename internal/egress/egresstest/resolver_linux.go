@@ -9,14 +9,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// zone is what the host's resolver knows, and what it was asked.
+// zone has the names that the host's resolver knows, and those that it was asked for.
 type zone struct {
 	mu    sync.Mutex
 	names map[string][][]netip.Addr // answers by turns; the last one stays
 	asked []string
 }
 
-// Name lets a name have addresses. More than one list are its answers to one question after the other.
+// Name sets the addresses of a name. Several lists answer one query after the other.
 func (w *World) Name(name string, answers ...string) {
 	w.zone.mu.Lock()
 	defer w.zone.mu.Unlock()

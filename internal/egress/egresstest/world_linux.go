@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,7 +34,7 @@ const (
 const inside = "EGRESSTEST_INSIDE"
 
 // Inside reruns the test in a process whose network and mounts are its own, and reports whether this is that process.
-// The other one has the outcome. It needs root.
+// The outer process reports the outcome. It needs root.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
@@ -71,6 +73,16 @@ func Inside(t *testing.T) bool {
 	return false
 }
 
+// isolated starts a process with a network and mounts of its own, which ends with this one.
+func isolated() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+}
+
+// remaining returns a little less than the time until a deadline, so that the inner process reports where it hangs.
+func remaining(at time.Time) time.Duration {
+	return max(time.Until(at)-5*time.Second, time.Second).Round(time.Second)
+}
+
 // World is the internet. It answers at every address.
 type World struct {
 	t         *testing.T
@@ -78,8 +90,8 @@ type World struct {
 	authority []byte      // its certificate, in PEM
 	signer    *intercept.Signer
 	zone      zone
-	outside   canary // what reached the internet
-	loopback  canary // what reached the host's own services
+	outside   canary // at the internet
+	loopback  canary // at the host's own services
 	barriers  int
 }
 
@@ -212,7 +224,7 @@ func (w *World) cover(path string, content []byte) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = os.Remove(f.Name()) }) // not before: what is mounted over must have its name
+	w.t.Cleanup(func() { _ = os.Remove(f.Name()) }) // at the end, as a mounted file must keep its name
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Chmod(0o644), f.Close(), unix.Mount(f.Name(), path, "", unix.MS_BIND, "")); err != nil {
 		w.t.Fatal(err)

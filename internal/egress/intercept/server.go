@@ -106,8 +106,8 @@ func (s *Server) certificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.signer.Certificate(c.Name)
 }
 
-// Conn is the sandbox's end of a connection whose TLS ends here. Its owner closes what it embeds, once the sandbox has
-// read everything.
+// Conn is the sandbox's end of a connection whose TLS ends here. Its owner closes the embedded connection, once the
+// sandbox has read everything.
 type Conn struct {
 	duplex.Conn
 	Name   string         // of the server, canonical
