@@ -145,8 +145,9 @@ func TestAgentDay(t *testing.T) {
 			if _, made, err := d.client.Create(t.Context(), api.SandboxRequest{Name: "agent"}); err != nil || !made {
 				t.Fatalf("create: %v, made %v", err, made)
 			}
-			run, err := d.client.Start(t.Context(), "agent", api.SandboxRunRequest{Program: api.Program{Command: []string{"sh", "-c",
-				"i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}}})
+			run, err := d.client.Start(t.Context(), "agent",
+				api.SandboxRunRequest{Program: api.Program{Command: []string{"sh", "-c",
+					"i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; sleep 0.02; done; exit 9"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,13 +169,14 @@ func TestAgentDay(t *testing.T) {
 			d.do(step{language: "bash", code: "touch /tmp/enough"})
 			var log bytes.Buffer
 			var last client.Event
-			err = d.client.Follow(t.Context(), "agent", string(run.ID), client.From{Wait: true}, func(e client.Event) error {
-				if e.Output != nil {
-					log.Write(e.Output.Data)
-				}
-				last = e
-				return nil
-			})
+			err = d.client.Follow(t.Context(), "agent", string(run.ID), client.From{Wait: true},
+				func(e client.Event) error {
+					if e.Output != nil {
+						log.Write(e.Output.Data)
+					}
+					last = e
+					return nil
+				})
 			if err != nil || last.Done == nil || last.Done.ExitCode == nil || *last.Done.ExitCode != 9 {
 				t.Errorf("the background execution ended with %+v, %v", last, err)
 			}

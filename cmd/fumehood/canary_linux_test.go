@@ -208,7 +208,8 @@ func TestGateKilled(t *testing.T) {
 			}()
 			network := answer.NetworkRequest(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
 				Allow: []string{"93.184.216.50"}, ConnectionRate: 10000})
-			if _, _, err := d.client.Create(t.Context(), api.SandboxRequest{Name: "busy", Isolation: api.Isolation{Network: network}}); err != nil {
+			if _, _, err := d.client.Create(t.Context(), api.SandboxRequest{Name: "busy",
+				Isolation: api.Isolation{Network: network}}); err != nil {
 				t.Fatal(err)
 			}
 			run, err := d.client.Start(t.Context(), "busy", api.SandboxRunRequest{
@@ -231,7 +232,10 @@ func TestGateKilled(t *testing.T) {
 					t.Errorf("packets passed without a server: %v", counts)
 				}
 				d.start()
-				waitUntil(t, "traffic with the next server", func() bool { return arrived.count() > 20 && passes(w.Counts()) })
+				waitUntil(t, "traffic with the next server", func() bool {
+					return arrived.count() > 20 &&
+						passes(w.Counts())
+				})
 				failed = strings.Fields(logOf(t, d.client, "busy", string(run.ID)))
 				if window > time.Minute {
 					t.Fatal("the sandbox made no attempt while there was no server")

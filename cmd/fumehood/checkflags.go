@@ -44,7 +44,7 @@ func (a *app) reportFindings(findings []sandbox.Finding, status sandbox.Status, 
 		if f.File != "" {
 			where = terminal.VisibleName(f.File) + ":"
 		}
-		a.note(terminal.Yellow, "check: %s%d:%d: %s: %s. %s", where, f.Line, f.Column, f.Rule, terminal.Visible(f.Message),
-			f.Advice)
+		a.note(terminal.Yellow, "check: %s%d:%d: %s: %s. %s", where, f.Line, f.Column, f.Rule,
+			terminal.Visible(f.Message), f.Advice)
 	}
 }

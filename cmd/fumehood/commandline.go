@@ -146,7 +146,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		return unknownFlag(cmd, unknown)
 	case errors.As(err, &invalid):
-		return settings.InvalidValue("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap())
+		return settings.InvalidValue("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(),
+			invalid.Unwrap())
 	}
 	return &sandbox.Error{Kind: sandbox.Invalid, Op: commandOf(cmd), Err: err}
 }

@@ -73,7 +73,8 @@ func contextID(s *api.Sandbox, of, language string, busy bool) (string, error) {
 	case len(running) == 1:
 		return running[0], nil
 	case len(languages) > 1:
-		return "", invalid("--context", "several contexts are called "+of+": of "+inWords(languages), "--lang "+languages[0])
+		return "", invalid("--context", "several contexts are called "+of+": of "+inWords(languages),
+			"--lang "+languages[0])
 	case len(languages) == 0 && language != "":
 		return "", sandbox.Invalidf("--lang", "no context %.64q is of %s", of, language)
 	}

@@ -249,7 +249,8 @@ func (a *app) printVerdict(h *health) {
 	}
 	if lacks := sandbox.UnenforcedOf(h.why); len(lacks) > 0 && a.settings.File != "" {
 		waived, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(append(namesOf(lacks), h.allowed...)))))
-		line(terminal.Plain, "or run without: write this line into "+a.settings.File+"\n  allow_unenforced = "+string(waived))
+		line(terminal.Plain, "or run without: write this line into "+a.settings.File+"\n  allow_unenforced = "+
+			string(waived))
 	}
 }
 

@@ -41,7 +41,8 @@ func TestDoctorWithoutImage(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	if text := out.String(); !strings.Contains(text,
-		"not ready: use image: the image x is not here\nfix: docker pull x") || strings.Contains(text, "a box was made") {
+		"not ready: use image: the image x is not here\nfix: docker pull x") || strings.Contains(text,
+		"a box was made") {
 		t.Errorf("%s\n%s", text, errs.String())
 	}
 }

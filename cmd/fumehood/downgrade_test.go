@@ -45,7 +45,8 @@ var (
 // downgrades lists all downgrades. Answers also report what a backend always lacks.
 var downgrades = []downgrade{
 	{name: "nothing is lacking", backends: both},
-	{name: "no control groups", backends: both, lack: controllers, refused: []string{"memory"}, warned: []string{"cpus"}},
+	{name: "no control groups", backends: both, lack: controllers, refused: []string{"memory"},
+		warned: []string{"cpus"}},
 	{name: "no control groups, CPUs named", backends: both, lack: controllers, flags: []string{"--cpus", "1"},
 		refused: []string{"memory", "cpus"}},
 	{name: "no memory controller", backends: both, lack: []string{"memory"}, refused: []string{"memory"}},
@@ -53,7 +54,8 @@ var downgrades = []downgrade{
 	{name: "no CPU controller, CPUs named", backends: both, lack: []string{"cpu"}, flags: []string{"--cpus", "0.5"},
 		refused: []string{"cpus"}},
 	// RLIMIT_NPROC enforces it
-	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids", "64"}},
+	{name: "no pids controller, processes named", backends: both, lack: []string{"pids"}, flags: []string{"--pids",
+		"64"}},
 	{name: "disk named, and a directory of the host", backends: both, flags: []string{"--disk", "10MiB", "--workspace",
 		"WORKSPACE"}, refused: []string{"disk"}},
 	{name: "inodes named", backends: gvisorAlone, flags: []string{"--inodes", "1000"}, refused: []string{"inodes"}},
@@ -93,7 +95,8 @@ var downgrades = []downgrade{
 		refused: []string{"commands"}},
 	{name: "an ordinary user", backends: nativeAlone, nobody: true, refused: []string{"memory"},
 		warned: []string{"cpus"}, layers: map[string]string{"host_uid": "partial"}},
-	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"}, warned: []string{"cpus"}},
+	{name: "an ordinary user", backends: gvisorAlone, nobody: true, refused: []string{"memory"},
+		warned: []string{"cpus"}},
 	{name: "an ordinary user, CPUs named", backends: nativeAlone, nobody: true, flags: []string{"--cpus", "1"},
 		refused: []string{"memory", "cpus"},
 		layers:  map[string]string{"host_uid": "partial"}},

@@ -37,9 +37,9 @@ func (a *app) openBackends() (*backend.Set, error) {
 }
 
 func (a *app) backendOptions() backend.Options {
-	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"), CacheDir: a.env().CacheDir(),
-		Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image, ContainerRuntime: a.containers.runtime,
-		FetchImages: !a.containers.noPull}
+	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"),
+		CacheDir: a.env().CacheDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image,
+		ContainerRuntime: a.containers.runtime, FetchImages: !a.containers.noPull}
 	if !a.quiet && o.FetchImages {
 		o.Progress = a.Stderr
 	}

@@ -24,7 +24,8 @@ func (f *environmentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, NAME=VALUE a line (repeatable)")
 	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "pass on our variable `NAME` (repeatable)")
-	flags.StringSliceVar(&f.passSecret, "pass-secret", nil, "the same for a `NAME` that looks like a secret (repeatable)")
+	flags.StringSliceVar(&f.passSecret, "pass-secret", nil,
+		"the same for a `NAME` that looks like a secret (repeatable)")
 }
 
 // secretWords mark the names of variables that are likely secrets.
@@ -52,7 +53,7 @@ func (a *app) environment(f *environmentFlags) ([]string, error) {
 		}
 		if flag == "--pass-env" && looksSecret(name) {
 			return nil, invalid("--pass-env", name+" looks like a secret, and the code in the sandbox could print it",
-				"to use it without the code having it: --secret "+name+"@HOST; if the code may have it: --pass-secret "+name)
+				"to hide it from the code: --secret "+name+"@HOST; if the code may have it: --pass-secret "+name)
 		}
 		value, ok := a.LookupEnv(name)
 		if !ok {

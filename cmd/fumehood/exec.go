@@ -82,7 +82,8 @@ func (a *app) exec(ctx context.Context, c *client.Client, f *execFlags, name str
 	if err != nil {
 		return err
 	}
-	request := api.SandboxRunRequest{Program: api.Program{Command: words, Env: byName(variables)}, Interactive: f.interactive && !a.json}
+	request := api.SandboxRunRequest{Program: api.Program{Command: words, Env: byName(variables)},
+		Interactive: f.interactive && !a.json}
 	request.Limits.TimeoutS = secondsOf(f.limits.Timeout)
 	if f.interactive && a.json {
 		if request.StdinBase64, err = a.programStdin(ctx, &stdinFlags{interactive: true}); err != nil {

@@ -53,7 +53,8 @@ line for the file, and the key on stderr.`,
 
 // createKey makes an API key, which is stored nowhere, and prints it with its line for the file of keys.
 func (a *app) createKey(name, file string) error {
-	if strings.ContainsFunc(name, func(r rune) bool { return r == '#' || unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
+	wrong := func(r rune) bool { return r == '#' || unicode.IsSpace(r) || !unicode.IsGraphic(r) }
+	if strings.ContainsFunc(name, wrong) {
 		return sandbox.Invalidf("keys create", "a name must not contain blanks, # or control characters")
 	}
 	secret := httpd.NewSecret()

@@ -6,5 +6,6 @@ import "net"
 
 // listenUnix fails: it needs file modes that keep other users out.
 func listenUnix(string) (net.Listener, error) {
-	return nil, unsupported("--listen", "this system has no private Unix sockets", "listen on localhost with an API key")
+	return nil, unsupported("--listen", "this system has no private Unix sockets",
+		"listen on localhost with an API key")
 }

@@ -83,7 +83,8 @@ func clearStale(path string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || info.Mode().Type() != fs.ModeSocket || int(stat.Uid) != os.Geteuid() {
-		return invalid("--listen", path+" exists already, and is not a socket of yours", "choose another path, or remove it")
+		return invalid("--listen", path+" exists already, and is not a socket of yours",
+			"choose another path, or remove it")
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -94,7 +95,7 @@ func clearStale(path string) error {
 			Fix: "stop it, or choose another path", Err: err}
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server took " + path + " just now",
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server just took " + path,
 			Fix: "stop it, or choose another path", Err: err}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

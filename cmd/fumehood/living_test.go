@@ -96,7 +96,8 @@ func TestLivingCommands(t *testing.T) {
 	c.prints("5\n", "run", "--in", "agent-7", "-l", "javascript", "-c", "let total = 5; total")
 	c.prints("", "run", "--in", "agent-7", "--context", "other", "-c", "total = 1")
 	c.prints("1\n", "run", "--in", "agent-7", "--context", "other", "-c", "total")
-	if _, errs := c.run(1, "", "run", "--in", "agent-7", "-c", "total/0"); !strings.Contains(errs, "ZeroDivisionError") {
+	if _, errs := c.run(1, "", "run", "--in", "agent-7", "-c", "total/0"); !strings.Contains(errs,
+		"ZeroDivisionError") {
 		t.Errorf("it said %s", errs)
 	}
 	_, errs := c.run(exitTimeout, "", "run", "--in", "agent-7", "--timeout", "1s", "-c", "while True: pass")
@@ -115,7 +116,8 @@ func TestLivingCommands(t *testing.T) {
 		"sh", "-c", "echo begun; echo problem >&2; while [ ! -e go ]; do sleep 0.01; done; exit 4")
 	id = strings.TrimSpace(id)
 	c.prints("", "exec", "agent-7", "--", "touch", "go")
-	if out, errs := c.run(4, "", "logs", "-f", "agent-7", id); out != "begun\n" || !strings.HasPrefix(errs, "problem\n") {
+	if out, errs := c.run(4, "", "logs", "-f", "agent-7", id); out != "begun\n" || !strings.HasPrefix(errs,
+		"problem\n") {
 		t.Errorf("the log is %q and %q", out, errs)
 	}
 	c.prints("", "logs", "agent-7") // of touch
@@ -129,7 +131,8 @@ func TestLivingCommands(t *testing.T) {
 		event.Data.Text != "problem\n" && event.Data.Text != "begun\n" {
 		t.Errorf("%v in %s", err, out)
 	}
-	if out, _ := c.run(0, "", "ps", "agent-7"); !strings.Contains(out, id) || !strings.Contains(out, "python in other") {
+	if out, _ := c.run(0, "", "ps", "agent-7"); !strings.Contains(out, id) || !strings.Contains(out,
+		"python in other") {
 		t.Errorf("the executions are\n%s", out)
 	}
 	listed := regexp.MustCompile(`(?m)^agent-7 +\w+ +native +python,javascript,other\(python\) +\d +in \d`)
@@ -227,7 +230,8 @@ display(Picture()); Table()`
 	for range 2 { // the second replaces nothing
 		c.run(0, "", "run", "--in", "box", "--out", dir, "-c", code)
 	}
-	for name, want := range map[string]string{"result-1.png": "\x89PNG\r\n\x1a\nx", "result-2.png": "\x89PNG\r\n\x1a\nx",
+	for name, want := range map[string]string{"result-1.png": "\x89PNG\r\n\x1a\nx",
+		"result-2.png":  "\x89PNG\r\n\x1a\nx",
 		"result-2.html": "<table>"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -326,7 +330,8 @@ func TestInterruptLiving(t *testing.T) {
 	if code := <-exit; code != exitCanceled {
 		t.Errorf("a canceled command ends with %d", code)
 	}
-	interrupt, exit = begin("exec", "box", "--", "sh", "-c", "trap 'exit 7' INT; echo begun; while :; do sleep 0.01; done")
+	interrupt, exit = begin("exec", "box", "--", "sh", "-c",
+		"trap 'exit 7' INT; echo begun; while :; do sleep 0.01; done")
 	interrupt()
 	if code := <-exit; code != 7 {
 		t.Errorf("a command that handles the interrupt ends with %d", code)

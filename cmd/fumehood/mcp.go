@@ -45,7 +45,8 @@ func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (er
 	living.Spec.Lifetime = mcpLifetime
 	return a.withEngine(engine.Config{}, kept, func(e *openedEngine) error {
 		e.recoverAside(ctx)
-		server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true, Log: a.logger()})
+		server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true,
+			Log: a.logger()})
 		defer server.Close()
 		return server.Stdio(ctx, a.Stdin, a.Stdout)
 	})

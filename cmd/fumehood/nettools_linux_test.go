@@ -65,7 +65,10 @@ type repositories struct {
 
 func newRepositories(t *testing.T) *repositories {
 	r := &repositories{t: t, dir: t.TempDir()}
-	r.mux.HandleFunc("web.test/", func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, q.Host, " ", q.URL.Path) })
+	r.mux.HandleFunc("web.test/", func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprint(w, q.Host, " ",
+			q.URL.Path)
+	})
 	r.pip()
 	r.npm()
 	r.apt()
@@ -217,9 +220,11 @@ func TestNetworkTools(t *testing.T) {
 				if name == "passed on" && engineVariables[backend] != "" {
 					t.Skip("the store of an image does not have the authority of the test's internet")
 				}
-				args := append(onBackend(t, &m, backend), "--allow", "*.test", "--timeout", "5m", "--pids", "1000", "--memory",
+				args := append(onBackend(t, &m, backend), "--allow", "*.test", "--timeout", "5m", "--pids", "1000",
+					"--memory",
 					"1GiB")
-				code := m.Run(t.Context(), append(append(append([]string{"run"}, args...), flags...), "-l", "bash", "-c",
+				code := m.Run(t.Context(), append(append(append([]string{"run"}, args...), flags...), "-l", "bash",
+					"-c",
 					useNetwork))
 				if code != 0 || out.String() != all {
 					t.Errorf("exit code %d\n%s\n%s", code, &out, &errs)

@@ -90,7 +90,8 @@ func attemptLine(n api.NetworkAttempt) string {
 		parts = append(parts, strconv.Itoa(n.Status))
 	}
 	if n.Sent+n.Received > 0 {
-		parts = append(parts, fmt.Sprintf("%s up, %s down", sandbox.FormatBytes(n.Sent), sandbox.FormatBytes(n.Received)))
+		parts = append(parts, fmt.Sprintf("%s up, %s down", sandbox.FormatBytes(n.Sent),
+			sandbox.FormatBytes(n.Received)))
 	}
 	if len(n.Secrets) > 0 {
 		parts = append(parts, "with "+strings.Join(n.Secrets, ", "))

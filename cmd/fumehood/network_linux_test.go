@@ -135,7 +135,8 @@ func TestNetworkOfSandbox(t *testing.T) {
 	text, err := io.ReadAll(metrics.Body)
 	metrics.Body.Close()
 	for _, decision := range []string{"allowed", "refused"} {
-		if !regexp.MustCompile(`fumehood_engine_network_attempts_total\{decision="` + decision + `"\} [1-9]`).Match(text) {
+		if !regexp.MustCompile(`fumehood_engine_network_attempts_total\{decision="` + decision +
+			`"\} [1-9]`).Match(text) {
 			t.Errorf("no attempts that were %s: %v", decision, err)
 		}
 	}

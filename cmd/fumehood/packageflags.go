@@ -39,7 +39,8 @@ func (f *packageFlags) add(flags *pflag.FlagSet) {
 		"how long a run reuses packages without a version (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil,
 		"index of packages, `LANG=URL` (repeatable; default the installer's)")
-	flags.StringVar(&f.share, "package-share", "", "`URL` of a Redis server, to share with other machines: redis://HOST")
+	flags.StringVar(&f.share, "package-share", "",
+		"`URL` of a Redis server, to share with other machines: redis://HOST")
 	flags.StringVar(&f.archive, "package-archive", "", "`URL` of what they share: file:///DIR")
 	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` of the files of an index (repeatable)")
 }
@@ -87,7 +88,8 @@ func (a *app) packageConfig(f *packageFlags) (packages.Config, error) {
 	}
 	for _, text := range f.indexes {
 		name, address, ok := strings.Cut(text, "=")
-		_, known := findLanguage(func(l sandbox.Language) bool { return l.Installer != nil && l.Installer.Name == name })
+		installs := func(l sandbox.Language) bool { return l.Installer != nil && l.Installer.Name == name }
+		_, known := findLanguage(installs)
 		u, err := url.Parse(address)
 		if !ok || !known || !strings.Contains(address, "://") || err != nil {
 			// Without the URL, which may have a password.

@@ -47,7 +47,8 @@ of removed layers until they end: at most the same size again, which is not list
 			func(cache *packages.Cache, _ *packageFlags, _ []string) error { return a.listLayers(cache) }),
 		a.newDepsLock(),
 		a.onCache(&cobra.Command{
-			Use: "why NAME", Short: "Show the layers that have a package, and what required it", Args: cobra.ExactArgs(1),
+			Use: "why NAME", Short: "Show the layers that have a package, and what required it",
+			Args: cobra.ExactArgs(1),
 		}, func(cache *packages.Cache, _ *packageFlags, args []string) error {
 			return a.explainPackage(cache, args[0])
 		}),
@@ -66,7 +67,8 @@ func (a *app) onCache(cmd *cobra.Command,
 			return err
 		}
 		if config.Dir == "" {
-			return invalid("--package-cache", "the cache needs a home", "set HOME, or name a folder: --package-cache DIR")
+			return invalid("--package-cache", "the cache needs a home",
+				"set HOME, or name a folder: --package-cache DIR")
 		}
 		cache, err := packages.OpenCache(config.Dir)
 		if err != nil {

@@ -105,7 +105,8 @@ func packagesOfRun(i *index) {
 		{[]string{"prune", "--json", "--all"}, `(?s)^{\n +"bytes": \d+,\n +"removed": \[\n.*"digest".*"digest"`},
 		{[]string{"ls", "--json"}, `^\[\]\n$`},
 	} {
-		if out, _ := i.run(cache, 0, append([]string{"deps"}, c.words...)...); !regexp.MustCompile(c.want).MatchString(out) {
+		if out, _ := i.run(cache, 0, append([]string{"deps"}, c.words...)...); !regexp.MustCompile(
+			c.want).MatchString(out) {
 			t.Errorf("%s: %s", c.words, out)
 		}
 	}
@@ -156,7 +157,8 @@ func TestPackagesRefused(t *testing.T) {
 		{[]string{"-p", "glvelse"}, "fix: glvelse has no archive for this interpreter and system; ask for another version of it, or give another root or image"},
 		{[]string{"-p", "glvelse", "--allow-build"}, "fix: glvelse has no archive for this interpreter and system; "},
 		{[]string{"-p", "glva", "-p", "glvb"}, "glva 1.0 depends on glvc==1"},
-		{[]string{"-p", "--index-url=http://else.test/"}, `"--index-url=http://else.test/" is not the name of a package`},
+		{[]string{"-p", "--index-url=http://else.test/"},
+			`"--index-url=http://else.test/" is not the name of a package`},
 		{[]string{"-p", "./wheel"}, "is not the name of a package"},
 		{[]string{"-p", "x @ http://else.test/x.whl"}, "is not the name of a package"},
 		{[]string{"-p", "git+https://else.test/x"}, "is not the name of a package"},
@@ -168,7 +170,8 @@ func TestPackagesRefused(t *testing.T) {
 			"error: --package-index: a password requires https"},
 		{[]string{"--lang", "bash", "-p", "jq"}, "there are no packages to install for Bash"},
 	} {
-		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(errs,
+		if _, errs := i.run(cache, 125, append(append([]string{"run"}, c.args...), "-c", "1")...); !strings.Contains(
+			errs,
 			c.want) {
 			t.Errorf("%q: no %q in\n%s", c.args, c.want, errs)
 		}
@@ -261,7 +264,8 @@ func TestPackagesAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {
-			if out, _ := i.run(cache, 0, "run", "-p", "glvonce", "-c", "import glvonce; print(glvonce.value)"); out != "42\n" {
+			if out, _ := i.run(cache, 0, "run", "-p", "glvonce", "-c",
+				"import glvonce; print(glvonce.value)"); out != "42\n" {
 				t.Errorf("%q", out)
 			}
 		})
@@ -284,7 +288,8 @@ func TestPackagesOfSandbox(t *testing.T) {
 	i.wheel("glvother", "1.0", "value = 40", "")
 	cache, state := t.TempDir(), t.TempDir()
 	start := func() *served {
-		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory",
+		return startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced",
+			"memory",
 			"--state-dir", state,
 			"--package-cache", cache, "--package-index", "python=http://index.test/simple")
 	}
@@ -348,7 +353,8 @@ func TestNPMOfSandbox(t *testing.T) {
 	c.run(0, "", "create", "--name", "a")
 	for _, one := range []struct{ language, packages, code, want string }{
 		{"js", "auto", "require('glvjs')", "40\n"},
-		{"ts", "glvts", "import a from 'glvjs'; import b from 'glvts'; const n: number = a + b; console.log(n)", "42\n"},
+		{"ts", "glvts", "import a from 'glvjs'; import b from 'glvts'; const n: number = a + b; console.log(n)",
+			"42\n"},
 		{"js", "glvjs", "require('glvjs') + require('glvts')", "42\n"},
 	} {
 		if out, errs := c.run(0, "", "run", "--in", "a", "-l", one.language, "-p", one.packages, "-c",

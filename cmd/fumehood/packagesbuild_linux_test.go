@@ -160,7 +160,8 @@ func TestPackagesPassword(t *testing.T) {
 	i.wants("another")
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)
-		if said = append(said, errs); !strings.Contains(errs, "fix: the index wants a name and a password that it knows") {
+		if said = append(said, errs); !strings.Contains(errs,
+			"fix: the index wants a name and a password that it knows") {
 			t.Errorf("%s", errs)
 		}
 	}
@@ -192,7 +193,8 @@ func TestNoPackages(t *testing.T) {
 		s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, append(slices.Concat(i.flags, flags), "--backend",
 			"native", "--allow-unenforced", "memory")...)
 		for _, packages := range []string{`"packages": ["auto"]`, `"packages": ["glvx"]`, `"lock": "glvx==1\n"`} {
-			status, answer := s.post(t, "/v1/run", `{"language": "python", "code": "import glvx", `+packages+`, `+weaker+`}`)
+			status, answer := s.post(t, "/v1/run", `{"language": "python", "code": "import glvx", `+packages+`, `+
+				weaker+`}`)
 			if status != 422 || answer["detail"] != "packages: packages are not installed here" {
 				t.Errorf("%s: %d %v", packages, status, answer)
 			}
@@ -209,7 +211,8 @@ func TestNoPackages(t *testing.T) {
 func noPackagesInSandbox(t *testing.T, c *commands) {
 	isNetworkReady(t)
 	c.run(0, "", "create", "--name", "a")
-	c.fails("packages: packages are not installed here", "use what is installed", "run", "--in", "a", "-p", "glvx", "-c",
+	c.fails("packages: packages are not installed here", "use what is installed", "run", "--in", "a", "-p", "glvx",
+		"-c",
 		"1")
 	if _, errs := c.run(1, "", "run", "--in", "a", "-c", "%pip install glvx\nimport glvx"); strings.Contains(errs,
 		"--packages") {

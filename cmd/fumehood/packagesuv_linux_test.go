@@ -77,7 +77,8 @@ func TestPackagesOfUV(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := i.run(cache, 0, "deps", "lock", file)
-	if !regexp.MustCompile(`^glvdep==1\.0 +--hash=sha256:\w+\s+glvmain==1\.0 +--hash=sha256:\w+\s+$`).MatchString(text) {
+	if !regexp.MustCompile(`^glvdep==1\.0 +--hash=sha256:\w+\s+glvmain==1\.0 +--hash=sha256:\w+\s+$`).MatchString(
+		text) {
 		t.Errorf("%q", text)
 	}
 	i.wheel("glvdep", "2.0", "value = 0", "")
@@ -91,7 +92,8 @@ func TestPackagesOfUV(t *testing.T) {
 		{cache, "42 True\n", []string{"-p", "auto", file}},
 		{t.TempDir(), "42 True\n", []string{"--lock", lock, file}},
 		{cache, "1\n", []string{"-p", "glvmain", "-c", "import glvmain; print(glvmain.value)"}},
-		{cache, "['poison']\n", []string{"--allow-build", "-p", "glvbuilt", "-c", "import glvbuilt; print(glvbuilt.could)"}},
+		{cache, "['poison']\n", []string{"--allow-build", "-p", "glvbuilt", "-c",
+			"import glvbuilt; print(glvbuilt.could)"}},
 	} {
 		if out, _ := i.run(c.cache, 0, append([]string{"run"}, c.args...)...); out != c.want {
 			t.Errorf("%q: %q", c.args, out)

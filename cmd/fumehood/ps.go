@@ -58,7 +58,8 @@ func (a *app) printSandboxes(list []api.Sandbox) error {
 	rows := [][]string{{"NAME", "STATE", "BACKEND", "CONTEXTS", "RUNNING", "ENDS"}}
 	for i := range list {
 		s := &list[i]
-		rows = append(rows, []string{s.NameOrID(), s.State, s.Backend, contextsOf(s), strconv.Itoa(s.Running), endsOf(s)})
+		running := strconv.Itoa(s.Running)
+		rows = append(rows, []string{s.NameOrID(), s.State, s.Backend, contextsOf(s), running, endsOf(s)})
 	}
 	return a.printTable(rows)
 }
@@ -99,7 +100,8 @@ func (a *app) printRuns(list []api.Run) error {
 		if shown := []rune(what); len(shown) > shownCommand {
 			what = string(shown[:shownCommand]) + "..."
 		}
-		rows = append(rows, []string{string(x.ID), string(x.Status), cell(x.ExitCode, strconv.Itoa), ago(x.BeganAt), what})
+		code := cell(x.ExitCode, strconv.Itoa)
+		rows = append(rows, []string{string(x.ID), string(x.Status), code, ago(x.BeganAt), what})
 	}
 	return a.printTable(rows)
 }

@@ -48,7 +48,8 @@ console.log(_.chunk([1, 2, 3], 2).length, z.object({ a: z.number() }).parse({ a:
 func TestRealPackages(t *testing.T) {
 	folder := os.Getenv(realArchives)
 	if folder == "" {
-		t.Skip("SKIPPED, NOT TESTED: " + realArchives + " names no archives; make check ONLY=python-packages fetches them")
+		t.Skip("SKIPPED, NOT TESTED: " + realArchives +
+			" names no archives; make check ONLY=python-packages fetches them")
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*"))
 	if err != nil || len(files) == 0 {
@@ -75,7 +76,8 @@ func TestRealPackages(t *testing.T) {
 				usesMany); out != "30 PNG text {'a': [1]}\nno network\n" {
 				i.t.Errorf("%q, %s", out, errs)
 			}
-			if out, errs := i.run(cache, 0, "run", "-l", "js", "--packages", "auto", "-c", usesNPM); out != "2 42 no network\n" {
+			if out, errs := i.run(cache, 0, "run", "-l", "js", "--packages", "auto", "-c",
+				usesNPM); out != "2 42 no network\n" {
 				i.t.Errorf("%q, %s", out, errs)
 			}
 		}

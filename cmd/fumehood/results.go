@@ -109,5 +109,6 @@ func (v *results) report() {
 	for _, media := range v.unsaved {
 		parts = append(parts, fmt.Sprintf("%d of type %s", v.counts[media], media))
 	}
-	v.app.note(terminal.Plain, "a terminal cannot show some results: %s; --out DIR saves them", strings.Join(parts, ", "))
+	v.app.note(terminal.Plain, "a terminal cannot show some results: %s; --out DIR saves them",
+		strings.Join(parts, ", "))
 }

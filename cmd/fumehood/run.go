@@ -49,7 +49,8 @@ With --in NAME, the code runs in a living sandbox (fumehood create) and keeps it
 				return a.runIn(cmd, &in, s, &f, args)
 			}
 			if cmd.Flags().Changed("context") {
-				return invalid("--context", "requires --in: a fresh sandbox has no context", "--in NAME --context "+in.context)
+				return invalid("--context", "requires --in: a fresh sandbox has no context",
+					"--in NAME --context "+in.context)
 			}
 			run, err := a.runOf(cmd.Context(), s, &f, args)
 			if err != nil {

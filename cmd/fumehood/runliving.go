@@ -122,7 +122,8 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if err := a.readSource(cmd.Context(), s, &run, &f.stdinFlags, args); err != nil {
 		return r, err
 	}
-	r.Command, r.Args, r.Language, r.ReturnFiles = run.Request.Command, run.Request.Args, run.Request.Language, f.returns
+	r.Command, r.Args, r.Language = run.Request.Command, run.Request.Args, run.Request.Language
+	r.ReturnFiles = f.returns
 	if run.Request.Code != nil {
 		code := string(run.Request.Code)
 		r.Code = &code

@@ -81,8 +81,8 @@ func (a *app) saveFiles(r *sandbox.Result, to destination) []sandbox.Skipped {
 			break
 		}
 		if err := to.out.Write(f); err != nil {
-			skipped = append(skipped, sandbox.Skipped{Path: f.Path, Size: int64(len(f.Data)), Code: sandbox.SkipUnwritten,
-				Reason: err.Error()})
+			skipped = append(skipped, sandbox.Skipped{Path: f.Path, Size: int64(len(f.Data)),
+				Code: sandbox.SkipUnwritten, Reason: err.Error()})
 		} else {
 			a.noteWritten(filepath.Join(to.dir, f.Path), len(f.Data))
 		}

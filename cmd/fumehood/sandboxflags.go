@@ -27,7 +27,8 @@ func (f *boxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.backend, "backend", "",
 		"`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
-	flags.StringVar(&f.unchecked.Root.Image, "image", "", "image `REF` that is the root file system, on docker and podman")
+	flags.StringVar(&f.unchecked.Root.Image, "image", "",
+		"image `REF` that is the root file system, on docker and podman")
 	f.networkFlags.add(cmd)
 	allowFlag(cmd, &f.unchecked.AllowUnenforced, allowUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
@@ -72,7 +73,8 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "working directory in the sandbox, a `PATH` (default /workspace)")
 	flags.StringVarP(&f.out, "out", "o", "", "write new and changed files to `DIR`; with --in, pictures")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "let --out, and --file in a --workspace, replace files")
-	flags.StringArrayVar(&f.returns, "return", nil, "return files that match `GLOB` (repeatable; with --out default all)")
+	flags.StringArrayVar(&f.returns, "return", nil,
+		"return files that match `GLOB` (repeatable; with --out default all)")
 	flags.BoolVar(&f.strictFiles, "strict-files", false, "exit with 125 if a file was left out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan and run nothing")
 	flags.BoolVar(&f.rm, "rm", true, "remove the sandbox after the program; always on")
@@ -81,7 +83,8 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 
 // addFreedoms adds the flags of features whose cost for the host no limit counts.
 func addFreedoms(flags *pflag.FlagSet, nestedFilters, terminals *bool) {
-	flags.BoolVar(nestedFilters, "nested-filters", false, "let the code add seccomp filters and Landlock rules of its own")
+	flags.BoolVar(nestedFilters, "nested-filters", false,
+		"let the code add seccomp filters and Landlock rules of its own")
 	flags.BoolVar(terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
 }
 

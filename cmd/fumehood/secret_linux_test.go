@@ -102,7 +102,8 @@ func TestSecretOfRun(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			answer := "GET Bearer fumehood_placeholder_"
-			for _, want := range []string{"curl: " + answer, "curl11: " + answer, "bare: " + answer, "python: " + answer,
+			for _, want := range []string{"curl: " + answer, "curl11: " + answer, "bare: " + answer, "python: " +
+				answer,
 				"node: " + answer, "elsewhere: " + answer, "\n1\n0\n0\n"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q", want)
@@ -158,7 +159,8 @@ func TestSecretOfSandbox(t *testing.T) {
 		t.Errorf("%s", log)
 	}
 	if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a",
-		`{"network": {"mode": "restricted", "secrets": [{"name": "OTHER", "hosts": ["example.com"], "value": "`+secretValue+
+		`{"network": {"mode": "restricted", "secrets": [{"name": "OTHER", "hosts": ["example.com"], "value": "`+
+			secretValue+
 			`"}]}}`); status != 400 {
 		t.Errorf("%d %v", status, body)
 	}

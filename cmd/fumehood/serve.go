@@ -111,7 +111,8 @@ below a built-in default lowers it; a named default over a named maximum is an e
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
+	flags.StringVar(&f.listen, "listen", defaultListen,
+		"`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
 	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from fumehood keys create")
 	flags.StringVar(&f.config.Default, "backend", "", "default backend `NAME` ("+defaultBackend+
@@ -168,7 +169,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host), Metrics: metrics})
+		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
+		Metrics: metrics})
 	if err != nil {
 		return err
 	}

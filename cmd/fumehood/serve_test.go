@@ -336,7 +336,8 @@ func TestServeRefuses(t *testing.T) {
 		{"no slots for a key", "--slots-per-key: must be at least 1", []string{"--slots-per-key", "0"}},
 		{"words for slots", `error: --slots: "x" is not a whole number`, []string{"--slots", "x"}},
 		{"words for a time", `error: --queue-timeout: "x" is not a duration`, []string{"--queue-timeout", "x"}},
-		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen", "127.0.0.1:0",
+		{"a default over its maximum", "the default of 10s is over the maximum of 5s", []string{"--listen",
+			"127.0.0.1:0",
 			"--timeout", "10s", "--max-timeout", "5s"}},
 		{"a word too many", `"now" is one word too many`, []string{"now"}},
 	} {
@@ -404,7 +405,8 @@ func TestSharesOfKeys(t *testing.T) {
 		config := engine.Config{Slots: test.flags[0], Queue: test.flags[1]}
 		config.OwnerSlots, config.OwnerQueue = test.flags[2], test.flags[3]
 		if bound(&config, test.keys); config.OwnerSlots != test.slots || config.OwnerQueue != test.queue {
-			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots, config.OwnerQueue,
+			t.Errorf("%s: %d slots and %d places for one, want %d and %d", test.name, config.OwnerSlots,
+				config.OwnerQueue,
 				test.slots, test.queue)
 		}
 	}

@@ -19,8 +19,8 @@ const (
 	memoryShare = 2        // serve may have 1/2 of the memory
 	roomParts   = 8        // bodies and answers may each have this part of the memory
 
-	// Serve returns large buffers to the kernel soon after their clients are gone. An idle runtime waits two minutes and
-	// then returns them slowly.
+	// Serve returns large buffers to the kernel soon after their clients are gone. An idle runtime waits two minutes
+	// and then returns them slowly.
 	returnEvery = 3 * time.Second
 	returnOver  = 64 << 20 // bytes of heap; less is kept
 	returnRests = 3        // most turns to skip after ones that returned nothing
@@ -82,8 +82,8 @@ func tendMemory(host sandbox.Limits, slots int) (stop func()) {
 
 // heap returns the bytes that the heap has from the kernel, with garbage and free bytes.
 func heap() (n uint64) {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"}}
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
 	for _, s := range samples {
 		n += s.Value.Uint64()

@@ -76,7 +76,8 @@ func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *state) error 
 		return err
 	}
 	for _, d := range damaged {
-		a.logger().Warn("the record of a living sandbox cannot be read; it ends by itself", "sandbox", d.ID, "error", d.Err)
+		a.logger().Warn("the record of a living sandbox cannot be read; it ends by itself", "sandbox", d.ID, "error",
+			d.Err)
 	}
 	for _, gone := range e.Resume(ctx, records) {
 		a.warn("the sandbox %s is gone: %s", cmp.Or(gone.Name, string(gone.ID)), gone.Reason)

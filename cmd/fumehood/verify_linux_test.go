@@ -42,7 +42,10 @@ func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout
 	m := Main{Stdout: &out, Stderr: &errs, Exit: func(int) { t.Error("Exit was called") },
 		Environ:   func() []string { return nil },
 		LookupEnv: func(name string) (string, bool) { return home, name == "HOME" },
-		Backends:  func(backend.Options) (*backend.Set, error) { return &backend.Set{Backends: []sandbox.Backend{b}}, nil }}
+		Backends: func(backend.Options) (*backend.Set, error) {
+			return &backend.Set{Backends: []sandbox.Backend{b}},
+				nil
+		}}
 	code = m.Run(t.Context(), append([]string{"verify"}, args...))
 	return code, out.String(), errs.String()
 }

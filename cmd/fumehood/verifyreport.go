@@ -84,7 +84,8 @@ func indented(text string) string {
 	if len(text) > shownFinding {
 		text = text[:shownFinding] + "..."
 	}
-	return strings.ReplaceAll(terminal.Visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))), "\n", "\n        ")
+	text = terminal.Visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
+	return strings.ReplaceAll(text, "\n", "\n        ")
 }
 
 // summary returns the figures in one line.
@@ -93,7 +94,8 @@ func (v *verification) summary() string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{v.Blocked, "blocked"}, {v.NotBlocked, "not blocked"}, {v.Unclear, "unclear"}, {v.NotApplicable, "not applicable"}} {
+	}{{v.Blocked, "blocked"}, {v.NotBlocked, "not blocked"}, {v.Unclear, "unclear"},
+		{v.NotApplicable, "not applicable"}} {
 		if part.n > 0 || part.what == "blocked" || part.what == "not blocked" {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
@@ -121,9 +123,11 @@ func (v *verification) verdict() (terminal.Colour, string) {
 		return terminal.Red, fmt.Sprintf("FAIL: %s did not block %d of %s; do not run hostile code with it", name,
 			v.NotBlocked, v.attacks(made))
 	case v.Interrupted:
-		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks), v.attacks(v.Selected))
+		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: interrupted after %d of %s", len(v.Attacks),
+			v.attacks(v.Selected))
 	case v.Unclear > 0:
-		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: the outcome of %d of %s is unclear", v.Unclear, v.attacks(made))
+		return terminal.Yellow, fmt.Sprintf("INCOMPLETE: the outcome of %d of %s is unclear", v.Unclear,
+			v.attacks(made))
 	case v.Blocked == 0:
 		return terminal.Yellow, "INCOMPLETE: no attack applies here"
 	case v.Selected == v.Corpus:

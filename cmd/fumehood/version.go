@@ -26,7 +26,8 @@ func (a *app) newVersion() *cobra.Command {
 				return a.printJSON(map[string]any{"version": shown, "go": runtime.Version(), "os": runtime.GOOS,
 					"arch": runtime.GOARCH, "guest_protocol": guest.Version})
 			}
-			_, err := fmt.Fprintf(a.Stdout, "fumehood %s (%s, %s/%s)\n", shown, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(a.Stdout, "fumehood %s (%s, %s/%s)\n", shown, runtime.Version(), runtime.GOOS,
+				runtime.GOARCH)
 			return err
 		},
 	}

@@ -64,7 +64,8 @@ func (k kind) build(o Options, name string) (string, error) {
 // is never searched: anyone's files may be there, and the guest is trusted.
 func sourceDir() (string, bool) {
 	_, file, _, ok := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file) // -trimpath leaves the import path
+	// -trimpath leaves the import path
+	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file)
 }
 
 // thisProgram returns the path of this program, or "". A user who can change it is trusted with its source too.

@@ -207,7 +207,8 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {
 		build := filepath.Join(dir, strconv.Itoa(i))
-		if err := errors.Join(os.Mkdir(build, 0o700), os.WriteFile(filepath.Join(build, guestName), nil, 0o500)); err != nil {
+		if err := errors.Join(os.Mkdir(build, 0o700), os.WriteFile(filepath.Join(build, guestName), nil,
+			0o500)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,12 +81,16 @@ func TestPlantedBeside(t *testing.T) {
 func TestPlantedSource(t *testing.T) {
 	onlyRoot(t)
 	for name, change := range map[string]func(dir, file string) error{
-		"a stranger's root":     func(dir, _ string) error { return os.Chown(dir, stranger, stranger) },
-		"a stranger's file":     func(_, file string) error { return os.Chown(file, stranger, stranger) },
-		"a folder that is open": func(_, file string) error { return os.Chmod(filepath.Dir(file), os.ModeSticky|0o777) },
-		"a file that is open":   func(_, file string) error { return os.Chmod(file, 0o666) },
+		"a stranger's root": func(dir, _ string) error { return os.Chown(dir, stranger, stranger) },
+		"a stranger's file": func(_, file string) error { return os.Chown(file, stranger, stranger) },
+		"a folder that is open": func(_, file string) error {
+			return os.Chmod(filepath.Dir(file),
+				os.ModeSticky|0o777)
+		},
+		"a file that is open": func(_, file string) error { return os.Chmod(file, 0o666) },
 		"a link to a stranger's": func(dir, file string) error {
-			return errors.Join(os.Chown(file, stranger, stranger), os.Rename(file, dir+"/a.txt"), os.Symlink("../a.txt", file))
+			return errors.Join(os.Chown(file, stranger, stranger), os.Rename(file, dir+"/a.txt"),
+				os.Symlink("../a.txt", file))
 		},
 	} {
 		dir := openDir(t)

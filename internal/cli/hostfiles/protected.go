@@ -53,7 +53,8 @@ func (h Host) Mount(text string) (sandbox.Mount, error) {
 	}
 	if len(parts) != 2 || parts[0] == "" || !strings.HasPrefix(parts[1], "/") {
 		return m, &sandbox.Error{Kind: sandbox.Invalid, Op: "--mount",
-			Msg: fmt.Sprintf("%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text), Fix: "--mount ./data:/data"}
+			Msg: fmt.Sprintf("%.80q is not SRC:DST or SRC:DST:rw, with DST an absolute path", text),
+			Fix: "--mount ./data:/data"}
 	}
 	var err error
 	if m.Source, err = h.Resolve(parts[0]); err == nil {

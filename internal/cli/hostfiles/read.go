@@ -32,7 +32,8 @@ func CheckOverwrite(files []sandbox.File, workspace string) error {
 	for _, f := range files {
 		existing := filepath.Join(workspace, filepath.FromSlash(f.Path))
 		if _, err := os.Lstat(existing); err == nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: existing + " exists already", Fix: "--overwrite"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "--file", Msg: existing + " exists already",
+				Fix: "--overwrite"}
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ const maxLinks = 40
 
 // Host resolves and opens paths that the user names.
 type Host struct {
-	// Own returns the absolute paths of Fumehood's state and programs, which may not exist. Code must not write to them.
+	// Own returns the absolute paths of Fumehood's state and programs, which may not exist. Code must not change them.
 	Own func() []string
 }
 
@@ -55,7 +55,7 @@ func (h Host) Resolve(name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", &sandbox.Error{Kind: sandbox.Invalid, Err: &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}}
+			return "", Error("", &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP})
 		}
 		if h.writableByCode(at) && !isRoots(at) {
 			return "", nolink.Refuse(next)

@@ -16,7 +16,8 @@ func otherWriter(info fs.FileInfo, named bool) (who, fix string) {
 	switch {
 	case info.Mode().Perm()&0o002 != 0:
 		return "everybody may write to it", "chmod o-w "
-	case info.Mode().Perm()&0o020 != 0 && st.Gid != 0 && (int(st.Gid) != os.Getegid() || st.Gid != uint32(os.Geteuid())):
+	case info.Mode().Perm()&0o020 != 0 && st.Gid != 0 &&
+		(int(st.Gid) != os.Getegid() || st.Gid != uint32(os.Geteuid())):
 		return "a group that is not this user's own may write to it", "chmod g-w "
 	case !named && st.Uid != 0 && int(st.Uid) != os.Geteuid():
 		return "it belongs to another user", "if you trust it, name it: --config "

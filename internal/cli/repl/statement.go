@@ -118,7 +118,8 @@ func (s *Statement) parseShell() {
 	code := strings.Join(s.lines, "\n") + "\n"
 	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(code), "")
 	s.state.hereDoc = err != nil && strings.Contains(err.Error(), "here-document")
-	s.state.incomplete = syntax.IsIncomplete(err) || s.state.hereDoc || err == nil && endsInBackslash(code[:len(code)-1])
+	s.state.incomplete = syntax.IsIncomplete(err) || s.state.hereDoc ||
+		err == nil && endsInBackslash(code[:len(code)-1])
 }
 
 func endsInBackslash(line string) bool {

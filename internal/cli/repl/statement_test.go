@@ -17,11 +17,13 @@ func TestStatements(t *testing.T) {
 		{"python", "if a:\n  b\nelse:\n  c\nd", []string{"if a:\n  b\nelse:\n  c", "d"}},
 		{"python", "@cached\ndef f(a,\n\n  b):\n  return '''\n\n  x'''\n\nf()",
 			[]string{"@cached\ndef f(a,\n\n  b):\n  return '''\n\n  x'''\n", "f()"}},
-		{"python", "f(1, # (\n2)\n'it''s ('\nx = 1 + \\\n2\n'#' # :\nwhile 1: pass", []string{"f(1, # (\n2)", "'it''s ('",
+		{"python", "f(1, # (\n2)\n'it''s ('\nx = 1 + \\\n2\n'#' # :\nwhile 1: pass", []string{"f(1, # (\n2)",
+			"'it''s ('",
 			"x = 1 + \\\n2", "'#' # :", "while 1: pass"}},
 		{"python", "f(\n\n\ng", []string{"f(\n\n", "g"}}, // two empty lines give up
 		{"python", "def f(): # why\n  1\n\n", []string{"def f(): # why\n  1\n"}},
-		{"javascript", "let a = {\nb: `\n}`}\na // {\n/* {\n*/ 'it\\'s {'\n'{", []string{"let a = {\nb: `\n}`}", "a // {",
+		{"javascript", "let a = {\nb: `\n}`}\na // {\n/* {\n*/ 'it\\'s {'\n'{", []string{"let a = {\nb: `\n}`}",
+			"a // {",
 			"/* {\n*/ 'it\\'s {'", "'{"}},
 		{"bash", "for i in 1; do\necho '\n'\ndone\nif-up; case a in\na) b;; esac\necho a#b \"$(b\n)\" # (\nif a; then b; fi", []string{"for i in 1; do\necho '\n'\ndone",
 			"if-up; case a in\na) b;; esac", "echo a#b \"$(b\n)\" # (", "if a; then b; fi"}},
@@ -63,7 +65,8 @@ func FuzzStatement(f *testing.F) {
 				size += len(strings.Join(strings.Fields(code), ""))
 			}
 		}
-		if size += len(strings.Join(strings.Fields(s.Take()), "")); size != len(strings.Join(strings.Fields(typed), "")) {
+		if size += len(strings.Join(strings.Fields(s.Take()), "")); size != len(strings.Join(strings.Fields(typed),
+			"")) {
 			t.Errorf("%d bytes of %q", size, typed)
 		}
 	})

@@ -44,7 +44,8 @@ func AddLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 
 // AddTimeout adds the flag of the only limit that a run in a living sandbox has of its own.
 func AddTimeout(flags *pflag.FlagSet, limits *sandbox.Limits) {
-	flags.Var(&limitValue{sandbox.LimitTimeout, "DURATION", limits}, "timeout", "wall time (default that of the sandbox)")
+	flags.Var(&limitValue{sandbox.LimitTimeout, "DURATION", limits}, "timeout",
+		"wall time (default that of the sandbox)")
 }
 
 // AddMaxima adds a flag for the maximum of each limit.
