@@ -244,13 +244,17 @@ func (a *app) printVerdict(h *health) {
 		return
 	}
 	line(terminal.Red, "not ready: "+terminal.OneLine(textOf(h.why)))
-	if fix := fixOf(h.why); fix != "" {
+	fix, lacks := fixOf(h.why), sandbox.UnenforcedOf(h.why)
+	if len(lacks) > 0 && a.settings.File != "" {
+		fix = sandbox.FixOf(h.why) // without the flag of one run
+	}
+	if fix != "" {
 		line(terminal.Plain, "fix: "+terminal.OneLine(fix))
 	}
-	if lacks := sandbox.UnenforcedOf(h.why); len(lacks) > 0 && a.settings.File != "" {
+	if len(lacks) > 0 && a.settings.File != "" {
 		waived, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(append(namesOf(lacks), h.allowed...)))))
-		line(terminal.Plain, "or run without: write this line into "+a.settings.File+"\n  allow_unenforced = "+
-			string(waived))
+		line(terminal.Plain, "or waive the limit: write this line into "+a.settings.File)
+		line(terminal.Plain, "  allow_unenforced = "+string(waived))
 	}
 }
 

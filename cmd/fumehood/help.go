@@ -71,8 +71,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Largest limits of a request", namesOfLimits("max-")},
 		{"Checks", []string{"checks", "check-allow", "check-deny"}},
 		{"Isolation", slices.Concat([]string{"backend", "allow-backend", "allow-image", "allow-unenforced",
-			"nested-filters",
-			"terminals"}, containerFlags)},
+			"nested-filters", "terminals"}, containerFlags)},
 		outputGroup,
 	},
 }
