@@ -15,6 +15,14 @@ type Create struct {
 	Name    string       // 1 to 63 of a-z, 0-9 and ._-; "" is none
 	Backend string       // as in OneShot
 	Spec    sandbox.Spec // zero fields get the defaults
+	Ends    Ends
+}
+
+// Ends says when a living sandbox ends by itself. In Create, a zero field is the default; in Update, it keeps what there is.
+type Ends struct {
+	Idle *time.Duration // after this long without use; 0 is never. The default is 30 minutes
+	At   time.Time      // at this time. The default is 24 hours from the creation
+	In   time.Duration  // this long from now, in place of At
 }
 
 // Sandbox is a living sandbox. Its methods are safe for concurrent use. After its end they return NotFound with the
@@ -130,14 +138,13 @@ func (s *Sandbox) Usage(ctx context.Context) (sandbox.Usage, error) { return s.s
 
 // Update changes the sandbox.
 func (s *Sandbox) Update(u Update) error {
-	return s.sandbox.Update(engine.Patch{Labels: u.Metadata, Idle: u.Idle, MaxAge: u.MaxAge, Network: u.Network})
+	return s.sandbox.Update(engine.Patch{Labels: u.Metadata, Ends: engine.Ends(u.Ends), Network: u.Network})
 }
 
 // Update is a change of a living sandbox. A nil field stays.
 type Update struct {
 	Metadata map[string]string // replaces all metadata
-	Idle     *time.Duration    // see sandbox.Lifetime
-	MaxAge   *time.Duration    // since the creation
+	Ends     Ends
 	Network  *sandbox.NetworkPolicy
 }
 
@@ -148,7 +155,7 @@ func (s *Sandbox) Close() error { return s.sandbox.Close() }
 func (s *Sandbox) Info() SandboxInfo {
 	i := s.sandbox.Info()
 	out := SandboxInfo{ID: i.ID, Name: i.Name, Backend: i.Backend, Created: i.Created, Used: i.Used, IdleEnds: i.IdleEnds,
-		AgeEnds: i.AgeEnds, Running: i.Running, Spec: i.Spec, Effective: i.Effective}
+		EndsAt: i.Spec.Lifetime.EndsAt, State: i.State, Running: i.Running, Spec: i.Spec, Effective: i.Effective}
 	for _, c := range i.Contexts {
 		out.Contexts = append(out.Contexts, contextInfo(c))
 	}
@@ -163,8 +170,9 @@ type SandboxInfo struct {
 	Created   time.Time
 	Used      time.Time // end of the last run, or the last call
 	IdleEnds  time.Time // when the sandbox ends unless it is used; zero while something runs
-	AgeEnds   time.Time // when it ends in any case
-	Running   int       // runs in progress
+	EndsAt    time.Time // when it ends in any case
+	State     sandbox.State
+	Running   int // runs in progress
 	Contexts  []ContextInfo
 	Spec      sandbox.Spec   // the requested configuration
 	Effective sandbox.Policy // the enforced configuration

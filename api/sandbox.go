@@ -29,11 +29,15 @@ type SandboxPatch struct {
 	Network *Network `json:"network,omitempty"`
 }
 
-// Lifetime says when a living sandbox ends by itself.
+// Lifetime says when a living sandbox ends by itself. At most one of ends_at, ends_in_s and max_age_s can be given.
 type Lifetime struct {
-	// Seconds without a run or another call. The default is 1800.
-	IdleS *float64 `json:"idle_s,omitempty" over:"0" example:"3600"`
-	// Seconds since its creation. The default is 86400.
+	// Seconds without a run or another call; 0 is never. The default is 1800.
+	IdleS *float64 `json:"idle_s,omitempty" example:"3600"`
+	// When it ends in any case. The default is 24 hours after its creation.
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// Seconds from now, in place of ends_at.
+	EndsInS *float64 `json:"ends_in_s,omitempty" over:"0" example:"86400"`
+	// Seconds since its creation, in place of ends_at.
 	MaxAgeS *float64 `json:"max_age_s,omitempty" over:"0" example:"86400"`
 }
 

@@ -94,8 +94,8 @@ var DefaultUser = User{UID: 1000, GID: 1000}
 // server.
 type Lifetime struct {
 	Living bool          // outlives its executions and a restart of the server
-	Idle   time.Duration // ends after this long without an execution; 0 is never
-	MaxAge time.Duration // ends at this age; 0 is never
+	Idle   time.Duration // ends after this long without use; 0 is never
+	EndsAt time.Time     // ends at this time; zero is never
 	Lease  time.Duration // the guest ends the sandbox when no server has renewed the lease for this long; 0 is DefaultLease
 }
 

@@ -8,11 +8,10 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/mcp"
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// mcpLifetime ends the sandbox of a client that stays open. Otherwise the sandbox ends with its client.
-var mcpLifetime = sandbox.Lifetime{Idle: 24 * time.Hour, MaxAge: engine.MaxLifetime}
+// mcpIdle ends the sandbox of a client that stays open. Otherwise the sandbox ends with its client.
+var mcpIdle = 24 * time.Hour
 
 func (a *app) newMCP() *cobra.Command {
 	var f struct {
@@ -42,7 +41,7 @@ func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (er
 	if living.Spec, err = a.spec(f); err != nil {
 		return err
 	}
-	living.Spec.Lifetime = mcpLifetime
+	living.Ends = engine.Ends{Idle: &mcpIdle, In: engine.MaxLifetime}
 	return a.withEngine(engine.Config{}, kept, func(e *openedEngine) error {
 		e.recoverAside(ctx)
 		server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true,

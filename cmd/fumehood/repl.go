@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
 
@@ -76,7 +77,6 @@ func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 	if err != nil {
 		return err
 	}
-	spec.Lifetime = sandbox.Lifetime{Idle: engine.MaxLifetime, MaxAge: engine.MaxLifetime} // it ends with this process
 	to, err := a.openDestination(&sandboxFlags{out: f.out})
 	if err != nil {
 		return err
@@ -89,7 +89,8 @@ func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 		}
 		e.recoverAside(ctx)
 		r := &replSession{app: a, to: to}
-		if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec}); err != nil {
+		if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec,
+			Ends: engine.Ends{Idle: new(time.Duration), In: engine.MaxLifetime}}); err != nil { // it ends with this process
 			return err
 		}
 		if r.context, err = r.sandbox.CreateContext(ctx, sandbox.DefaultContext, f.language, ""); err != nil {

@@ -48,7 +48,7 @@ func fieldOf(op string) string {
 }
 
 // fieldsOfParams are the fields of other parts of a request that the engine names differently.
-var fieldsOfParams = map[string]string{"labels": "metadata", "lifetime.idle": "lifetime.idle_s", "lifetime.max_age": "lifetime.max_age_s"}
+var fieldsOfParams = map[string]string{"lifetime.idle": "lifetime.idle_s", "lifetime.ends_in": "lifetime.ends_in_s"}
 
 type limitUnit struct {
 	name  sandbox.LimitName

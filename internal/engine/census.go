@@ -16,7 +16,7 @@ func (e *Engine) Census() Census {
 		c.Sandboxes++
 		c.Contexts += len(s.contexts)
 		c.Executions += s.executions.running
-		c.Ports += s.clocks.ports
+		c.Ports += s.timers.ports
 		s.mu.Unlock()
 	}
 	return c

@@ -200,7 +200,7 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 		return done, nil
 	default:
 	}
-	if err := c.sandbox.wait(); err != nil {
+	if err := c.sandbox.queue(); err != nil {
 		return nil, err
 	}
 	c.waits(1)
@@ -222,8 +222,8 @@ func (c *Context) waits(n int) {
 	c.waiting += n
 }
 
-// wait counts one more that waits for a context, or adds packages, unless there are too many. waits(-1) takes it back.
-func (s *Sandbox) wait() error {
+// queue counts one more that waits for a context, or adds packages, unless there are too many. waits(-1) takes it back.
+func (s *Sandbox) queue() error {
 	if s.waits(1) {
 		return nil
 	}

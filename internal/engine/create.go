@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -19,20 +19,17 @@ type Living struct {
 	Owner   string       // over HTTP, the name of the API key; "" is no one's
 	Name    string       // unique among the owner's; "" is none
 	Backend string       // as in Run
-	Spec    sandbox.Spec // as in Run; of Lifetime, Idle and MaxAge are the caller's, and a zero field gets the default
+	Spec    sandbox.Spec // as in Run; the engine sets ID and Lifetime
+	Ends    Ends
 }
 
 // Limits of living sandboxes.
 const (
-	DefaultSandboxes = 512              // that live at once
-	DefaultIdle      = 30 * time.Minute // Lifetime.Idle
-	DefaultMaxAge    = 24 * time.Hour   // Lifetime.MaxAge
-	MaxLifetime      = 30 * 24 * time.Hour
+	DefaultSandboxes = 512 // that live at once
 
 	maxEnded  = 1000           // ended sandboxes that are remembered, to say why one is gone,
 	keepEnded = 24 * time.Hour // and for how long
-	maxLabels = 64
-	maxPage   = 1000 // sandboxes in one listing
+	maxPage   = 1000           // sandboxes in one listing
 )
 
 // LivingConfig configures living sandboxes. The zero value works.
@@ -100,13 +97,8 @@ func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, e
 		if mine {
 			s.make(ctx)
 		}
-		select {
-		case <-s.made:
-		case <-ctx.Done():
-			return nil, false, context.Cause(ctx)
-		}
-		if s.failed != nil {
-			return nil, false, s.failed
+		if err := s.wait(ctx); err != nil {
+			return nil, false, err
 		}
 		if mine || s.ended() == nil {
 			return s, mine, nil
@@ -125,11 +117,11 @@ func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Recor
 			return record, nil, err
 		}
 	}
-	if err := checkLabels(c.Spec.Labels); err != nil {
+	if err := plan.CheckMetadata(c.Spec.Labels); err != nil {
 		return record, nil, err
 	}
-	life := &c.Spec.Lifetime
-	if err := completeLifetime(life); err != nil {
+	c.Spec.Lifetime = sandbox.Lifetime{Living: true, Idle: DefaultIdle, EndsAt: time.Now().Add(DefaultLifetime), Lease: c.Spec.Lifetime.Lease}
+	if err := c.Ends.set(&c.Spec.Lifetime); err != nil {
 		return record, nil, err
 	}
 	spec, err := e.rules.Box(c.Spec)
@@ -144,35 +136,6 @@ func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Recor
 		return record, nil, err
 	}
 	return sandbox.Record{ID: spec.ID, Name: c.Name, Owner: c.Owner, Backend: backend.Name(), Spec: spec, Created: time.Now()}, backend, nil
-}
-
-func completeLifetime(life *sandbox.Lifetime) error {
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		usual time.Duration
-	}{{"idle", &life.Idle, DefaultIdle}, {"max_age", &life.MaxAge, DefaultMaxAge}} {
-		if *d.value == 0 {
-			*d.value = d.usual
-		}
-		if *d.value < time.Second || *d.value > MaxLifetime {
-			return sandbox.Invalidf("lifetime."+d.field, "%s is not between 1s and %s", *d.value, MaxLifetime)
-		}
-	}
-	life.Living = true
-	return nil
-}
-
-func checkLabels(labels map[string]string) error {
-	if len(labels) > maxLabels {
-		return sandbox.Invalidf("labels", "there are more than %d", maxLabels)
-	}
-	for k, v := range labels {
-		if k == "" || len(k) > 128 || len(v) > 1024 {
-			return sandbox.Invalidf("labels", "%.40q: a name has 1 to 128 bytes, a value at most 1024", k)
-		}
-	}
-	return nil
 }
 
 // reserve enters a sandbox that is yet to be made, of a warm box if there is one, or finds the one of its name.
@@ -279,12 +242,7 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 	case s == nil:
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "there is none", Fix: "create it first"}
 	}
-	select {
-	case <-s.made:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	return s, s.failed
+	return s, s.wait(ctx)
 }
 
 // shownName is a name that came with a request, short enough for a message.
@@ -310,7 +268,7 @@ func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox
 		all = all[i+1:]
 	}
 	for _, s := range all {
-		if !s.isMade() || !s.hasLabels(labels) {
+		if state := s.State(); state == sandbox.StateCreating && s.pendingReason() == nil || !s.hasLabels(labels) {
 			continue
 		}
 		if len(list) == limit {
@@ -355,9 +313,11 @@ func (e *Engine) closeLiving() error {
 	for _, s := range t.all(func(*Sandbox) bool { return true }) {
 		all.Go(func() {
 			var err error
-			if e.config.Living.Store != nil && e.config.Living.StateDir != "" && s.isMade() {
+			switch <-s.made; { // soon: the engine has stopped what makes it
+			case s.failed != nil:
+			case e.config.Living.Store != nil && e.config.Living.StateDir != "":
 				err = s.detach()
-			} else {
+			default:
 				err = s.end(reasonClosed)
 			}
 			mu.Lock()
@@ -367,10 +327,4 @@ func (e *Engine) closeLiving() error {
 	}
 	all.Wait()
 	return errors.Join(append(errs, e.state.close())...)
-}
-
-// logDir is where the logs of a sandbox are.
-func (e *Engine) logDir(id sandbox.ID) (string, error) {
-	dir, err := e.state.folder()
-	return filepath.Join(dir, string(id)), err
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,21 +84,22 @@ func TestRememberedCommands(t *testing.T) {
 	}
 }
 
-// fallen is a backend with a box of an earlier server, whose guest goes away while it is taken over: when the record is saved.
+// fallen is a backend with a box of an earlier server, whose guest cannot be reached while it is taken over, until it recovers.
 type fallen struct {
 	sandbox.Backend
-	spec sandbox.Spec
-	box  *fallenBox
+	spec      sandbox.Spec
+	recovered atomic.Bool
+	box       sandbox.Box
+	saved     sandbox.Record
 }
 
-func (f *fallen) Reattach(ctx context.Context, _ sandbox.ID) (sandbox.Box, error) {
-	box, err := f.Backend.Create(ctx, f.spec)
-	f.box = &fallenBox{Box: box}
-	return f.box, err
+func (f *fallen) Reattach(ctx context.Context, _ sandbox.ID) (box sandbox.Box, err error) {
+	f.box, err = f.Backend.Create(ctx, f.spec)
+	return &fallenBox{f.box, f}, err
 }
 
-func (f *fallen) Save(sandbox.Record) error {
-	_ = f.box.conn.Close()
+func (f *fallen) Save(r sandbox.Record) error {
+	f.saved = r
 	return nil
 }
 
@@ -104,36 +107,70 @@ func (f *fallen) Remove(sandbox.ID) error { return nil }
 
 type fallenBox struct {
 	sandbox.Box
-	conn net.Conn
+	backend *fallen
 }
 
 func (b *fallenBox) Dial(ctx context.Context) (conn net.Conn, err error) {
-	if b.conn != nil {
-		return nil, errors.New("the guest is gone")
+	if !b.backend.recovered.Load() {
+		return nil, errors.New("the guest is out of reach")
 	}
-	b.conn, err = b.Box.Dial(ctx)
-	return b.conn, err
+	return b.Box.Dial(ctx)
 }
 
-// TestTakeoverFails: what fails to be taken over keeps no goroutine, which the end of the engine would wait for.
+// TestTakeoverFails: a sandbox that cannot be taken over now is not lost: it stays on record and is retried. One whose box has ended is ended,
+// with the reason.
 func TestTakeoverFails(t *testing.T) {
-	rig := newRig(t, engine.Config{})
-	old := rig.make(t, engine.Living{})
-	record := old.Info().Record
-	record.ID, record.Spec.Lifetime.Idle = sandbox.NewID(), time.Second
-	record.Spec.ID = record.ID
-	left := &fallen{Backend: rig.fake, spec: record.Spec}
-	record.Backend = left.Name()
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{left}, Languages: []sandbox.Language{shell},
-		Living: engine.LivingConfig{StateDir: t.TempDir(), Store: left}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if gone := e.Resume(within(t), []sandbox.Record{record}); len(gone) != 1 {
-		t.Errorf("gone: %+v", gone)
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
+	for _, end := range []string{"recovers", "dies", "server stops"} {
+		t.Run(end, func(t *testing.T) {
+			rig := newRig(t, engine.Config{})
+			record := rig.make(t, engine.Living{}).Info().Record
+			record.ID, record.Name = sandbox.NewID(), "left"
+			record.Spec.ID = record.ID
+			left := &fallen{Backend: rig.fake, spec: record.Spec}
+			record.Backend = left.Name()
+			e, err := engine.New(engine.Config{Backends: []sandbox.Backend{left}, Languages: []sandbox.Language{shell},
+				Living: engine.LivingConfig{StateDir: t.TempDir(), Store: left}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone := e.Resume(within(t), []sandbox.Record{record}); len(gone) != 0 {
+				t.Errorf("gone: %+v", gone)
+			}
+			_, err = e.Sandbox(within(t), "", "left")
+			refused(t, "one that is out of reach", err, sandbox.Unavailable, "could not be taken over")
+			_, _, err = e.Create(within(t), engine.Living{Name: "left"})
+			refused(t, "another of its name", err, sandbox.Unavailable, "could not be taken over")
+			if list, _, _ := e.Sandboxes("", nil, "", 0); len(list) != 1 || list[0].State() != sandbox.StateCreating || list[0].Info().Name != "left" {
+				t.Errorf("the listing: %+v", list)
+			}
+			switch end {
+			case "recovers":
+				left.recovered.Store(true)
+				eventually(t, "the takeover", func() bool { _, err = e.Sandbox(within(t), "", "left"); return err == nil })
+				s, _ := e.Sandbox(within(t), "", "left")
+				if r := do(t, s, script("echo here")); string(r.Stdout.Head) != "here\n" {
+					t.Errorf("%+v", r)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			case "dies":
+				if err := rig.fake.Signal(record.ID, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the end", func() bool { _, err = e.Sandbox(within(t), "", "left"); return sandbox.KindOf(err) == sandbox.NotFound })
+				refused(t, "one that died", err, sandbox.NotFound, "it was killed from outside")
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+			if ended := !left.saved.Ended.IsZero(); ended != (end != "server stops") {
+				t.Errorf("on record: %+v", left.saved)
+			}
+			if end == "server stops" {
+				_ = left.box.Close()
+			}
+		})
 	}
 }
 

@@ -149,7 +149,7 @@ func (x *Execution) addPackages(ctx context.Context) error {
 		x.context.add(x)
 		defer x.context.add(nil)
 	} else {
-		if err := x.sandbox.wait(); err != nil {
+		if err := x.sandbox.queue(); err != nil {
 			return err
 		}
 		defer x.sandbox.waits(-1)

@@ -2,52 +2,90 @@ package engine
 
 import (
 	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// clocks end a sandbox that is not used, or old. The third clock, the time limit of an execution, is the execution's own.
-type clocks struct {
-	idle, age         *time.Timer
-	idleEnds, ageEnds time.Time
-	stopped           bool
-	used              time.Time // when the last execution ended, or a call came
-	ports             int       // open connections to the sandbox's ports, which are use
+// Bounds of the life of a living sandbox.
+const (
+	DefaultIdle     = 30 * time.Minute    // without use
+	DefaultLifetime = 24 * time.Hour      // from its creation
+	MaxLifetime     = 30 * 24 * time.Hour // from a request until the end that it names
+	leastLifetime   = time.Second
+)
+
+// Ends says when a living sandbox ends by itself. A zero field is the default when the sandbox is created, and keeps what there is later.
+type Ends struct {
+	Idle *time.Duration // after this long without use; 0 is never. The default is DefaultIdle
+	At   time.Time      // at this time. The default is DefaultLifetime from the creation
+	In   time.Duration  // this long from now, in place of At
 }
 
-// startClocks starts the clocks, or starts them anew after a change.
-func (s *Sandbox) startClocks() {
+// set checks the ends and puts them into a lifetime.
+func (e Ends) set(life *sandbox.Lifetime) error {
+	if e.Idle != nil {
+		if d := *e.Idle; d != 0 && d < leastLifetime || d > MaxLifetime {
+			return sandbox.Invalidf("lifetime.idle", "%s is neither 0 nor between %s and %s", d, leastLifetime, MaxLifetime)
+		}
+		life.Idle = *e.Idle
+	}
+	if e.In != 0 {
+		if e.In < leastLifetime || e.In > MaxLifetime {
+			return sandbox.Invalidf("lifetime.ends_in", "%s is not between %s and %s", e.In, leastLifetime, MaxLifetime)
+		}
+		e.At = time.Now().Add(e.In)
+	}
+	if !e.At.IsZero() {
+		if time.Until(e.At) > MaxLifetime {
+			return sandbox.Invalidf("lifetime.ends_at", "%s is more than %s from now", e.At.Format(time.RFC3339), MaxLifetime)
+		}
+		life.EndsAt = e.At
+	}
+	return nil
+}
+
+// timers end a sandbox that is not used, or at its end time. The time limit of a run is the run's own.
+type timers struct {
+	idle, end *time.Timer
+	idleEnds  time.Time // zero is never
+	stopped   bool
+	used      time.Time // when the last run ended, or a call came
+	ports     int       // open connections to the sandbox's ports, which are use
+}
+
+// startTimers starts the timers, or restarts them after a change.
+func (s *Sandbox) startTimers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	life := s.record.Spec.Lifetime
-	s.clocks.ageEnds = s.created.Add(life.MaxAge)
-	s.setTimer(&s.clocks.age, time.Until(s.clocks.ageEnds), func() {
-		s.endAside("it reached its maximum age of " + life.MaxAge.String())
-	})
-	s.windIdle()
+	if at := s.record.Spec.Lifetime.EndsAt; !at.IsZero() {
+		s.setTimer(&s.timers.end, time.Until(at), func() { s.endAside("it reached its end time of " + at.UTC().Format(time.RFC3339)) })
+	}
+	s.restartIdle()
 }
 
-// windIdle gives an idle sandbox its full idle time again. The caller holds mu.
-func (s *Sandbox) windIdle() {
+// restartIdle gives an idle sandbox its full idle time again. The caller holds mu.
+func (s *Sandbox) restartIdle() {
+	if s.timers.idle != nil {
+		s.timers.idle.Stop()
+	}
+	s.timers.idleEnds = time.Time{}
 	idle := s.record.Spec.Lifetime.Idle
-	s.clocks.idleEnds = time.Now().Add(idle)
-	if s.inUse() {
-		if s.clocks.idle != nil {
-			s.clocks.idle.Stop()
-		}
+	if idle == 0 || s.inUse() {
 		return
 	}
-	s.setTimer(&s.clocks.idle, idle, s.idleOver)
+	s.timers.idleEnds = time.Now().Add(idle)
+	s.setTimer(&s.timers.idle, idle, s.idleOver)
 }
 
 // inUse reports whether the sandbox is anything but idle. The caller holds mu.
-func (s *Sandbox) inUse() bool { return s.executions.running+s.clocks.ports > 0 }
+func (s *Sandbox) inUse() bool { return s.executions.running+s.timers.ports > 0 }
 
 // idleOver ends the sandbox, unless it was used in this moment.
 func (s *Sandbox) idleOver() {
 	s.mu.Lock()
-	idle := s.record.Spec.Lifetime.Idle
-	reason := "it was idle for " + idle.String()
-	over := !s.inUse() && !time.Now().Before(s.clocks.idleEnds)
-	if over { // under the lock, so that no execution begins after the decision
+	reason := "it was idle for " + s.record.Spec.Lifetime.Idle.String()
+	over := !s.inUse() && !s.timers.idleEnds.IsZero() && !time.Now().Before(s.timers.idleEnds)
+	if over { // under the lock, so that no run begins after the decision
 		s.endLife(&endedError{reason})
 	}
 	s.mu.Unlock()
@@ -60,16 +98,16 @@ func (s *Sandbox) setTimer(t **time.Timer, d time.Duration, over func()) {
 	if *t != nil {
 		(*t).Stop()
 	}
-	if !s.clocks.stopped {
+	if !s.timers.stopped {
 		*t = time.AfterFunc(d, over)
 	}
 }
 
-func (s *Sandbox) stopClocks() {
+func (s *Sandbox) stopTimers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clocks.stopped = true
-	for _, t := range []*time.Timer{s.clocks.idle, s.clocks.age} {
+	s.timers.stopped = true
+	for _, t := range []*time.Timer{s.timers.idle, s.timers.end} {
 		if t != nil {
 			t.Stop()
 		}
@@ -80,6 +118,6 @@ func (s *Sandbox) stopClocks() {
 func (s *Sandbox) touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clocks.used = time.Now()
-	s.windIdle()
+	s.timers.used = time.Now()
+	s.restartIdle()
 }

@@ -77,10 +77,10 @@ func TestLife(t *testing.T) {
 	}
 
 	idle := 2 * time.Second
-	if err := a.Update(engine.Patch{Idle: &idle}); err != nil {
+	if err := a.Update(engine.Patch{Ends: engine.Ends{Idle: &idle}}); err != nil {
 		t.Fatal(err)
 	}
-	if i := a.Info(); !i.IdleEnds.Before(i.AgeEnds) || i.Spec.Lifetime.Idle != idle {
+	if i := a.Info(); !i.IdleEnds.Before(i.Spec.Lifetime.EndsAt) || i.Spec.Lifetime.Idle != idle || i.State != sandbox.StateReady {
 		t.Errorf("after a change: %+v", i)
 	}
 	eventually(t, "the end of an idle sandbox", func() bool {
@@ -94,6 +94,32 @@ func TestLife(t *testing.T) {
 	}
 	_, err = b.Run(within(t), script("true"))
 	refused(t, "a removed one", err, sandbox.NotFound, "it was removed")
+}
+
+// TestEnds: both ends of a sandbox are set when it is created and later; an idle time of 0 is never.
+func TestEnds(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	never, day, nothing := time.Duration(0), 24*time.Hour, time.Duration(-1)
+	s := rig.make(t, engine.Living{Name: "a", Ends: engine.Ends{Idle: &never, In: day}})
+	if i := s.Info(); !i.IdleEnds.IsZero() || i.Spec.Lifetime.Idle != 0 || time.Until(i.Spec.Lifetime.EndsAt).Round(time.Hour) != day {
+		t.Errorf("as created: %+v", i.Spec.Lifetime)
+	}
+	for _, wrong := range []engine.Ends{{Idle: &nothing}, {In: engine.MaxLifetime + 1}, {In: 1}, {At: time.Now().Add(engine.MaxLifetime + time.Hour)}} {
+		refused(t, "a wrong end", s.Update(engine.Patch{Ends: wrong}), sandbox.Invalid, "lifetime")
+	}
+	at := time.Now().Add(time.Hour)
+	if err := s.Update(engine.Patch{Ends: engine.Ends{Idle: &day, At: at}}); err != nil {
+		t.Fatal(err)
+	}
+	if i := s.Info(); i.IdleEnds.IsZero() || !i.Spec.Lifetime.EndsAt.Equal(at) {
+		t.Errorf("after a change: %+v", i.Spec.Lifetime)
+	}
+	if err := s.Update(engine.Patch{Ends: engine.Ends{At: time.Now()}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of a sandbox at its time", func() bool { return s.State() == sandbox.StateEnded })
+	_, err := rig.Sandbox(within(t), "", "a")
+	refused(t, "one whose time is over", err, sandbox.NotFound, "it reached its end time")
 }
 
 // TestCreateTogether: callers who ask for one name at once get one sandbox.

@@ -74,7 +74,11 @@ func (e *Engine) observe(o Observation) {
 
 // observation describes the sandbox.
 func (s *Sandbox) observation(kind ObservationKind) Observation {
-	return Observation{Kind: kind, Owner: s.owner, Sandbox: s.id, Name: s.name, Backend: s.backend.Name()}
+	o := Observation{Kind: kind, Owner: s.owner, Sandbox: s.id, Name: s.name}
+	if s.backend != nil { // nil: on record, and unknown to this server
+		o.Backend = s.backend.Name()
+	}
+	return o
 }
 
 // observeSpec reports a change of the sandbox, with its spec.

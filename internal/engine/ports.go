@@ -74,10 +74,10 @@ func (s *Sandbox) enterPort() error {
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "port", Msg: "too many connections to ports of sandboxes are open", Fix: "close some of them, or try again later"}
 	}
 	s.mu.Lock()
-	full := s.clocks.ports >= MaxPortConnections
+	full := s.timers.ports >= MaxPortConnections
 	if !full {
-		s.clocks.ports++
-		s.windIdle()
+		s.timers.ports++
+		s.restartIdle()
 	}
 	s.mu.Unlock()
 	if full {
@@ -91,7 +91,7 @@ func (s *Sandbox) enterPort() error {
 func (s *Sandbox) leavePort() {
 	s.engine.living.leavePort(s.owner)
 	s.mu.Lock()
-	s.clocks.ports--
+	s.timers.ports--
 	s.mu.Unlock()
 	s.touch()
 }

@@ -17,13 +17,17 @@ import (
 
 // Limits of taking over what an earlier server left.
 const (
-	resumeTimeout = 30 * time.Second // for one sandbox
+	resumeTimeout = 30 * time.Second // for one attempt at one sandbox
 	resumeAtOnce  = 8
-	resumePause   = 200 * time.Millisecond // before another try at a box that another process looks at
+	resumePause   = 200 * time.Millisecond // before another attempt at a box that another process looks at
+
+	leastRetry = time.Second // after a failed attempt; it doubles
+	mostRetry  = time.Minute
 )
 
-// Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns why each one is gone that is;
-// such a sandbox is remembered, and asking for it says the same. Call it before any other sandbox is made.
+// Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns the records of those that have
+// ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over now stays on record, is Unavailable, and
+// is retried. Call Resume before any other sandbox is made.
 func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []sandbox.Record) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards gone
@@ -35,27 +39,28 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			e.living.mu.Unlock()
 			continue
 		}
+		var b sandbox.Backend
+		if i := slices.IndexFunc(e.config.Backends, func(b sandbox.Backend) bool { return b.Name() == record.Backend }); i >= 0 {
+			b = e.config.Backends[i]
+		}
+		r := &takeover{sandbox: newSandbox(e, b, record), began: time.Now(), left: map[string]guest.ProcessInfo{}}
+		e.living.mu.Lock()
+		e.living.enter(r.sandbox)
+		e.living.mu.Unlock()
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
-			defer cancel()
-			err := e.resume(ctx, record)
-			if err == nil {
-				return
+			err := r.try(ctx)
+			if err != nil && !r.done(err) {
+				e.log.Warn("could not take over a sandbox; it is retried", "sandbox", record.ID, "err", err)
+				r.sandbox.setPending(err)
+				e.endings.Go(func() { r.retry() })
 			}
-			record.Ended, record.Reason = time.Now(), "it did not outlive a restart of the server: "+err.Error()
-			e.living.mu.Lock()
-			e.living.remember(record)
-			e.living.mu.Unlock()
-			if e.config.Living.Store != nil {
-				if err := e.config.Living.Store.Save(tombstone(record)); err != nil {
-					e.log.Warn("could not record the end of a sandbox", "sandbox", record.ID, "err", err)
-				}
+			if r.ended.Reason != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				gone = append(gone, r.ended)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			gone = append(gone, record)
 		})
 	}
 	all.Wait()
@@ -63,51 +68,134 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 	return gone
 }
 
-// resume takes over one sandbox.
-func (e *Engine) resume(ctx context.Context, record sandbox.Record) error {
-	i := slices.IndexFunc(e.config.Backends, func(b sandbox.Backend) bool { return b.Name() == record.Backend })
-	if i < 0 {
-		return fmt.Errorf("this server has no backend %s", record.Backend)
-	}
-	box, err := e.config.Backends[i].Reattach(ctx, record.ID)
-	for sandbox.KindOf(err) == sandbox.Busy && ctx.Err() == nil {
-		time.Sleep(resumePause)
-		box, err = e.config.Backends[i].Reattach(ctx, record.ID)
-	}
-	if err != nil {
+// takeover takes over one sandbox.
+type takeover struct {
+	sandbox *Sandbox
+	began   time.Time
+	entries []eventlog.Entry             // of its logs
+	kept    bool                         // its network is logged in its folder
+	left    map[string]guest.ProcessInfo // processes that no execution and no context has claimed yet
+	ended   sandbox.Record               // with a reason once it is known to have ended
+}
+
+// errBoxEnded is an end that the backend reports.
+type errBoxEnded struct{ reason string }
+
+func (e errBoxEnded) Error() string { return e.reason }
+
+// try makes one attempt, and makes the sandbox available if it succeeds.
+func (r *takeover) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
+	defer cancel()
+	if err := r.reach(ctx); err != nil {
+		if s := r.sandbox; s.box != nil {
+			if reason, ended := s.boxEnded(); ended {
+				return errBoxEnded{reason}
+			}
+		}
 		return err
 	}
-	s := newSandbox(e, e.config.Backends[i], record)
-	s.box = box
-	err = s.openNetwork(ctx)
-	if err == nil {
-		err = s.takeOver(ctx)
-	}
-	if err != nil {
-		s.failed = err
-		s.endLife(&endedError{err.Error()})
-		close(s.made) // whoever wants to end it need not wait
-		s.stopClocks()
-		s.work.Wait()
-		s.guest.close()
-		s.closeNetwork()
-		return errors.Join(err, box.Close())
-	}
-	e.boxes.Add(1)
-	t := e.living
-	t.mu.Lock()
-	t.enter(s)
-	t.mu.Unlock()
-	s.observeSpec(SandboxResumed)
-	close(s.made)
+	r.restore(ctx)
 	return nil
 }
 
-// takeOver connects to the guest and finds its contexts and executions.
-func (s *Sandbox) takeOver(ctx context.Context) error {
-	entries, err := s.begin(ctx)
-	if err != nil {
-		return err
+// done reports whether an error is the end of the sandbox, and removes what is left of one that has ended.
+func (r *takeover) done(err error) bool {
+	s := r.sandbox
+	life := s.record.Spec.Lifetime
+	var ended errBoxEnded
+	switch {
+	case errors.As(err, &ended), s.box == nil && sandbox.KindOf(err) == sandbox.NotFound:
+	case !life.EndsAt.IsZero() && time.Now().After(life.EndsAt) && time.Since(r.began) > life.GuestLease():
+		err = fmt.Errorf("it was out of reach until its end time and its lease had passed: %w", err)
+	default:
+		return false
+	}
+	s.failed = fmt.Errorf("it did not outlive a restart of the server: %w", err)
+	s.endLife(&endedError{s.failed.Error()})
+	if s.box != nil {
+		s.closeBox()
+	}
+	if s.logs == nil {
+		s.logs, _, _ = s.openLogs()
+	}
+	if s.logs != nil {
+		_ = s.logs.Remove() // what is left takes space only
+	}
+	s.mu.Lock()
+	s.record.Ended, s.record.Reason = time.Now(), s.failed.Error()
+	r.ended = s.record
+	s.mu.Unlock()
+	s.engine.living.leave(s, r.ended)
+	o := s.observation(SandboxEnded)
+	o.Reason = r.ended.Reason
+	s.engine.observe(o)
+	close(s.made)
+	if err := s.save(); err != nil {
+		s.engine.log.Warn("could not record the end of a sandbox", "sandbox", s.id, "err", err)
+	}
+	return true
+}
+
+// retry repeats the attempt until it succeeds, the sandbox has ended, or the engine closes, which leaves it to the next one.
+func (r *takeover) retry() {
+	s := r.sandbox
+	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
+		select {
+		case <-time.After(pause):
+		case <-s.engine.stop.Done():
+			s.failed = s.pendingReason()
+			s.endLife(errDetached)
+			if s.box != nil {
+				s.detachBox()
+			}
+			close(s.made)
+			return
+		}
+		err := r.try(s.engine.stop)
+		if err == nil || r.done(err) {
+			s.setPending(nil)
+			return
+		}
+		s.setPending(err)
+	}
+}
+
+// pendingReason returns why the sandbox was not taken over from an earlier server yet, or nil.
+func (s *Sandbox) pendingReason() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
+}
+
+func (s *Sandbox) setPending(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = err
+}
+
+// reach does what may fail: it reattaches the box, connects to its guest and opens its logs. Another call continues after the last success.
+func (r *takeover) reach(ctx context.Context) (err error) {
+	s := r.sandbox
+	if s.backend == nil {
+		return fmt.Errorf("this server has no backend %s", s.record.Backend)
+	}
+	for s.box == nil {
+		box, err := s.backend.Reattach(ctx, s.id)
+		switch {
+		case err == nil:
+			s.box = box
+			s.engine.boxes.Add(1)
+		case sandbox.KindOf(err) != sandbox.Busy || ctx.Err() != nil:
+			return err
+		default:
+			time.Sleep(resumePause)
+		}
+	}
+	if s.passage == nil {
+		if err := s.openNetwork(ctx); err != nil {
+			return err
+		}
 	}
 	s.renew(s.record.Spec.Lifetime.GuestLease())
 	var processes []guest.ProcessInfo
@@ -118,13 +206,29 @@ func (s *Sandbox) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &takeover{sandbox: s, left: map[string]guest.ProcessInfo{}}
 	for _, p := range processes {
 		r.left[p.ID] = p
 	}
+	if s.logs == nil {
+		if s.logs, r.entries, err = s.openLogs(); err != nil {
+			return err
+		}
+	}
+	if s.passage != nil && !r.kept {
+		if err := s.passage.Keep(s.logs.Dir()); err != nil {
+			return err
+		}
+		r.kept = true
+	}
+	return s.save()
+}
+
+// restore makes the sandbox available, with its contexts and executions.
+func (r *takeover) restore(ctx context.Context) {
+	s := r.sandbox
 	s.restoreContexts()
 	var unfinished []*Execution
-	for _, entry := range entries {
+	for _, entry := range r.entries {
 		if x := r.execution(ctx, entry); x != nil {
 			unfinished = append(unfinished, x)
 		}
@@ -134,13 +238,10 @@ func (s *Sandbox) takeOver(ctx context.Context) error {
 		r.goOn(x)
 	}
 	r.endRest()
-	return nil
-}
-
-// takeover is what is known while a sandbox is taken over.
-type takeover struct {
-	sandbox *Sandbox
-	left    map[string]guest.ProcessInfo // processes that nobody has claimed yet
+	s.startTimers()
+	s.work.Go(s.watch)
+	s.observeSpec(SandboxResumed)
+	close(s.made)
 }
 
 // resumed is what is known of an execution that began under an earlier server.

@@ -342,8 +342,8 @@ func (x *Execution) leave() {
 	s.mu.Lock()
 	s.executions.running--
 	forgotten := s.executions.forget()
-	s.clocks.used = time.Now()
-	s.windIdle()
+	s.timers.used = time.Now()
+	s.restartIdle()
 	s.mu.Unlock()
 	for _, old := range forgotten { // a log may have been written after the end, for somebody who followed it
 		old.retire()

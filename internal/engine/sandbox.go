@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -38,14 +40,15 @@ type Sandbox struct {
 	record     sandbox.Record
 	executions executions
 	contexts   []*Context
-	clocks     clocks
+	timers     timers
 	last       measured
 }
 
 // creation is whether the sandbox is there yet.
 type creation struct {
-	made   chan struct{} // closed once it is ready, or could not be made
-	failed error         // why it could not be made; valid once made is closed
+	made    chan struct{} // closed once it is ready, or could not be made
+	failed  error         // why it could not be made; valid once made is closed
+	pending error         // why it was not taken over from an earlier server yet; the sandbox's mu guards it
 }
 
 // locks order what else could undo each other.
@@ -69,7 +72,7 @@ const (
 
 // newSandbox returns a sandbox without a box.
 func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, executions: newExecutions(), clocks: clocks{used: time.Now()}}
+	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, executions: newExecutions(), timers: timers{used: time.Now()}}
 	s.become(record)
 	s.guest.dialing = make(chan struct{}, 1)
 	s.life, s.endLife = context.WithCancelCause(context.Background())
@@ -91,8 +94,12 @@ func (s *Sandbox) spec() sandbox.Spec {
 	return s.record.Spec
 }
 
-// effective returns what is enforced now.
+// effective returns what is enforced now; before there is a box, what is requested.
 func (s *Sandbox) effective() sandbox.Policy {
+	if !s.oneShot && !s.isMade() {
+		spec := s.spec()
+		return sandbox.Policy{Limits: spec.Limits, Network: spec.Network, User: spec.User, Commands: spec.Commands}
+	}
 	p := s.box.Effective()
 	if s.passage != nil { // the gate enforces the rules, which Update changes
 		p.Network = s.spec().Network
@@ -135,37 +142,43 @@ func (s *Sandbox) tryMake(ctx context.Context) error {
 		s.closeBox()
 		return err
 	}
-	_, err := s.begin(ctx)
-	if err != nil {
+	if err := s.begin(ctx); err != nil {
 		s.closeBox()
+		return err
 	}
-	return err
+	return nil
 }
 
-// begin makes a box a sandbox that can be used: connected, on record, with its clocks running. It returns the logs of earlier executions.
-func (s *Sandbox) begin(ctx context.Context) (earlier []eventlog.Entry, err error) {
-	if _, err := s.connect(ctx); err != nil {
-		return nil, err
-	}
-	dir, err := s.engine.logDir(s.id)
+// begin makes a box a sandbox that can be used: connected, on record, with its timers running.
+func (s *Sandbox) begin(ctx context.Context) error {
+	_, err := s.connect(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if s.logs, earlier, err = eventlog.OpenFolder(dir, eventlog.Retention{}, &s.engine.logs); err != nil {
-		return nil, err
+	if s.logs, _, err = s.openLogs(); err != nil {
+		return err
 	}
 	if s.passage != nil {
-		err = s.passage.Keep(dir)
+		err = s.passage.Keep(s.logs.Dir())
 	}
 	if err == nil {
 		err = s.save()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.logs.Remove())
+		return errors.Join(err, s.logs.Remove())
 	}
-	s.startClocks()
+	s.startTimers()
 	s.work.Go(s.watch)
-	return earlier, nil
+	return nil
+}
+
+// openLogs opens the folder of the logs of the sandbox's executions, and lists those that are there.
+func (s *Sandbox) openLogs() (*eventlog.Folder, []eventlog.Entry, error) {
+	dir, err := s.engine.state.folder()
+	if err != nil {
+		return nil, nil, err
+	}
+	return eventlog.OpenFolder(filepath.Join(dir, string(s.id)), eventlog.Retention{}, &s.engine.logs)
 }
 
 // save puts the record into the store.
@@ -193,6 +206,35 @@ func (s *Sandbox) spawn(f func()) bool {
 	}
 	s.work.Go(f)
 	return true
+}
+
+// wait waits until the sandbox is ready. The error says why it could not be made, or cannot be taken over now.
+func (s *Sandbox) wait(ctx context.Context) error {
+	if pending := s.pendingReason(); pending != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.shown(), Msg: "it could not be taken over from an earlier server yet", Err: pending,
+			Fix: "try again"}
+	}
+	select {
+	case <-s.made:
+		return s.failed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// State returns the state of the sandbox now.
+func (s *Sandbox) State() sandbox.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.record.Ended.IsZero():
+		return sandbox.StateEnded
+	case s.life.Err() != nil:
+		return sandbox.StateEnding
+	case s.isMade():
+		return sandbox.StateReady
+	}
+	return sandbox.StateCreating
 }
 
 func (s *Sandbox) isMade() bool {
@@ -254,13 +296,13 @@ func (s *Sandbox) end(reason string) error {
 }
 
 func (s *Sandbox) removeOnce() error {
-	s.stopClocks()
+	s.stopTimers()
 	s.work.Wait()
+	s.closeBox()
 	s.mu.Lock()
 	s.record.Ended, s.record.Reason = time.Now(), context.Cause(s.life).Error()
 	record := s.record
 	s.mu.Unlock()
-	s.closeBox()
 	s.engine.living.leave(s, record)
 	o := s.observation(SandboxEnded)
 	o.Reason = record.Reason
@@ -289,7 +331,7 @@ func (s *Sandbox) detach() error {
 	if !errors.Is(context.Cause(s.life), errDetached) {
 		return s.remove()
 	}
-	s.stopClocks()
+	s.stopTimers()
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,9 +347,9 @@ func (s *Sandbox) detach() error {
 // Info describes a sandbox.
 type Info struct {
 	sandbox.Record
+	State     sandbox.State
 	Used      time.Time      // when the last execution ended, or the last call came
-	IdleEnds  time.Time      // when it ends unless it is used; zero while something runs or a port is in use
-	AgeEnds   time.Time      // when it ends in any case
+	IdleEnds  time.Time      // when it ends unless it is used; zero is never, and while something runs or a port is in use
 	Running   int            // executions
 	Contexts  []ContextInfo  // in place of the record's
 	Effective sandbox.Policy // what is enforced
@@ -315,14 +357,14 @@ type Info struct {
 
 // Info returns the sandbox's description now.
 func (s *Sandbox) Info() Info {
-	effective := s.effective()
+	effective, state := s.effective(), s.State()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{Record: s.record, Used: s.clocks.used, Running: s.executions.running, AgeEnds: s.clocks.ageEnds, Effective: effective}
-	i.Spec.Labels = maps.Clone(i.Spec.Labels)
+	i := Info{Record: s.record, State: state, Used: s.timers.used, Running: s.executions.running, Effective: effective}
 	if !s.inUse() {
-		i.IdleEnds = s.clocks.idleEnds
+		i.IdleEnds = s.timers.idleEnds
 	}
+	i.Spec.Labels = maps.Clone(i.Spec.Labels)
 	for _, c := range s.contexts {
 		i.Contexts = append(i.Contexts, c.info())
 	}
@@ -335,11 +377,10 @@ func (s *Sandbox) ID() sandbox.ID { return s.id }
 // Name returns the sandbox's name, or "".
 func (s *Sandbox) Name() string { return s.name }
 
-// Patch is what can be changed of a living sandbox. A nil field stays.
+// Patch is what can be changed of a living sandbox. A nil or zero field stays.
 type Patch struct {
 	Labels  map[string]string // all of them
-	Idle    *time.Duration
-	MaxAge  *time.Duration // since its creation
+	Ends    Ends              // an end in the past ends it at once
 	Network *sandbox.NetworkPolicy
 }
 
@@ -348,7 +389,10 @@ func (s *Sandbox) Update(p Patch) error {
 	if err := s.ended(); err != nil {
 		return err
 	}
-	if err := checkLabels(p.Labels); err != nil {
+	if err := plan.CheckMetadata(p.Labels); err != nil {
+		return err
+	}
+	if err := p.Ends.set(&sandbox.Lifetime{}); err != nil {
 		return err
 	}
 	if p.Network != nil {
@@ -357,25 +401,12 @@ func (s *Sandbox) Update(p Patch) error {
 		}
 	}
 	s.mu.Lock()
-	life := s.record.Spec.Lifetime
-	if p.Idle != nil {
-		life.Idle = *p.Idle
-	}
-	if p.MaxAge != nil {
-		life.MaxAge = *p.MaxAge
-	}
-	err := completeLifetime(&life)
-	if err == nil {
-		s.record.Spec.Lifetime = life
-		if p.Labels != nil {
-			s.record.Spec.Labels = maps.Clone(p.Labels)
-		}
+	_ = p.Ends.set(&s.record.Spec.Lifetime) // it was checked
+	if p.Labels != nil {
+		s.record.Spec.Labels = maps.Clone(p.Labels)
 	}
 	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	s.startClocks()
+	s.startTimers()
 	s.observeSpec(SandboxUpdated)
 	return s.save()
 }

@@ -108,6 +108,9 @@ func (f *Folder) look(id sandbox.ID) Entry {
 	return e
 }
 
+// Dir returns the path of the folder.
+func (f *Folder) Dir() string { return f.dir }
+
 // File returns the path of the log of an execution.
 func (f *Folder) File(id sandbox.ID) string { return filepath.Join(f.dir, string(id)+suffix) }
 

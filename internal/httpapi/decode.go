@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/internal/nearest"
@@ -113,6 +114,9 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		return d.value(v.Elem(), tag)
 	case reflect.Struct:
+		if at, ok := v.Addr().Interface().(*time.Time); ok {
+			return d.time(at)
+		}
 		return d.object(v)
 	case reflect.Map:
 		return d.stringMap(v, tag)
@@ -140,6 +144,17 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 		return err
 	}
 	panic("httpapi: no JSON form for " + v.Type().String())
+}
+
+func (d *decoder) time(at *time.Time) error {
+	s, err := d.str()
+	if err != nil {
+		return err
+	}
+	if *at, err = time.Parse(time.RFC3339, s); err != nil {
+		return d.fail("is not a time such as 2030-01-02T15:04:05Z")
+	}
+	return nil
 }
 
 func (d *decoder) object(v reflect.Value) error {

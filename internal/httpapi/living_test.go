@@ -69,8 +69,8 @@ func TestLiving(t *testing.T) {
 	if next := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID), "")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
 		t.Errorf("%+v", next)
 	}
-	patched := parse[api.Sandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60},"metadata":{"user":"u2"}}`))
-	if *patched.Lifetime.IdleS != 60 || *patched.Lifetime.MaxAgeS != *made.Lifetime.MaxAgeS || patched.Metadata["user"] != "u2" {
+	patched := parse[api.Sandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60,"ends_in_s":3600},"metadata":{"user":"u2"}}`))
+	if *patched.Lifetime.IdleS != 60 || time.Until(patched.Lifetime.EndsAt).Round(time.Minute) != time.Hour || patched.Metadata["user"] != "u2" {
 		t.Errorf("%+v", patched)
 	}
 	t.Run("runs", func(t *testing.T) { r.at(t).livingRuns() })
@@ -356,7 +356,7 @@ func TestLivingRefusals(t *testing.T) {
 	}{
 		{"POST", "/v1/sandboxes", `{"name":"b"}`, 403, ""},
 		{"POST", "/v1/sandboxes", `{"name":"A B"}`, 400, "name"},
-		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":0}}`, 400, "lifetime.idle_s"},
+		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":0.5}}`, 400, "lifetime.idle_s"},
 		{"POST", "/v1/sandboxes", `{"lifetime":{"max_age_s":1e30}}`, 400, "lifetime.max_age_s"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
 		{"POST", "/v1/sandboxes", `{"backend":"none"}`, 400, "backend"},
@@ -369,6 +369,8 @@ func TestLivingRefusals(t *testing.T) {
 		{"GET", "/v1/sandboxes/" + missing, "", 404, ""},
 		{"PUT", "/v1/sandboxes/a", `{}`, 405, ""},
 		{"PATCH", "/v1/sandboxes/a", `{"lifetime":{"idle_s":-1}}`, 400, "lifetime.idle_s"},
+		{"PATCH", "/v1/sandboxes/a", `{"lifetime":{"ends_in_s":60,"ends_at":"2030-01-01T00:00:00Z"}}`, 400, "lifetime"},
+		{"PATCH", "/v1/sandboxes/a", `{"lifetime":{"ends_at":"2999-01-01T00:00:00Z"}}`, 400, "lifetime.ends_at"},
 		{"POST", "/v1/sandboxes/a/run", `{}`, 400, "code"},
 		{"POST", "/v1/sandboxes/a/run", `{"code":"1","command":["true"]}`, 400, "code"},
 		{"POST", "/v1/sandboxes/a/run", `{"code":"1","context":"no"}`, 404, ""},

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,37 +79,37 @@ func livingOf(r *api.SandboxRequest) (l engine.Living, err error) {
 	if l.Spec.Env, err = envOf(r.Env); err != nil {
 		return l, err
 	}
-	idle, age, err := durationsOf(&r.Lifetime)
-	if err != nil {
+	if l.Ends, err = endsOf(&r.Lifetime, time.Now()); err != nil {
 		return l, err
-	}
-	if idle != nil {
-		l.Spec.Lifetime.Idle = *idle
-	}
-	if age != nil {
-		l.Spec.Lifetime.MaxAge = *age
 	}
 	l.Name, l.Backend, l.Spec.Labels = r.Name, r.Backend, r.Metadata
 	return l, nil
 }
 
-// durationsOf returns nil for what is absent.
-func durationsOf(l *api.Lifetime) (idle, age *time.Duration, err error) {
-	for _, f := range []struct {
-		name string
-		in   *float64
-		out  **time.Duration
-	}{{"idle_s", l.IdleS, &idle}, {"max_age_s", l.MaxAgeS, &age}} {
-		if f.in == nil {
-			continue
+// endsOf converts the ends of a sandbox that was created at a time.
+func endsOf(l *api.Lifetime, created time.Time) (e engine.Ends, err error) {
+	duration := func(name string, in *float64, least float64) (d time.Duration) {
+		if in == nil || err != nil {
+			return 0
 		}
-		if *f.in < 1 || *f.in > engine.MaxLifetime.Seconds() {
-			return nil, nil, sandbox.Invalidf("lifetime."+f.name, "must be from 1 to %.0f", engine.MaxLifetime.Seconds())
+		if most := engine.MaxLifetime.Seconds(); *in < 1 && *in != least || *in > most {
+			err = sandbox.Invalidf("lifetime."+name, "must be from %.0f to %.0f", least, most)
 		}
-		d := time.Duration(*f.in * float64(time.Second))
-		*f.out = &d
+		return time.Duration(*in * float64(time.Second))
 	}
-	return idle, age, nil
+	idle := duration("idle_s", l.IdleS, 0)
+	if l.IdleS != nil {
+		e.Idle = &idle
+	}
+	e.At, e.In = l.EndsAt, duration("ends_in_s", l.EndsInS, 1)
+	age := duration("max_age_s", l.MaxAgeS, 1)
+	if given := [...]bool{!l.EndsAt.IsZero(), l.EndsInS != nil, age > 0}; given[0] && given[1] || (given[0] || given[1]) && given[2] {
+		return e, cmp.Or(err, error(sandbox.Invalidf("lifetime", "has more than one of ends_at, ends_in_s and max_age_s")))
+	}
+	if age > 0 {
+		e.At = created.Add(age)
+	}
+	return e, err
 }
 
 // maxSandboxPage is the most sandboxes in one answer.
@@ -153,7 +154,7 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 		return err
 	}
 	patch := engine.Patch{Labels: req.Metadata}
-	if patch.Idle, patch.MaxAge, err = durationsOf(&req.Lifetime); err != nil {
+	if patch.Ends, err = endsOf(&req.Lifetime, s.Info().Created); err != nil {
 		return err
 	}
 	if req.Network != nil {
@@ -197,8 +198,8 @@ func showSandbox(s *engine.Sandbox, withSandbox bool) api.Sandbox {
 	i := s.Info()
 	life := i.Spec.Lifetime
 	out := api.Sandbox{ID: i.ID, Name: i.Name, State: "idle", Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
-		IdleEndsAt: i.IdleEnds.UTC(), AgeEndsAt: i.AgeEnds.UTC(), Running: i.Running, Contexts: make([]api.Context, len(i.Contexts)),
-		Metadata: i.Spec.Labels, Lifetime: api.Lifetime{IdleS: seconds(life.Idle), MaxAgeS: seconds(life.MaxAge)},
+		IdleEndsAt: i.IdleEnds.UTC(), AgeEndsAt: life.EndsAt.UTC(), Running: i.Running, Contexts: make([]api.Context, len(i.Contexts)),
+		Metadata: i.Spec.Labels, Lifetime: api.Lifetime{IdleS: seconds(life.Idle), EndsAt: life.EndsAt.UTC(), MaxAgeS: seconds(life.EndsAt.Sub(i.Created))},
 		Limits: answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
 	if i.Running > 0 {
 		out.State = "running"

@@ -16,5 +16,7 @@ const (
 	MaxReturnFiles = 10_000
 	MaxReturnBytes = 256 << 20 // bytes of all returned files
 	MaxMetadata    = 64        // entries
-	MaxMetadatum   = 1024      // bytes of a key or a value
+
+	MaxMetadataName  = 128 // bytes
+	MaxMetadataValue = 1024
 )

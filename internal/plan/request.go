@@ -34,12 +34,17 @@ func checkRequest(req *sandbox.Request) error {
 	if err := checkReturn(&req.Return); err != nil {
 		return err
 	}
-	if len(req.Metadata) > MaxMetadata {
+	return CheckMetadata(req.Metadata)
+}
+
+// CheckMetadata checks the metadata of a run or a sandbox.
+func CheckMetadata(metadata map[string]string) error {
+	if len(metadata) > MaxMetadata {
 		return sandbox.Invalidf("metadata", "has more than %d entries", MaxMetadata)
 	}
-	for k, v := range req.Metadata {
-		if len(k) > MaxMetadatum || len(v) > MaxMetadatum {
-			return sandbox.Invalidf("metadata", "%.40q or its value is longer than %d bytes", k, MaxMetadatum)
+	for k, v := range metadata {
+		if k == "" || len(k) > MaxMetadataName || len(v) > MaxMetadataValue {
+			return sandbox.Invalidf("metadata", "%.40q: a name has 1 to %d bytes, a value at most %d", k, MaxMetadataName, MaxMetadataValue)
 		}
 	}
 	return nil

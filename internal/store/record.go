@@ -23,6 +23,7 @@ func encode(r sandbox.Record) ([]byte, error) {
 	if _, err := sandbox.ParseID(string(r.ID)); err != nil {
 		return nil, err
 	}
+	r.Spec.Lifetime.EndsAt = plain(r.Spec.Lifetime.EndsAt)
 	r.Created, r.Ended, r.Contexts = plain(r.Created), plain(r.Ended), slices.Clone(r.Contexts)
 	for i := range r.Contexts {
 		r.Contexts[i].Created = plain(r.Contexts[i].Created)
