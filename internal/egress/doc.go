@@ -10,11 +10,11 @@
 //   - Frames: packetfilter.go. TCP and UDP over IPv4 and IPv6 pass, from the sandbox's own address. The gate answers
 //     ARP, neighbour solicitations and pings for itself, and drops all else: other protocols, IP options and extension
 //     headers, other sources, pings to elsewhere.
-//   - Destinations: Rules.Decide, for each TCP connection (tcp.go) and each UDP session (udp.go), and again for open
-//     ones when the policy changes (reconsider in conn.go and udp.go).
-//   - Names to resolve: Rules.DecideLookup and Rules.MayResolveTo, in the resolver (dns.go).
-//   - Names that a connection states: Rules.CheckName, for TLS hellos and the Host of each HTTP/1 request
-//     (inspector.go), and for each request of intercepted TLS (intercept/request.go).
+//   - Destinations: Rules.Decide (rules/decide.go), for each TCP connection (tcp.go) and each UDP session (udp.go), and
+//     again for open ones when the policy changes (reconsider in conn.go and udp.go).
+//   - Names to resolve: Rules.DecideLookup and Rules.MayResolveTo (rules/decide.go), in the resolver (dns.go).
+//   - Names that a connection states: Rules.CheckName (rules/namecheck.go), for TLS hellos and the Host of each HTTP/1
+//     request (inspector.go), and for each request of intercepted TLS (intercept/request.go).
 //   - Secrets: intercept/secrets.go inserts values into headers, intercept/redact.go removes them from answers.
 //   - Bounds of connections, rate and bytes: meter.go.
 //

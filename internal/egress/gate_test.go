@@ -173,7 +173,8 @@ func TestLateInterception(t *testing.T) {
 	p.web(hello1, site)
 	open := p.mustDial("tcp", site+":443")
 	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"site.example"}})
-	if err := tls.Client(open, &tls.Config{ServerName: "site.example", InsecureSkipVerify: true}).Handshake(); err == nil {
+	conn := tls.Client(open, &tls.Config{ServerName: "site.example", InsecureSkipVerify: true})
+	if err := conn.Handshake(); err == nil {
 		t.Error("the connection reached the server without inspection")
 	}
 	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) && !a.Allowed })

@@ -122,24 +122,6 @@ func (r *Rules) decideByNames(d Destination) (v Verdict) {
 	return v
 }
 
-// CheckName decides about a connection that states the canonical name that it is for: in its TLS hello or a Host
-// header. "" is a connection that has stated none yet.
-func (r *Rules) CheckName(d Destination, name string) Verdict {
-	v := r.Decide(d)
-	if !v.Allowed || name == "" {
-		return v
-	}
-	stated := r.decideNameAt(name, d.To.Port(), false)
-	switch {
-	case !v.ByName && stated.Reason != Denied:
-		v.Name = name
-		return v
-	case v.ByName && stated.Allowed && !slices.Contains(d.Names, name):
-		stated.Allowed, stated.Reason = false, NotResolved
-	}
-	return stated
-}
-
 // DeniesNames reports whether some name is denied, so that names matter even in mode full.
 func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
 
