@@ -9,8 +9,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 )
 
-// bridge connects stdin and stdout to the guest's socket. It runs in the guest's container if the host cannot reach the socket, because
-// the engine or its files are on another or a virtual machine. It ends with either side.
+// bridge connects stdin and stdout to the guest's socket. It runs in the guest's container if the host cannot reach the
+// socket, because the engine or its files are on another machine. It ends with either side.
 func bridge(path string) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The budget of a guest, which every sandbox pays. The test compares the best of many starts, as a busy machine slows down some.
+// The budget of a guest, which every sandbox pays. The test compares the best of many starts, as a busy machine slows
+// down some.
 const (
 	readyBudget   = 3 * time.Millisecond // from its start to its answer to a plan
 	memoryBudget  = 4 << 20              // resident
@@ -54,7 +55,8 @@ func build(t *testing.T, name, dir, pkg string) string {
 	return path
 }
 
-// TestStartBudget measures a guest until it refuses a plan at the first step, and a plain Go program until it prints a word.
+// TestStartBudget measures a guest until it refuses a plan at the first step, and a plain Go program until it prints a
+// word.
 func TestStartBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: a budget of time")
@@ -73,7 +75,8 @@ func TestStartBudget(t *testing.T) {
 	}
 	slices.Sort(ours)
 	slices.Sort(theirs)
-	t.Logf("guest: best %v, median %v; plain Go program: best %v, median %v", ours[0], ours[starts/2], theirs[0], theirs[starts/2])
+	t.Logf("guest: best %v, median %v; plain Go program: best %v, median %v", ours[0], ours[starts/2], theirs[0],
+		theirs[starts/2])
 	if ours[0] > readyBudget {
 		t.Errorf("the guest needs %v to be ready; its budget is %v", ours[0], readyBudget)
 	}
@@ -93,7 +96,8 @@ func startGuest(t *testing.T, program string) time.Duration {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	p, err := os.StartProcess(program, []string{"guest"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, theirs}, Env: []string{"GOMAXPROCS=2"}})
+	p, err := os.StartProcess(program, []string{"guest"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, theirs},
+		Env: []string{"GOMAXPROCS=2"}})
 	theirs.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +184,8 @@ func TestMemoryBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		found++
-		resident, private := kilobytes(t, rollup, "Rss:"), kilobytes(t, rollup, "Private_Dirty:")+kilobytes(t, rollup, "Private_Clean:")
+		resident, private := kilobytes(t, rollup, "Rss:"), kilobytes(t, rollup, "Private_Dirty:")+kilobytes(t, rollup,
+			"Private_Clean:")
 		t.Logf("guest: %d KiB resident, %d of them private", resident>>10, private>>10)
 		if resident > memoryBudget || private > privateBudget {
 			t.Errorf("%d bytes resident and %d private; the budget is %d and %d", resident, private, memoryBudget, privateBudget)

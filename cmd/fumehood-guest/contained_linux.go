@@ -14,7 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/server"
 )
 
-// contained runs the guest in a runtime's container. The environment holds the plan, stderr gets errors, and the socket means ready.
+// contained runs the guest in a runtime's container. The plan is in the environment, errors go to stderr, and the
+// socket means ready.
 func contained(plan *confine.Plan, err error) {
 	if err != nil {
 		fail(err)
@@ -60,8 +61,8 @@ func contained(plan *confine.Plan, err error) {
 // holdPoll is the interval of checks in listenAgain.
 const holdPoll = 5 * time.Millisecond
 
-// listenAgain makes the guest's socket once the host has removed the file that forbids it. It lists the folder and never opens the file:
-// a checkpointed kernel would expect to find every file that it has opened.
+// listenAgain makes the guest's socket once the host has removed the hold file. It lists the folder and never opens the
+// file: a restored kernel requires every file that it had open.
 func listenAgain(socket string) (*os.File, error) {
 	for {
 		names, err := os.ReadDir(path.Dir(socket))
@@ -75,7 +76,7 @@ func listenAgain(socket string) (*os.File, error) {
 	}
 }
 
-// unlink removes a socket, which may be gone.
+// unlink removes a socket, which may be missing.
 func unlink(socket string) error {
 	if err := unix.Unlink(socket); err != nil && err != unix.ENOENT {
 		return os.NewSyscallError("unlink", err)

@@ -1,9 +1,10 @@
-// Otherwise the runtime reads the host's mounts and the guest's CPU limit at every start and once a second; guestEnv has the number.
+// Without these settings, the runtime reads the host's mounts and the guest's CPU limit at every start and once a
+// second; GOMAXPROCS in the environment has the number.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Command fumehood-guest is pid 1 of every sandbox: it sets up the isolation of itself, then starts processes, moves their bytes and
+// Command fumehood-guest is pid 1 of every sandbox: it isolates itself, then starts processes, moves their bytes and
 // serves files for the host. Only backends start it.
 package main
 
@@ -105,7 +106,8 @@ func config(plan *confine.Plan, stage *confine.Stage) server.Config {
 	return cfg
 }
 
-// leaveStderr replaces the server's stderr by stdin's /dev/null: who reads that to its end must not wait for a sandbox that lives on.
+// leaveStderr replaces the server's stderr by /dev/null: a reader of the server's stderr must not wait for a living
+// sandbox.
 func leaveStderr() { _ = unix.Dup3(0, 2, 0) }
 
 // lifeline is a second descriptor of the setup socket. The host holds it open as long as it needs the sandbox.

@@ -8,10 +8,11 @@ import (
 	"strconv"
 )
 
-// envMapped names a descriptor. Our parent, which started us in a new user namespace, reports on it that the ids are mapped.
+// envMapped holds the descriptor on which the parent, which has made a new user namespace, reports that the ids are
+// mapped.
 const envMapped = "FUMEHOOD_RUNSC_MAPPED"
 
-// awaitRoot waits for the id mapping, which makes this process root, as runsc expects. Without envMapped it does nothing.
+// awaitRoot waits for the id mapping, which makes this process root, as runsc requires. Without envMapped it returns.
 func awaitRoot() error {
 	number, is := os.LookupEnv(envMapped)
 	if !is {
@@ -27,7 +28,7 @@ func awaitRoot() error {
 	said := os.NewFile(uintptr(fd), "mapped")
 	defer said.Close()
 	if _, err := said.Read(make([]byte, 1)); err != nil {
-		return fmt.Errorf("the parent is gone: %w", err)
+		return fmt.Errorf("the parent has ended: %w", err)
 	}
 	return nil
 }

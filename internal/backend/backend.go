@@ -1,5 +1,4 @@
-// Package backend lists the backends. Whoever wires a program together opens them here and passes them to the engine as
-// values.
+// Package backend lists the backends. A program opens them here and passes them to the engine as values.
 package backend
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Options are what the backends are opened with.
+// Options configure the backends.
 type Options struct {
 	Libexec  string   // folder of the guest program; "" looks in the usual places
 	CacheDir string   // keeps a guest program built from source; "" builds none
@@ -31,8 +30,8 @@ type Options struct {
 	Progress         io.Writer // receives the progress of a fetch; nil discards it
 }
 
-// complete fills in defaults. A run folder that others could have planted is an error already here, for all backends alike;
-// each backend checks again before it uses the folder.
+// complete fills in defaults, and refuses a run folder that others could have planted. Each backend checks it again
+// before use.
 func (o *Options) complete() error {
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
@@ -47,8 +46,10 @@ func (o *Options) complete() error {
 func containers(o Options) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
-		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name), LookupEnv: o.LookupEnv, Image: o.Image,
-			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress, Guest: func(arch string) (*os.File, error) {
+		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name),
+			LookupEnv: o.LookupEnv, Image: o.Image,
+			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress,
+			Guest: func(arch string) (*os.File, error) {
 				program, err := libexec.Guest(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir, Arch: arch})
 				if err != nil {
 					return nil, err
@@ -59,7 +60,7 @@ func containers(o Options) []sandbox.Backend {
 	return list
 }
 
-// Tool opens a program of ours that goes into sandboxes with the code (sandbox.Compile).
+// Tool opens one of our programs that sandboxes run beside the code (sandbox.Compile).
 func (o Options) Tool(name string) (io.ReadCloser, error) {
 	return libexec.Tool(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir}, name)
 }

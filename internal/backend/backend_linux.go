@@ -36,7 +36,8 @@ func Open(o Options) (*Set, error) {
 			return nil, err
 		}
 		return program.Open()
-	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr, Lack: o.Lack})
+	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr,
+		Lack: o.Lack})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

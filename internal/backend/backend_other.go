@@ -2,8 +2,7 @@
 
 package backend
 
-// Open makes the backends of this system: those of container engines, in a virtual machine or elsewhere. The others need
-// Linux.
+// Open makes the backends of this system: those of container engines. The others need Linux.
 func Open(o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -42,9 +42,11 @@ func TestTableOfFeatures(t *testing.T) {
 	}
 }
 
-// features is the table: a line a feature, a column a backend, and below it what becomes of a request for what is lacking.
+// features is the table: a line a feature, a column a backend, and below it what becomes of a request for what is
+// lacking.
 func features(t *testing.T) string {
-	set, err := Open(Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: t.TempDir(), RunDir: filepath.Join(t.TempDir(), "run")})
+	set, err := Open(Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), CacheDir: t.TempDir(),
+		RunDir: filepath.Join(t.TempDir(), "run")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestEveryBackendChecksItsRunFolder: each backend checks its run folder when it opens and before each use, before it reads,
-// makes or removes anything. Package rundir tests the check itself.
+// TestEveryBackendChecksItsRunFolder: each backend checks its run folder when it opens and before each use, before it
+// reads, makes or removes anything. Package rundir tests the check itself.
 func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 	top, err := os.MkdirTemp("", "planted-") // others cannot enter t.TempDir
 	if err != nil {
@@ -43,7 +43,8 @@ func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 	}
 	refused := func(who string, err error) {
 		t.Helper()
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "others may write to "+shared) || sandbox.FixOf(err) == "" {
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "others may write to "+shared) ||
+			sandbox.FixOf(err) == "" {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
@@ -55,7 +56,8 @@ func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 		if b.Name() == "docker" || b.Name() == "podman" {
 			continue // which ask their engine first, where there is one
 		}
-		_, err = b.Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser})
+		_, err = b.Create(t.Context(), sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits,
+			User: sandbox.DefaultUser})
 		refused(b.Name()+": create", err)
 	}
 	_, err = Open(o)

@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// BenchmarkTrue compares an execution of a command that does nothing with docker exec of the same, in one living container.
-// The first must take at most 0.3 of the second; only figures of one run are compared.
+// BenchmarkTrue compares an execution of a command that does nothing with docker exec of the same, in one living
+// container. The first must take at most 0.3 of the second; only figures of one run are compared.
 func BenchmarkTrue(b *testing.B) {
 	backend := New(options(b, Name))
 	defer func() {
@@ -37,7 +37,8 @@ func BenchmarkTrue(b *testing.B) {
 	defer c.Close()
 	b.Run("fumehood", func(b *testing.B) {
 		for b.Loop() {
-			p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/true"}, Dir: sandbox.Workspace, Env: sandbox.DefaultEnv,
+			p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/true"}, Dir: sandbox.Workspace,
+				Env:  sandbox.DefaultEnv,
 				User: sandbox.DefaultUser})
 			if err != nil {
 				b.Fatal(err)
@@ -54,7 +55,8 @@ func BenchmarkTrue(b *testing.B) {
 			b.Skip("SKIPPED, NOT MEASURED: the docker program is missing")
 		}
 		for b.Loop() {
-			if out, err := exec.Command(docker, "--host", backend.options.Host, "exec", box.name(), "/bin/true").CombinedOutput(); err != nil {
+			if out, err := exec.Command(docker, "--host", backend.options.Host, "exec", box.name(),
+				"/bin/true").CombinedOutput(); err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
 		}

@@ -84,8 +84,8 @@ func (box *Box) watch(ctx context.Context) {
 	}
 }
 
-// isGoing reports whether a container has ended but the engine does not know how yet and reports exit code 0: Podman has
-// "stopped" before "exited", and both engines report "removing" while somebody removes the container.
+// isGoing reports whether a container has ended, but the engine does not know its exit code yet and reports 0: Podman
+// has "stopped" before "exited", and both engines report "removing" during a removal.
 func isGoing(s *container.State) bool {
 	return s.ExitCode == 0 && (s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing")
 }
@@ -94,21 +94,14 @@ func isOver(s *container.State) bool {
 	return !s.Running && s.Status != container.StateCreated && s.Status != "initialized"
 }
 
-// state is the engine's view of the container; nil with an error.
+// state returns the engine's view of the container.
 func (box *Box) state(ctx context.Context) (*container.State, error) {
 	to, err := box.backend.engine.connect(ctx, factsTimeout)
 	if err != nil {
 		return nil, err
 	}
-	var found client.ContainerInspectResult
-	err = to.ask(ctx, "look at container", callTimeout, func(ctx context.Context) (err error) {
-		found, err = to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found.Container.State, nil
+	found, err := to.container(ctx, "look at container", box.name())
+	return found.State, err
 }
 
 // awaitExit returns when the container or the engine exits.
@@ -117,7 +110,8 @@ func (box *Box) awaitExit(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	wait := to.api.ContainerWait(ctx, box.name(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	wait := to.api.ContainerWait(ctx, box.name(),
+		client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
 	case err = <-wait.Error:
@@ -153,7 +147,7 @@ func (box *Box) finish(state *container.State) {
 	box.Finish(end)
 }
 
-// HostPID is the sandbox's first process on this host; 0 if the engine runs elsewhere or in a virtual machine.
+// HostPID returns the sandbox's first process on this host; 0 if the engine runs elsewhere or in a virtual machine.
 func (box *Box) HostPID() int {
 	if box.counters == nil || box.Policy.Kernel == sandbox.KernelMachine {
 		return 0
@@ -167,8 +161,8 @@ func (box *Box) Dial(ctx context.Context) (net.Conn, error) { return box.DialBy(
 // Close ends the sandbox and frees its resources.
 func (box *Box) Close() error { return box.CloseBy(box.close) }
 
-// close makes the engine kill and remove the container. If that fails, the box's folder stays as the record for the next
-// start.
+// close makes the engine kill and remove the container. If that fails, the box's folder stays as the record for the
+// next start.
 func (box *Box) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ const (
 	socketFile = "s"
 )
 
-// The names of the resolver's addresses, in a box's folder and in its container.
+// The file of the resolver's addresses, in a box's folder and in its container.
 const (
 	resolverFile = "resolv.conf"
 	resolverPath = "/etc/resolv.conf"
@@ -40,8 +40,8 @@ const (
 // hostname is that of every sandbox.
 const hostname = "sandbox"
 
-// masked lists the paths hidden in a container: those hidden on every backend, which include Docker's own masks that this
-// list replaces, and /sys.
+// masked lists the paths hidden in a container: those hidden on every backend, including Docker's own, which this list
+// replaces, and /sys.
 var masked = func() []string {
 	list := []string{"/proc/slabinfo", "/proc/vmallocinfo", "/sys"}
 	for _, name := range slices.Concat(rootfs.MaskedFiles, rootfs.MaskedFolders) {
@@ -50,20 +50,20 @@ var masked = func() []string {
 	return list
 }()
 
-// guestCaps are the guest's capabilities until it serves: to give away writable places, to become the code's user, to signal
-// its processes, and to drop all of these in what it starts. It then keeps SETUID, SETGID and KILL; the code has none.
-// DAC_OVERRIDE is not needed: the guest opens nothing of the container's.
+// guestCaps are the guest's capabilities until it serves: to give away writable places, become the code's user, signal
+// its processes, and drop all of these in the processes it starts. It then keeps SETUID, SETGID and KILL; the code has
+// none.
 var guestCaps = []string{"CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL"}
 
-// What a sandbox needs beside its code. The guest's threads exist from the start, so the code may lose a few process slots
-// to them, and never gets more than requested.
+// A sandbox's resources in addition to its code's. The guest's threads exist from the start, so the code may lose a few
+// process slots to them, and never gets more than requested.
 const (
 	ownThreads = 10
 	cpuPeriod  = 100_000 // microseconds; the engine's own
 )
 
-// place is a writable file system of the container. The engine mounts them, so the guest needs no right to mount. Each has a
-// share of the disk limit; together they hold no more than it, and the workspace has the largest.
+// place is a writable file system of the container. The engine mounts it, so the guest needs no right to mount. Each
+// has a share of the disk limit, the workspace the largest.
 type place struct {
 	target string
 	parts  int64 // of allParts
@@ -120,9 +120,11 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 
 // plan is the guest's plan. The engine's users can read it, including the key.
 func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
-	p := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, OneShot: !spec.Lifetime.Living, Lease: int64(spec.Lifetime.GuestLease()),
-		FailAt:    box.backend.options.FailAt,
-		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain, Threads: ownThreads, Visited: !box.to.sockets}}
+	p := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, OneShot: !spec.Lifetime.Living,
+		Lease:  int64(spec.Lifetime.GuestLease()),
+		FailAt: box.backend.options.FailAt,
+		Container: confine.Container{Listen: path.Join(socketDir, socketFile), Filter: confine.FilterPlain,
+			Threads: ownThreads, Visited: !box.to.sockets}}
 	if spec.HostWritable() {
 		p.Filter |= confine.FilterHostWritable
 	}
@@ -132,7 +134,7 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	if p.OneShot {
 		p.Lease = int64(confine.StartLease)
 	}
-	// Runtimes use the mode of the image's folder for a file system mounted on it, whatever they were asked for.
+	// Runtimes ignore the requested mode of a file system and use that of the image's folder below it.
 	list := places(spec)
 	if box.to.podman {
 		list = append(list, place{target: varTmp, mode: 0o755})
@@ -166,7 +168,8 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	none := false
 	memory := spec.Limits.MemoryBytes
 	host := &container.HostConfig{
-		NetworkMode: "none", ExtraHosts: []string{hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private", ReadonlyRootfs: true, Init: &none,
+		NetworkMode: "none", ExtraHosts: []string{hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private",
+		ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
 		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: box.mounts(spec), Runtime: b.options.Runtime,
@@ -201,25 +204,29 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		env = append(env, name+"=")
 	}
 	return client.ContainerCreateOptions{Name: box.name(), HostConfig: host, Config: &container.Config{
-		Image: image, User: "0:0", Hostname: hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env, WorkingDir: "/",
+		Image: image, User: "0:0", Hostname: hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env,
+		WorkingDir:   "/",
 		AttachStderr: true, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-		Labels: map[string]string{labelPart: "sandbox", labelRun: b.options.runLabel(), labelInstance: filepath.Base(box.in.Dir), labelSandbox: string(spec.ID)},
+		Labels: map[string]string{labelPart: "sandbox", labelRun: b.options.runLabel(),
+			labelInstance: filepath.Base(box.in.Dir), labelSandbox: string(spec.ID)},
 	}}, nil
 }
 
 // runtimeVariables are read by the guest's Go runtime, so an image must not set them.
 var runtimeVariables = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"}
 
-// userProcesses is the bound of processes of one user that Podman has to be told, as its default may be above what it can set. It counts
-// those of all containers and of the host, so it is no limit of a sandbox's.
+// userProcesses is the limit of one user's processes for Podman, whose default may exceed what it can set. It counts
+// those of all containers and the host, so it is not the sandbox's limit.
 const userProcesses = 16384
 
-// ulimits are the limits that the guest starts with. The engine's defaults may exceed what it can set.
+// ulimits returns the guest's initial limits. The engine's defaults may exceed what it can set.
 func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 	const guestFiles = 4096
 	files := max(l.OpenFiles, guestFiles)
-	list := []*container.Ulimit{{Name: "core"}, {Name: "nofile", Soft: files, Hard: files}, {Name: "stack", Soft: 8 << 20, Hard: 64 << 20},
-		{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10}, {Name: "sigpending", Soft: 4096, Hard: 4096}, {Name: "msgqueue", Soft: 819200, Hard: 819200},
+	list := []*container.Ulimit{{Name: "core"}, {Name: "nofile", Soft: files, Hard: files},
+		{Name: "stack", Soft: 8 << 20, Hard: 64 << 20},
+		{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10}, {Name: "sigpending", Soft: 4096, Hard: 4096},
+		{Name: "msgqueue", Soft: 819200, Hard: 819200},
 		{Name: "nice"}, {Name: "rtprio"}}
 	if to.podman {
 		list = append(list, &container.Ulimit{Name: "nproc", Soft: userProcesses, Hard: userProcesses})
@@ -227,11 +234,10 @@ func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
 	return list
 }
 
-// mounts are the container's mounts beside its image and its own file systems. A directory that only its owner can write to
-// is mounted read-only first.
+// mounts returns the container's mounts besides its image and its own file systems.
 func (box *Box) mounts(spec *sandbox.Spec) []mount.Mount {
 	bind := func(source, target string, writable bool) mount.Mount {
-		// Submounts of read-only mounts are left out: old engines leave them writable.
+		// No submounts in read-only mounts: old engines leave them writable.
 		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable,
 			BindOptions: &mount.BindOptions{NonRecursive: !writable}}
 	}
@@ -239,7 +245,7 @@ func (box *Box) mounts(spec *sandbox.Spec) []mount.Mount {
 	if box.to.sockets {
 		list = append(list, bind(filepath.Join(box.Dir, socketFolder), socketDir, true))
 	}
-	if spec.Network.Linked() { // engines make a file of their own else, of the host's; Podman refuses the option --dns without a network
+	if spec.Network.Linked() { // otherwise engines copy the host's file; Podman refuses the option --dns without a network
 		list = append(list, bind(filepath.Join(box.Dir, resolverFile), resolverPath, false))
 	}
 	for _, m := range box.shown(spec) {

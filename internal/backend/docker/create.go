@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -39,7 +40,8 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err != nil {
 		return nil, err
 	}
-	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, to: to, in: in}
+	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, to: to,
+		in: in}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -86,7 +88,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	if err != nil {
 		return b.at(failCreate, err)
 	}
-	// An interrupted call may still be carried out, so add its undo step first.
+	// The engine may still carry out an interrupted call, so add its undo step first.
 	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
 	err = box.create(ctx, config)
 	if err != nil && noImage(err) { // another image was used to fill the volume
@@ -119,7 +121,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	return b.fail(failAttach, err)
 }
 
-// create creates the container. An interrupted call may have created one unnoticed.
+// create creates the container. An interrupted call may have created one.
 func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions) error {
 	call := func() error {
 		return box.to.call(ctx, failCreate, callTimeout, func(ctx context.Context) error {
@@ -138,10 +140,9 @@ func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions
 
 // attach listens to the container's output.
 func (box *Box) attach(ctx context.Context) error {
-	var attached client.ContainerAttachResult
-	err := box.to.ask(ctx, failAttach, callTimeout, func(ctx context.Context) (err error) {
-		attached, err = box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
-		return err
+	attached, err := ask(ctx, box.to, failAttach, callTimeout, func(ctx context.Context) (client.ContainerAttachResult,
+		error) {
+		return box.to.api.ContainerAttach(ctx, box.name(), client.ContainerAttachOptions{Stream: true, Stderr: true})
 	})
 	if err == nil {
 		box.stream = follow(attached.HijackedResponse)
@@ -160,14 +161,14 @@ func (box *Box) volume(ctx context.Context, image string) (string, error) {
 	return name, err
 }
 
-// start starts the container and waits for its guest, while it compares what the engine made with the request.
+// start starts the container, waits for its guest, and compares the container with the request.
 func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	b := box.backend
 	box.Began = time.Now()
 	err := box.run(ctx)
 	if isEmptied(err) {
 		if err = box.refill(ctx, spec); err == nil {
-			box.stream.close() // the engine may end it after a failed start; that is not the guest's end
+			box.stream.close() // the engine may end the stream after a failed start, without a guest
 			err = box.attach(ctx)
 		}
 		if err == nil {
@@ -182,28 +183,25 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	if err := b.fail(failStart, err); err != nil {
 		return err
 	}
-	type looked struct {
-		at  *container.InspectResponse
-		err error
-	}
-	look := make(chan looked, 1)
-	go func() {
-		at, err := box.inspect(ctx)
-		look <- looked{at, err}
-	}()
-	err = box.awaitGuest(ctx, spec)
-	found := <-look
-	if err := b.fail(failAwait, err); err != nil {
+	var found container.InspectResponse
+	var inspected sync.WaitGroup
+	inspected.Go(func() { found, err = box.to.container(ctx, failVerify, box.name()) })
+	waited := box.awaitGuest(ctx, spec)
+	inspected.Wait()
+	if err := b.fail(failAwait, waited); err != nil {
 		return err
 	}
-	if err = found.err; err == nil {
-		box.counters = countersOf(box.to, found.at.State.Pid)
-		err = errors.Join(box.to.suitable(ctx, found.at.Image, b.image(spec)), box.verify(spec, found.at))
+	if err == nil && (found.State == nil || found.HostConfig == nil) {
+		err = errors.New("the engine does not describe the container")
+	}
+	if err == nil {
+		box.counters = countersOf(box.to, found.State.Pid)
+		err = errors.Join(box.to.suitable(ctx, found.Image, b.image(spec)), box.verify(spec, &found))
 	}
 	if err := b.fail(failVerify, err); err != nil {
 		return err
 	}
-	if err := b.fail(failDirs, box.showWritable(spec, found.at.State.Pid)); err != nil || !spec.Network.Linked() {
+	if err := b.fail(failDirs, box.showWritable(spec, found.State.Pid)); err != nil || !spec.Network.Linked() {
 		return err
 	}
 	return b.fail(failLink, box.plug(ctx))
@@ -221,7 +219,7 @@ func isEmptied(err error) bool {
 	return err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file")
 }
 
-// refill copies the guest again: somebody removed the volume, and the engine made an empty one of its name.
+// refill copies the guest again: somebody removed the volume, and the engine made an empty one with its name.
 func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 	name, err := box.to.guestVolume(ctx, box.backend.image(spec))
 	if err != nil {
@@ -232,19 +230,7 @@ func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 	return err
 }
 
-func (box *Box) inspect(ctx context.Context) (*container.InspectResponse, error) {
-	var found client.ContainerInspectResult
-	err := box.to.ask(ctx, failVerify, callTimeout, func(ctx context.Context) (err error) {
-		found, err = box.to.api.ContainerInspect(ctx, box.name(), client.ContainerInspectOptions{})
-		return err
-	})
-	if err == nil && (found.Container.State == nil || found.Container.HostConfig == nil) {
-		err = errors.New("the engine does not report what it made")
-	}
-	return &found.Container, err
-}
-
-// How often and how long to look for a guest; the latter for a badly overloaded machine.
+// How often and how long to look for a guest. A badly overloaded machine may need that long.
 const (
 	guestPoll    = time.Millisecond
 	guestTimeout = time.Minute
@@ -294,7 +280,8 @@ func (box *Box) guestEnded(ctx context.Context, spec *sandbox.Spec) error {
 	if other := box.to.otherProcessor(ctx, box.backend.image(spec)); other != nil {
 		return other
 	}
-	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait, Msg: "the guest ended: " + strings.TrimSpace(box.stream.said())}
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait,
+		Msg: "the guest ended: " + strings.TrimSpace(box.stream.said())}
 	if state, err := box.state(ctx); err == nil && state.Error != "" {
 		e.Msg += "; the engine reports: " + state.Error
 	}

@@ -1,9 +1,9 @@
-// Package docker builds sandboxes as containers of an engine that speaks Docker's API: Docker, or Podman under a backend
-// name of its own. The container's first process is the guest. It comes in by a volume, so any image for the engine's
-// processor works, even without a shell or tools.
+// Package docker builds sandboxes as containers of an engine that speaks Docker's API: Docker, or Podman under a
+// backend name of its own. The container's first process is the guest, which a volume contains, so any image for the
+// engine's processor works, even without a shell or tools.
 //
-// The engine provides the isolation. Its report is compared with the request, and what it cannot enforce is refused or
-// waived by name. On top, the guest installs the same seccomp filter as on the native backend.
+// The engine provides the isolation. The backend compares the engine's report with the request, and refuses unenforced
+// limits unless they are waived by name. The guest adds the same seccomp filter as on the native backend.
 package docker
 
 import (
@@ -35,10 +35,10 @@ const DefaultImage = "python:3.12-slim"
 
 // Options configure a Backend.
 type Options struct {
-	// Name is Name or Podman. It decides where to look for the engine.
+	// Name is Name or Podman, which have engines in different places.
 	Name string
 
-	// Host is the engine's address, as in DOCKER_HOST. "" looks where that engine's own programs do.
+	// Host is the engine's address, as in DOCKER_HOST. "" searches like that engine's own programs.
 	Host string
 
 	// LookupEnv reads the environment for finding the engine; nil is an empty one.
@@ -56,7 +56,7 @@ type Options struct {
 	// Runtime is the engine's container runtime; "" is the engine's default.
 	Runtime string
 
-	// Fetch makes missing images be fetched.
+	// Fetch permits fetching missing images.
 	Fetch bool
 
 	// Progress receives the progress of a fetch; nil discards it.
@@ -65,10 +65,10 @@ type Options struct {
 	// Bridge dials the guest through the engine even if its socket is reachable.
 	Bridge bool
 
-	// Lack names cgroup controllers that the engine pretends to lack. For the test that forces every downgrade.
+	// Lack names cgroup controllers that the engine pretends to lack. For the test of all downgrades.
 	Lack []string
 
-	// FailAt makes the named creation step fail. For the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test of all steps.
 	FailAt string
 }
 
@@ -90,10 +90,11 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{options: o, engine: &engine{options: &o, connecting: make(chan struct{}, 1), filled: map[string]string{}, suits: map[string]bool{}}}
+	return &Backend{options: o, engine: &engine{options: &o, connecting: make(chan struct{}, 1),
+		filled: map[string]string{}, suits: map[string]bool{}}}
 }
 
-// Name is how users choose this backend.
+// Name returns the backend's name.
 func (b *Backend) Name() string { return b.options.Name }
 
 // instance opens this process's instance on first use, and removes containers that belong to no instance.
@@ -108,7 +109,7 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 		return nil, b.at("open instance", err)
 	}
 	if err := b.sweep(ctx, to); err != nil {
-		return nil, errors.Join(b.at("remove what was left", err), in.Close())
+		return nil, errors.Join(b.at("remove old containers", err), in.Close())
 	}
 	b.in = in
 	return in, nil
@@ -117,7 +118,7 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 // The creation steps at which FailAt can fail.
 const (
 	stepDir    = "make box folder"
-	failGuest  = "bring the guest"
+	failGuest  = "copy the guest"
 	failCreate = "create container"
 	failAttach = "attach to container"
 	failStart  = "start container"
@@ -129,7 +130,8 @@ const (
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{stepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs, failLink, stepRecord}
+var HostSteps = []string{stepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs,
+	failLink, stepRecord}
 
 func (b *Backend) fail(step string, err error) error {
 	return hostbox.Fail(b.Name(), b.options.FailAt, step, err)

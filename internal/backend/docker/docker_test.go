@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -31,7 +30,8 @@ func within(t *testing.T) context.Context {
 }
 
 func spec() sandbox.Spec {
-	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
+		Env: sandbox.DefaultEnv}
 }
 
 func create(t *testing.T, b *Backend, s sandbox.Spec) *Box {
@@ -57,7 +57,8 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script}, Dir: sandbox.Workspace,
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/bash", "-c", script},
+		Dir: sandbox.Workspace,
 		Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func connected(t *testing.T, b *Backend) *connection {
 // left lists what is left of a box: containers in any state, and its folder.
 func left(t *testing.T, b *Backend, id sandbox.ID) (list []string) {
 	t.Helper()
-	found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+	found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true,
+		Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func each(t *testing.T, test func(t *testing.T, o Options)) {
 
 // TestEveryStepFails makes each creation step fail in turn: the error names the step, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
-	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
+	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity,
+		confine.StepRlimits,
 		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
 	each(t, func(t *testing.T, o Options) {
 		for _, step := range slices.Concat(HostSteps, inside) {
@@ -165,8 +168,8 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// TestSweep: containers whose folder is gone, as after a reboot, are removed by the next server. Those of other run folders
-// stay.
+// TestSweep: containers whose folder is gone, as after a reboot, are removed by the next server. Those of other run
+// folders stay.
 func TestSweep(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		other := o
@@ -319,101 +322,6 @@ func ownGuest(t *testing.T) func(string) (*os.File, error) {
 	return func(string) (*os.File, error) { return os.Open(path) }
 }
 
-// TestDowngrades: a container that differs from the request is caught before any code runs. A limit can be waived by name,
-// an isolation layer cannot.
-func TestDowngrades(t *testing.T) {
-	b := open(t, options(t, Name))
-	box := create(t, b, spec())
-	at, err := box.inspect(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := spec()
-	if err := box.verify(&s, at); err != nil {
-		t.Fatalf("as it was made: %v", err)
-	}
-	pids := int64(1 << 20)
-	for name, change := range map[string]func(h *container.HostConfig){
-		"memory": func(h *container.HostConfig) { h.Memory = 0 }, "cpus": func(h *container.HostConfig) { h.CPUQuota, h.NanoCPUs = 0, 0 },
-		"pids": func(h *container.HostConfig) { h.PidsLimit = &pids },
-	} {
-		changed, host := *at, *at.HostConfig
-		change(&host)
-		changed.HostConfig = &host
-		s := spec()
-		err := box.verify(&s, &changed)
-		if sandbox.KindOf(err) != sandbox.Unsupported || !slices.Equal(sandbox.UnenforcedOf(err), []sandbox.LimitName{sandbox.LimitName(name)}) {
-			t.Errorf("%s: %v", name, err)
-		}
-		s.AllowUnenforced = []string{name}
-		if err := box.verify(&s, &changed); err != nil || !slices.Contains(box.Policy.Unenforced, name) || box.Policy.Limits.Get(sandbox.LimitName(name)) != sandbox.Unlimited {
-			t.Errorf("%s, waived: %v, %+v", name, err, box.Policy)
-		}
-	}
-	for name, change := range map[string]func(at *container.InspectResponse){
-		"privileged": func(at *container.InspectResponse) { at.HostConfig.Privileged = true },
-		"root":       func(at *container.InspectResponse) { at.HostConfig.ReadonlyRootfs = false },
-		"network":    func(at *container.InspectResponse) { at.HostConfig.NetworkMode = "bridge" },
-		"processes":  func(at *container.InspectResponse) { at.HostConfig.PidMode = "host" },
-		"IPC":        func(at *container.InspectResponse) { at.HostConfig.IpcMode = "host" },
-		"user ids":   func(at *container.InspectResponse) { at.HostConfig.UsernsMode = "host" },
-		"host name":  func(at *container.InspectResponse) { at.HostConfig.UTSMode = "host" },
-		"privileges": func(at *container.InspectResponse) { at.HostConfig.SecurityOpt = nil },
-		"filter": func(at *container.InspectResponse) {
-			at.HostConfig.SecurityOpt = []string{"no-new-privileges", "seccomp=unconfined"}
-		},
-		"capability": func(at *container.InspectResponse) { at.HostConfig.CapAdd = append(at.HostConfig.CapAdd, "SYS_ADMIN") },
-		"volume": func(at *container.InspectResponse) {
-			at.Mounts = append(at.Mounts, container.MountPoint{Destination: "/data"})
-		},
-	} {
-		changed, host := *at, *at.HostConfig
-		changed.HostConfig = &host
-		change(&changed)
-		s := spec()
-		s.AllowUnenforced = []string{"memory", "cpus", "pids", "disk", "inodes"}
-		if err := box.verify(&s, &changed); sandbox.KindOf(err) != sandbox.Unavailable || err == nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// TestUnenforced forces each limit that an engine may be unable to enforce: mandatory and named ones are refused, others
-// reported.
-func TestUnenforced(t *testing.T) {
-	b := open(t, options(t, Name))
-	real := connected(t, b)
-	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitPids, sandbox.LimitCPUs} {
-		to := *real
-		to.rootless, to.info.CgroupVersion = true, "1"
-		switch name {
-		case sandbox.LimitMemory:
-			to.info.MemoryLimit = false
-		case sandbox.LimitPids:
-			to.info.PidsLimit = false
-		default:
-			to.info.CPUCfsQuota = false
-		}
-		s := spec()
-		s.Named = []sandbox.LimitName{name}
-		err := to.enforcement(&s).Refusal(Name, &s)
-		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "cgroup v2") || !slices.Contains(sandbox.UnenforcedOf(err), name) {
-			t.Errorf("%s, named: %v", name, err)
-		}
-		s.Named = nil
-		if err := to.enforcement(&s).Refusal(Name, &s); (err != nil) != (name != sandbox.LimitCPUs) {
-			t.Errorf("%s, not named: %v", name, err)
-		}
-		s.AllowUnenforced = []string{string(name)}
-		if err := to.enforcement(&s).Refusal(Name, &s); err != nil {
-			t.Errorf("%s, waived: %v", name, err)
-		}
-		if p := to.policy(&s, to.enforcement(&s)); !slices.Contains(p.Unenforced, string(name)) || p.Limits.Get(name) != sandbox.Unlimited || p.Enforcers[name] != "" {
-			t.Errorf("%s, waived: %+v", name, p)
-		}
-	}
-}
-
 // TestStartFix: the fix for starting an engine fits the system: systemd is only on Linux.
 func TestStartFix(t *testing.T) {
 	for _, name := range bothEngines {
@@ -429,7 +337,8 @@ func TestStartFix(t *testing.T) {
 // TestProbeOfNothing: a missing engine is reported without waiting.
 func TestProbeOfNothing(t *testing.T) {
 	for _, name := range bothEngines {
-		b := New(Options{Name: name, Host: "unix://" + filepath.Join(t.TempDir(), "nowhere.sock"), RunDir: filepath.Join(t.TempDir(), "run")})
+		b := New(Options{Name: name, Host: "unix://" + filepath.Join(t.TempDir(), "nowhere.sock"),
+			RunDir: filepath.Join(t.TempDir(), "run")})
 		_, err := b.Probe(context.Background())
 		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "start") {
 			t.Errorf("%s: %v", name, err)
@@ -443,11 +352,12 @@ func TestProbeOfNothing(t *testing.T) {
 	}
 }
 
-// TestUnseenLayers checks settings that are invisible in the container: no log fills the engine's disk, the guest has no
-// parent, and nothing restarts it.
+// TestUnseenLayers checks settings that are invisible in the container: no log fills the engine's disk, the guest has
+// no parent, and nothing restarts it.
 func TestUnseenLayers(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
-		at, err := create(t, open(t, o), spec()).inspect(within(t))
+		box := create(t, open(t, o), spec())
+		at, err := box.to.container(within(t), failVerify, box.name())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// preflighting is the context of calls that get none. Connecting has timeouts of its own.
+// preflighting is the context of calls without one. Connecting has its own timeouts.
 func preflighting() context.Context { return context.Background() }
 
-// Probe queries the engine. If the image is there, it also creates one sandbox: the only test that cannot be wrong. It
+// Probe queries the engine. If the engine has the image, it also creates one sandbox, the only reliable test. It
 // fetches nothing.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: b.Name(), Kernel: sandbox.KernelShared}
@@ -48,7 +48,8 @@ func (to *connection) imageWall(ctx context.Context, image string) sandbox.Wall 
 	case err == nil:
 		return sandbox.Wall{Name: "image", State: sandbox.WallEnforced, Detail: image}
 	case errdefs.IsNotFound(err):
-		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here", Fix: to.engine.options.Name + " pull " + image}
+		return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: image + " is not here",
+			Fix: to.engine.options.Name + " pull " + image}
 	}
 	return sandbox.Wall{Name: "image", State: sandbox.WallMissing, Detail: err.Error()}
 }
@@ -65,8 +66,8 @@ func (to *connection) kernel() sandbox.Kernel {
 	return sandbox.KernelShared
 }
 
-// runtime is the runtime of the containers. Podman's API silently ignores a requested runtime (podman issue 28429) and uses
-// its service's.
+// runtime returns the containers' runtime. Podman's API ignores a requested runtime (podman issue 28429) and uses its
+// service's.
 func (to *connection) runtime() string {
 	if name := to.engine.options.Runtime; name != "" && !to.podman {
 		return name
@@ -74,7 +75,7 @@ func (to *connection) runtime() string {
 	return to.info.DefaultRuntime
 }
 
-// hostUID says which user id of the engine's host the code has.
+// hostUID returns the kind of user id that the code has on the engine's host.
 func (to *connection) hostUID() string {
 	if to.rootless || to.remapped {
 		return "subordinate"
@@ -88,7 +89,8 @@ func (to *connection) walls(linked bool) []sandbox.Wall {
 		return sandbox.Wall{Name: name, State: sandbox.WallEnforced, Detail: detail}
 	}
 	list := []sandbox.Wall{
-		enforced("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion, to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
+		enforced("engine", fmt.Sprintf("%s %s at %s (%s), API %s, runtime %s", to.engine.title(), to.info.ServerVersion,
+			to.host, to.endpoint.why, to.api.ClientVersion(), to.runtime())),
 		enforced("root", "an image, read-only; the engine's masks over /proc and /sys"),
 		enforced("network", tap.Detail(linked)),
 		enforced("capabilities", "none, with no_new_privs"),
@@ -96,13 +98,15 @@ func (to *connection) walls(linked bool) []sandbox.Wall {
 	}
 	users := enforced("user ids", "the container has a user namespace")
 	if to.hostUID() == "shared" {
-		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial, Detail: "the code has the host's user id of the same number, in every container",
-			Fix: "enable userns-remap (https://docs.docker.com/engine/security/userns-remap), or use a rootless engine"}
+		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial,
+			Detail: "the code has the host's user id of the same number, in every container",
+			Fix:    "enable userns-remap (https://docs.docker.com/engine/security/userns-remap), or use a rootless engine"}
 	}
 	if to.podman && to.hostUID() == "shared" {
 		users.Fix = "use a rootless engine: systemctl --user enable --now podman.socket"
 	}
-	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing, Detail: "not used: the container's own mounts already limit which files exist"}
+	landlock := sandbox.Wall{Name: "landlock", State: sandbox.WallMissing,
+		Detail: "not used: the container's own mounts already limit which files exist"}
 	list = append(list, users, landlock)
 	lacking := to.enforcement(&sandbox.Spec{}).Unenforced()
 	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitPids} {
@@ -140,7 +144,7 @@ func (to *connection) enforcer(name sandbox.LimitName) string {
 	return "server"
 }
 
-// policy is the policy enforced on a sandbox of this spec, which has passed Refusal.
+// policy returns the policy that is enforced on a sandbox of this spec, which has passed Refusal.
 func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Policy {
 	p := sandbox.Policy{Backend: to.engine.options.Name, Kernel: to.kernel(), Network: tap.Policy(spec.Network),
 		User: spec.User, HostUID: to.hostUID(), Walls: to.walls(spec.Network.Linked())}
@@ -152,17 +156,20 @@ func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Poli
 func (b *Backend) Features() []sandbox.Feature {
 	inodes := sandbox.Feature{Name: sandbox.FeatureInodes, Has: true}
 	if b.Name() == Podman {
-		inodes = sandbox.Feature{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: Podman's tmpfs has no option for it; inodes count as memory"}
+		inodes = sandbox.Feature{Name: sandbox.FeatureInodes,
+			Detail: "unlimited, and refused if named: Podman's tmpfs has no option for it; inodes count as memory"}
 	}
 	return []sandbox.Feature{
 		{Name: sandbox.FeatureHostRoot, Detail: "the root is an image, by default " + b.options.Image},
 		{Name: sandbox.FeatureRootDir, Detail: "refused; import it as an image"},
 		{Name: sandbox.FeatureImage, Has: true},
-		{Name: sandbox.FeatureHostDirs, Has: true, Detail: "on an engine of this host; writable only if root runs fumehood or the code's user id owns them"},
+		{Name: sandbox.FeatureHostDirs, Has: true,
+			Detail: "on an engine of this host; writable only if root runs fumehood or the code's user id owns them"},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
-		{Name: sandbox.FeatureNetwork, Has: true, Detail: "as root, with root's engine on this host and a runtime that shares its kernel"},
+		{Name: sandbox.FeatureNetwork, Has: true,
+			Detail: "as root, with root's engine on this host and a runtime that shares its kernel"},
 		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
 	}

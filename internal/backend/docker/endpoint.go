@@ -16,10 +16,10 @@ import (
 // endpoint is the address of an engine and its TLS settings.
 type endpoint struct {
 	host string // "unix:///run/docker.sock", "tcp://host:2376", "npipe:////./pipe/docker_engine"
-	why  string // where the address came from, for error messages
+	why  string // source of the address, for error messages
 
-	// The folder of ca.pem, cert.pem and key.pem; "" is no TLS. Without verify the engine's certificate is not checked, as a
-	// docker context may request.
+	// The folder of ca.pem, cert.pem and key.pem; "" is no TLS. Without verify the engine's certificate is not checked,
+	// as a docker context may request.
 	certs  string
 	verify bool
 }
@@ -33,7 +33,7 @@ func (e *endpoint) unixPath() string {
 	return path
 }
 
-// find looks for the engine as its own programs do: the environment, then the current context, then the usual places.
+// find searches for the engine like its own programs: the environment, the current context, the usual places.
 func find(o *Options) (*endpoint, error) {
 	env := func(name string) string {
 		if value, ok := o.LookupEnv(name); ok {
@@ -89,7 +89,8 @@ func withTLS(e *endpoint, env func(string) string) (*endpoint, error) {
 }
 
 func noSSH(e *endpoint) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine", Msg: e.host + " (" + e.why + ") needs ssh, which Fumehood does not support",
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "docker: find engine",
+		Msg: e.host + " (" + e.why + ") needs ssh, which Fumehood does not support",
 		Fix: "ssh -nNT -L $HOME/docker.sock:/var/run/docker.sock HOST & export DOCKER_HOST=unix://$HOME/docker.sock"}
 }
 
@@ -119,13 +120,15 @@ func currentContext(config string) string {
 	return file.CurrentContext
 }
 
-// readContext reads a docker context as `docker context create` writes it: below a folder named after its name's digest.
+// readContext reads a docker context as `docker context create` writes it: below a folder named after its name's
+// digest.
 func readContext(config, name string) (*endpoint, error) {
 	sum := sha256.Sum256([]byte(name))
 	folder := hex.EncodeToString(sum[:])
 	path := filepath.Join(config, "contexts", "meta", folder, "meta.json")
 	bad := func(err error) error {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "docker: find engine", Msg: "the docker context " + name + " cannot be read: " + err.Error(),
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "docker: find engine",
+			Msg: "the docker context " + name + " cannot be read: " + err.Error(),
 			Fix: "docker context use default; or set DOCKER_HOST"}
 	}
 	text, err := os.ReadFile(path)
@@ -143,7 +146,7 @@ func readContext(config, name string) (*endpoint, error) {
 	}
 	found := meta.Endpoints["docker"]
 	if found.Host == "" {
-		return nil, bad(errors.New("it names no engine"))
+		return nil, bad(errors.New("it has no engine"))
 	}
 	e := &endpoint{host: found.Host, why: "docker context " + name, verify: !found.SkipTLSVerify}
 	if strings.HasPrefix(e.host, "ssh://") {

@@ -56,11 +56,14 @@ func TestFind(t *testing.T) {
 	try("DOCKER_HOST", Name, env{"DOCKER_HOST": "unix:///x"}, "far", endpoint{host: "unix:///x"})
 	try("the context in use", Name, nil, "far", endpoint{host: "tcp://far:2376", certs: certs, verify: true})
 	try("DOCKER_CONTEXT", Name, env{"DOCKER_CONTEXT": "default"}, "far", endpoint{host: defaultHost})
-	try("TLS", Name, env{"DOCKER_HOST": "tcp://x:2376", "DOCKER_TLS_VERIFY": "1"}, "", endpoint{host: "tcp://x:2376", certs: config, verify: true})
-	try("certificates", Name, env{"DOCKER_HOST": "tcp://x:2376", "DOCKER_CERT_PATH": "/c"}, "", endpoint{host: "tcp://x:2376", certs: "/c"})
+	try("TLS", Name, env{"DOCKER_HOST": "tcp://x:2376", "DOCKER_TLS_VERIFY": "1"}, "",
+		endpoint{host: "tcp://x:2376", certs: config, verify: true})
+	try("certificates", Name, env{"DOCKER_HOST": "tcp://x:2376", "DOCKER_CERT_PATH": "/c"}, "",
+		endpoint{host: "tcp://x:2376", certs: "/c"})
 	try("DOCKER_CONFIG", Name, env{"DOCKER_CONFIG": filepath.Join(home, "other")}, "far", endpoint{host: defaultHost})
 	try("podman", Podman, env{"DOCKER_HOST": "unix:///x", "XDG_RUNTIME_DIR": run}, "far", endpoint{host: podmanHost})
-	try("CONTAINER_HOST", Podman, env{"CONTAINER_HOST": "unix:///y", "XDG_RUNTIME_DIR": run}, "", endpoint{host: "unix:///y"})
+	try("CONTAINER_HOST", Podman, env{"CONTAINER_HOST": "unix:///y", "XDG_RUNTIME_DIR": run}, "",
+		endpoint{host: "unix:///y"})
 	write(t, own, "")
 	try("the user's podman", Podman, env{"XDG_RUNTIME_DIR": run}, "", endpoint{host: "unix://" + own})
 	if os.Geteuid() == 0 {
@@ -74,7 +77,8 @@ func TestFind(t *testing.T) {
 		{Name: Name, LookupEnv: func(v string) (string, bool) { return "ssh://far", v == "DOCKER_HOST" }},
 		{Name: Name, LookupEnv: func(v string) (string, bool) { return "nobody", v == "DOCKER_CONTEXT" }},
 	} {
-		if e, err := find(&o); err == nil || sandbox.FixOf(err) == "" || !strings.Contains(sandbox.FixOf(err), "DOCKER_HOST") {
+		if e, err := find(&o); err == nil || sandbox.FixOf(err) == "" || !strings.Contains(sandbox.FixOf(err),
+			"DOCKER_HOST") {
 			t.Errorf("got %+v, %v", e, err)
 		}
 	}

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/docker/go-connections/tlsconfig"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 )
 
 // Timeouts for calls to an engine. An engine that hangs gives an error within them.
 const (
-	pingTimeout  = time.Second      // of a probe's first call; reports a missing engine in under 2 s
+	pingTimeout  = time.Second      // of a probe's first call, to report a missing engine in under 2 s
 	factsTimeout = 5 * time.Second  // of queries about the engine; a busy Podman takes two seconds
 	callTimeout  = 30 * time.Second // of other calls; a slow engine is better than none
 	startTimeout = time.Minute      // of calls that wait for a runtime, or for processes to die
@@ -31,8 +32,8 @@ const (
 	lastBackOff  = time.Second
 )
 
-// engine connects to an engine. Facts about it are queried once, and again after it was unreachable: then another engine may
-// answer, or the same with other settings.
+// engine connects to an engine. It queries facts about the engine once, and again after it was unreachable: another
+// engine may answer then, or the same with other settings.
 type engine struct {
 	options    *Options
 	connecting chan struct{} // of capacity 1, full while connecting
@@ -61,8 +62,8 @@ type connection struct {
 	sockets  bool // the guest can make a socket in a folder of ours, and we can connect to it
 }
 
-// connect returns the engine, and connects if necessary. first is the timeout of the first call: short for a probe, long for
-// a caller that needs the engine.
+// connect returns the connection, and connects if necessary. first is the timeout of the first call: short for a probe,
+// long for a caller that needs the engine.
 func (e *engine) connect(ctx context.Context, first time.Duration) (*connection, error) {
 	if to, _ := e.known(); to != nil {
 		return to, nil
@@ -90,7 +91,8 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		return nil, err
 	}
 	to, err := e.connectOnce(ctx, at, first)
-	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && everConnected && isGone(err) && time.Now().Before(end); pause = min(2*pause, lastBackOff) {
+	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && everConnected && isGone(err) &&
+		time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -98,7 +100,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		}
 		to, err = e.connectOnce(ctx, at, first)
 	}
-	if err != nil && ctx.Err() != nil { // the caller's deadline passed; that says nothing about the engine
+	if err != nil && ctx.Err() != nil { // the caller's deadline passed; the engine may be fine
 		return nil, ctx.Err()
 	}
 	if err != nil {
@@ -110,7 +112,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 	return to, nil
 }
 
-// known returns the connection, nil if there is none now, and whether there ever was one.
+// known returns the current connection, or nil, and whether there ever was one.
 func (e *engine) known() (*connection, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,12 +135,14 @@ func (e *engine) connectOnce(ctx context.Context, at *endpoint, first time.Durat
 func newClient(at *endpoint) (*client.Client, error) {
 	var options []client.Opt
 	if at.certs != "" {
-		config, err := tlsconfig.Client(tlsconfig.Options{CAFile: filepath.Join(at.certs, "ca.pem"), CertFile: filepath.Join(at.certs, "cert.pem"),
-			KeyFile: filepath.Join(at.certs, "key.pem"), InsecureSkipVerify: !at.verify, MinVersion: tls.VersionTLS12})
+		config, err := tlsconfig.Client(tlsconfig.Options{CAFile: filepath.Join(at.certs, "ca.pem"),
+			CertFile: filepath.Join(at.certs, "cert.pem"),
+			KeyFile:  filepath.Join(at.certs, "key.pem"), InsecureSkipVerify: !at.verify, MinVersion: tls.VersionTLS12})
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, client.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: config}, CheckRedirect: client.CheckRedirect}))
+		options = append(options, client.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: config},
+			CheckRedirect: client.CheckRedirect}))
 	}
 	return client.New(append(options, client.WithHost(at.host))...)
 }
@@ -190,7 +194,8 @@ func (to *connection) learn(ctx context.Context) error {
 			return err
 		}
 	}
-	if to.rootless && to.info.CgroupVersion == "1" { // Podman reports the host's controllers, which no ordinary user may use
+	// Podman reports the host's controllers, which no ordinary user may use
+	if to.rootless && to.info.CgroupVersion == "1" {
 		to.info.MemoryLimit, to.info.SwapLimit, to.info.PidsLimit, to.info.CPUCfsQuota = false, false, false, false
 	}
 	to.lose(to.engine.options.Lack)
@@ -218,7 +223,10 @@ const mostInfo = 1 << 20
 
 // podmanRootless asks Podman whether it is rootless. The field is not in Docker's API.
 func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return to.api.Dialer()(ctx) }}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
+		return to.api.Dialer()(ctx)
+	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+to.api.ClientVersion()+"/info", nil)
 	if err != nil {
 		return false, err
@@ -265,18 +273,38 @@ func (to *connection) forget() {
 	}
 }
 
-// call makes one call within its timeout, and retries while the engine is unreachable. An interrupted call is not repeated;
-// the caller undoes what it may have done.
+// call makes one call within its timeout, and retries while the engine is unreachable. It does not repeat an
+// interrupted call, whose effects the caller undoes.
 func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isGone, f)
 }
 
-// ask makes an idempotent call. It is also repeated if it was interrupted, as by an engine that restarts.
+// ask makes an idempotent call. It also repeats an interrupted call, for example if the engine restarts.
 func (to *connection) ask(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
 	return to.repeat(ctx, step, bound, isCut, f)
 }
 
-func (to *connection) repeat(ctx context.Context, step string, bound time.Duration, again func(error) bool, f func(context.Context) error) error {
+// ask is connection.ask for a call with a result.
+func ask[T any](ctx context.Context, to *connection, step string, bound time.Duration,
+	f func(context.Context) (T, error)) (T, error) {
+	var result T
+	err := to.ask(ctx, step, bound, func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	})
+	return result, err
+}
+
+// container describes a container.
+func (to *connection) container(ctx context.Context, step, name string) (container.InspectResponse, error) {
+	found, err := ask(ctx, to, step, callTimeout, func(ctx context.Context) (client.ContainerInspectResult, error) {
+		return to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	})
+	return found.Container, err
+}
+
+func (to *connection) repeat(ctx context.Context, step string, bound time.Duration, again func(error) bool,
+	f func(context.Context) error) error {
 	if most := to.engine.most; most > 0 {
 		bound = min(bound, most)
 	}

@@ -88,7 +88,8 @@ func before(t *testing.T, o Options) (*faulty, Options) {
 	t.Helper()
 	target := strings.TrimPrefix(o.Host, "unix://")
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", target)
 	}}
@@ -118,8 +119,8 @@ func before(t *testing.T, o Options) (*faulty, Options) {
 // calls lists the calls of a creation, in order.
 var calls = []string{"POST /containers/create", "POST /attach", "POST /start", "GET /containers/fumehood-"}
 
-// TestFaults spoils each call of a creation in each way: creation fails within its timeout or returns a working box, and
-// leaves nothing behind.
+// TestFaults spoils each call of a creation in each way: creation fails within its timeout or returns a working box,
+// and leaves nothing behind.
 func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		create(t, open(t, o), spec()).Close() // the guest is there
@@ -218,7 +219,8 @@ func TestHangs(t *testing.T) {
 	}
 	defer l.Close()
 	b := open(t, Options{Name: Name, Host: "unix://" + l.Addr().String(), RunDir: filepath.Join(t.TempDir(), "run")})
-	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
+	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable ||
+		!strings.Contains(err.Error(), "hangs") {
 		t.Errorf("got %v", err)
 	}
 	// If the caller's own deadline is shorter, the error does not blame the engine.
@@ -232,7 +234,8 @@ func TestHangs(t *testing.T) {
 	if _, err := b.Probe(brief); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while others ask it says %v", err)
 	}
-	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "hangs") {
+	if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable ||
+		!strings.Contains(err.Error(), "hangs") {
 		t.Errorf("while others wait for it, it says %v", err)
 	}
 	if err := b.engine.close(); err != nil {
@@ -248,7 +251,8 @@ func TestHangsLater(t *testing.T) {
 		for _, call := range []string{"GET /version", "GET /info"} {
 			f.spoil(call, faultHang, 1)
 			b := open(t, o)
-			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "within "+factsTimeout.String()) {
+			if _, err := b.Probe(context.Background()); sandbox.KindOf(err) != sandbox.Unavailable ||
+				!strings.Contains(err.Error(), "within "+factsTimeout.String()) {
 				t.Errorf("%s: got %v", call, err)
 			}
 		}
@@ -262,7 +266,8 @@ func TestTooOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
 		w.Header().Set("Api-Version", "1.24")
 	})}
 	served := make(chan struct{})
@@ -272,7 +277,8 @@ func TestTooOld(t *testing.T) {
 	}()
 	defer func() { server.Close(); <-served }()
 	b := open(t, Options{Name: Name, Host: "unix://" + path, RunDir: filepath.Join(t.TempDir(), "run")})
-	if _, err := b.engine.connect(within(t), stepTimeout); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "too old") {
+	if _, err := b.engine.connect(within(t), stepTimeout); sandbox.KindOf(err) != sandbox.Unsupported ||
+		!strings.Contains(err.Error(), "too old") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,8 +25,8 @@ const (
 	guestPath = guestDir + "/" + guestFile
 )
 
-// readySuffix ends the name of an empty volume that marks the one without the suffix as filled: an interrupted copy is made
-// again.
+// readySuffix ends the name of an empty volume that marks the one without the suffix as filled, so that an interrupted
+// copy is repeated.
 const readySuffix = "-ready"
 
 // guestVolume returns the volume that holds the guest for the engine's processor, and fills it if necessary. Its name
@@ -70,7 +70,7 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 	return name, nil
 }
 
-// emptied makes the volume be filled again: somebody removed it.
+// emptied makes the next guestVolume fill the volume again: somebody removed it.
 func (to *connection) emptied(ctx context.Context, name string) {
 	e := to.engine
 	e.mu.Lock()
@@ -92,7 +92,8 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	defer func() { err = errors.Join(err, to.remove(context.WithoutCancel(ctx), holder)) }()
 	err = to.call(ctx, failGuest, callTimeout, func(ctx context.Context) error {
 		_, err := to.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: holder,
-			Config:     &container.Config{Image: image, Entrypoint: []string{guestPath}, Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
+			Config: &container.Config{Image: image, Entrypoint: []string{guestPath},
+				Labels: map[string]string{labelPart: "fill", labelRun: to.engine.options.runLabel()}},
 			HostConfig: &container.HostConfig{NetworkMode: "none", Binds: []string{guestBind(name, "rw")}}})
 		return err
 	})
@@ -106,7 +107,8 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 			defer close(packed)
 			writer.CloseWithError(pack(writer, program))
 		}()
-		_, err := to.api.CopyToContainer(ctx, holder, client.CopyToContainerOptions{DestinationPath: guestDir, Content: reader})
+		_, err := to.api.CopyToContainer(ctx, holder, client.CopyToContainerOptions{DestinationPath: guestDir,
+			Content: reader})
 		reader.Close()
 		<-packed
 		return err
@@ -117,13 +119,14 @@ func (to *connection) fill(ctx context.Context, name, image string, program *os.
 	return to.makeVolume(ctx, name+readySuffix)
 }
 
-// guestBind mounts the guest's volume. An engine that finds the volume empty must not fill it from the image: that would
+// guestBind mounts the guest's volume. The engine must not fill an empty volume from the image: its content would
 // become the guest of all sandboxes. Podman ignores nocopy in a mount, but respects it here.
 func guestBind(volume, mode string) string { return volume + ":" + guestDir + ":" + mode + ",nocopy" }
 
 func (to *connection) makeVolume(ctx context.Context, name string) error {
 	return to.ask(ctx, failGuest, callTimeout, func(ctx context.Context) error {
-		_, err := to.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Driver: "local", Labels: map[string]string{labelPart: "guest"}})
+		_, err := to.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Driver: "local",
+			Labels: map[string]string{labelPart: "guest"}})
 		if errdefs.IsConflict(err) { // Podman: it exists
 			return nil
 		}
@@ -167,8 +170,8 @@ func (to *connection) remove(ctx context.Context, name string) error {
 	}
 }
 
-// isSurprised reports whether a retry may succeed: after an internal error of the engine or, on Podman, when a container has
-// just ended by itself.
+// isSurprised reports whether a retry may succeed: after an internal error of the engine, or on Podman after a
+// container has just ended by itself.
 func isSurprised(err error) bool {
 	return errdefs.IsInternal(err) || strings.Contains(err.Error(), "container state improper")
 }

@@ -25,7 +25,8 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 	list := rootfs.HostMounts(spec)
 	if len(list) > 0 && !to.local {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": show " + list[0].Source,
-			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "use an engine on this host", Hint: sandbox.Hint{Code: sandbox.FixSendFile}}
+			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "use an engine on this host",
+			Hint: sandbox.Hint{Code: sandbox.FixSendFile}}
 	}
 	for i, m := range list {
 		op := "mount " + m.Source

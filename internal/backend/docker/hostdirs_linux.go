@@ -30,8 +30,8 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 	return st.Uid, true
 }
 
-// showWritable mounts the writable directories in the container's mount namespace, over the read-only mounts that the engine
-// made there. On disk the owner stays; inside, the code's user is the owner. No code runs yet, and the mounts end with the
+// showWritable mounts the writable directories in the container's mount namespace, over the engine's read-only mounts.
+// The owner on disk stays; inside, the code's user is the owner. No code runs yet, and the mounts end with the
 // container.
 func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
@@ -66,7 +66,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		return err
 	}
 	defer namespace.Close()
-	// The engine reported this pid; it may have been reused, or be on another machine. So check after the namespace is open.
+	// The engine reported this pid, which may be reused or of another machine. So check after the namespace is open.
 	if err := isGuest(pid); err != nil {
 		return err
 	}
@@ -98,7 +98,8 @@ func attach(namespace *os.File, entries []entry) error {
 	}
 	for _, p := range entries {
 		// Do not follow the image's links: it may be anybody's.
-		how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+		how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS |
+			unix.RESOLVE_NO_MAGICLINKS}
 		target, err := unix.Openat2(unix.AT_FDCWD, p.target, how)
 		if err != nil {
 			return &os.PathError{Op: "openat2", Path: p.target, Err: err}

@@ -20,7 +20,7 @@ const stallTimeout = 2 * time.Minute
 // errStalled ends a download that makes no progress. A caller's deadline is a different error.
 var errStalled = errors.New("no progress")
 
-// image is the image of a sandbox's root.
+// image returns the image of a sandbox's root.
 func (b *Backend) image(spec *sandbox.Spec) string {
 	if spec.Root.Image != "" {
 		return spec.Root.Image
@@ -28,10 +28,10 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 	return b.options.Image
 }
 
-// Root is the root of a sandbox of this spec.
+// Root returns the root of a sandbox of this spec.
 func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
 
-// RootID is the id of an image that the engine has.
+// RootID returns the id of an image that the engine has, or "".
 func (b *Backend) RootID(ctx context.Context, image string) string {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
@@ -47,11 +47,11 @@ func (b *Backend) RootID(ctx context.Context, image string) string {
 // noImage reports whether the engine failed because an image is missing.
 func noImage(err error) bool {
 	text := strings.ToLower(err.Error())
-	return strings.Contains(text, "no such image") || strings.Contains(text, "image not known") || strings.Contains(text, "unable to find image")
+	return strings.Contains(text, "no such image") || strings.Contains(text, "image not known") ||
+		strings.Contains(text, "unable to find image")
 }
 
-// pull fetches an image and reports progress. Private images are left to the engine's own program, which can ask for a
-// password.
+// pull fetches an image and reports progress. It has no credentials for private images.
 func (to *connection) pull(ctx context.Context, image string) error {
 	if !to.engine.options.Fetch {
 		return to.notHere(image)
@@ -60,7 +60,7 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	to.report("%s is not here yet: fetching it", image)
+	to.report("%s is missing: fetching it", image)
 	answer, err := to.api.ImagePull(ctx, image, client.ImagePullOptions{})
 	if err != nil {
 		return to.notFetched(image, context.Cause(ctx), err)
@@ -80,17 +80,18 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// notHere is the error for an image that is missing and may not be fetched. If the caller named it, the caller must fix it.
+// notHere returns the error for a missing image that may not be fetched. The caller must fix an image that it named.
 func (to *connection) notHere(image string) error {
 	name, kind := to.engine.options.Name, sandbox.Unsupported
 	if image == to.engine.options.Image {
 		kind = sandbox.Unavailable
 	}
 	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the engine does not have the image " + image,
-		Fix: fmt.Sprintf("%s pull %s; %s images lists those that are there", name, image, name), Hint: sandbox.Hint{Code: sandbox.FixImage}}
+		Fix:  fmt.Sprintf("%s pull %s; %s images lists those that are there", name, image, name),
+		Hint: sandbox.Hint{Code: sandbox.FixImage}}
 }
 
-// mustHave returns an error if the engine does not have an image. Other errors are left to later calls.
+// mustHave returns an error if the engine does not have an image. Later calls report other errors.
 func (to *connection) mustHave(ctx context.Context, image string) error {
 	if errdefs.IsNotFound(to.inspect(ctx, image)) {
 		return to.notHere(image)
@@ -125,12 +126,15 @@ func (to *connection) report(format string, args ...any) {
 }
 
 // unreachable lists errors of an unreachable registry.
-var unreachable = []string{"no such host", "connection refused", "i/o timeout", "network is unreachable", "tls handshake timeout", "dial tcp",
-	"server misbehaving", "request canceled while waiting", "temporary failure in name resolution", "no route to host", "eof"}
+var unreachable = []string{"no such host", "connection refused", "i/o timeout", "network is unreachable",
+	"tls handshake timeout", "dial tcp",
+	"server misbehaving", "request canceled while waiting", "temporary failure in name resolution", "no route to host",
+	"eof"}
 
 // notFetched explains why an image could not be fetched.
 func (to *connection) notFetched(image string, cause, err error) error {
-	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image", Hint: sandbox.Hint{Code: sandbox.FixImage}, Err: err}
+	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image",
+		Hint: sandbox.Hint{Code: sandbox.FixImage}, Err: err}
 	text := strings.ToLower(err.Error())
 	program := to.engine.options.Name
 	switch {
@@ -162,14 +166,15 @@ func containsAny(text string, words []string) bool {
 // wrongProcessor returns an error if the failure was that the image is for another processor, else nil.
 func (to *connection) wrongProcessor(ctx context.Context, image string, err error) error {
 	text := err.Error()
-	if !strings.Contains(text, "exec format error") && !strings.Contains(text, "image platform") && !strings.Contains(text, "does not match the") {
+	if !strings.Contains(text, "exec format error") && !strings.Contains(text, "image platform") &&
+		!strings.Contains(text, "does not match the") {
 		return nil
 	}
 	return to.otherProcessor(ctx, image)
 }
 
-// suitable returns an error for an image for another processor, where the guest would run but no program of the image. Each
-// image is checked once.
+// suitable returns an error for an image for another processor: the guest would run, but no program of the image. It
+// checks each image once.
 func (to *connection) suitable(ctx context.Context, digest, image string) error {
 	e := to.engine
 	e.mu.Lock()
@@ -178,7 +183,7 @@ func (to *connection) suitable(ctx context.Context, digest, image string) error 
 	if known {
 		return nil
 	}
-	// Look it up by digest: the name may have moved. An image that the engine does not describe is checked again next time.
+	// Look it up by digest: the name may have moved. The next call repeats a failed lookup.
 	found, err := to.describe(ctx, digest)
 	if err != nil {
 		return nil
@@ -204,10 +209,10 @@ func (to *connection) describe(ctx context.Context, image string) (client.ImageI
 	return to.api.ImageInspect(brief, image)
 }
 
-// otherProcessor is an error if an image is for another processor or system than the engine's.
+// otherProcessor returns an error if an image is for another processor or system than the engine's.
 func (to *connection) otherProcessor(ctx context.Context, image string) error {
 	found, err := to.describe(ctx, image)
-	if err != nil { // the earlier failure says more
+	if err != nil { // the earlier failure is more useful
 		return nil
 	}
 	return to.mismatch(found, image)
@@ -218,6 +223,7 @@ func (to *connection) mismatch(found client.ImageInspectResult, image string) er
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
-		Msg: fmt.Sprintf("the image %s is for %s/%s, but the engine runs on linux/%s", image, found.Os, found.Architecture, to.arch),
+		Msg: fmt.Sprintf("the image %s is for %s/%s, but the engine runs on linux/%s", image, found.Os, found.Architecture,
+			to.arch),
 		Fix: fmt.Sprintf("%s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
 }

@@ -48,11 +48,13 @@ func loadImageOf(t *testing.T, to *connection, tag string, of made) string {
 		t.Fatal(err)
 	}
 	name := "localhost/fumehood-test-made:" + tag
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name},
+		"Layers": []string{"layer.tar"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := to.api.ImageLoad(within(t), bytes.NewReader(archive(t, map[string][]byte{"config.json": about, "layer.tar": layer, "manifest.json": manifest})))
+	loaded, err := to.api.ImageLoad(within(t), bytes.NewReader(archive(t,
+		map[string][]byte{"config.json": about, "layer.tar": layer, "manifest.json": manifest})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +95,8 @@ func archive(t *testing.T, files map[string][]byte) []byte {
 	return text.Bytes()
 }
 
-// TestImages: an image works without a shell or programs. An image for another processor, one with a volume and a missing
-// one are refused, each with its own message.
+// TestImages: an image works without a shell or programs. An image for another processor, one with a volume and a
+// missing one are refused, each with its own message.
 func TestImages(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		b := open(t, o)
@@ -128,7 +130,8 @@ func TestImages(t *testing.T) {
 		}
 		other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[to.arch]
 		refused := map[string]string{
-			loadImage(t, to, "volume", to.arch, map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
+			loadImage(t, to, "volume", to.arch,
+				map[string]any{"Volumes": map[string]any{"/data": struct{}{}}}): "/data a volume",
 			loadImage(t, to, "other", other, nil): "is for linux/" + other,
 			"localhost/fumehood-test-nowhere:1":   "does not have the image",
 		}
@@ -143,7 +146,8 @@ func TestImages(t *testing.T) {
 		// Preflight reports a missing image, also for a default request.
 		o.Image = "localhost/fumehood-test-nowhere:1"
 		bare := open(t, o)
-		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
+		if _, err := bare.Preflight(spec()); sandbox.KindOf(err) != sandbox.Unavailable ||
+			!strings.Contains(sandbox.FixOf(err), "pull "+o.Image) {
 			t.Errorf("a missing image is preflighted as %v", err)
 		}
 		if p, err := bare.Probe(within(t)); err != nil || p.Ready || p.Wall("image").State != sandbox.WallMissing {
@@ -160,7 +164,8 @@ func TestImages(t *testing.T) {
 		o.Fetch, o.Progress = true, &said
 		b = open(t, o)
 		_, err = try("localhost:1/fumehood-test-nowhere:1")
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry is unreachable") || !strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "registry is unreachable") ||
+			!strings.Contains(sandbox.FixOf(err), o.Name+" pull") ||
 			!strings.Contains(said.String(), "fetching") {
 			t.Errorf("an image without a registry: %v, output %q", err, said.String())
 		}
@@ -171,17 +176,19 @@ func TestImages(t *testing.T) {
 func TestNotFetched(t *testing.T) {
 	to := &connection{engine: &engine{options: &Options{Name: Name}}}
 	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
-		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) || strings.Contains(err.Error(), stallTimeout.String()) {
+		if err := to.notFetched("x", cause, cause); !errors.Is(err, cause) ||
+			strings.Contains(err.Error(), stallTimeout.String()) {
 			t.Errorf("%v gives %v", cause, err)
 		}
 	}
-	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallTimeout.String()) || sandbox.FixOf(err) == "" {
+	if err := to.notFetched("x", errStalled, context.Canceled); !strings.Contains(err.Error(), stallTimeout.String()) ||
+		sandbox.FixOf(err) == "" {
 		t.Errorf("a stalled download gives %v", err)
 	}
 }
 
-// TestPull: the progress of a fetch is reported, each change of a layer once, and an image that its registry refuses gives
-// its own error.
+// TestPull: the progress of a fetch is reported, each change of a layer once, and an image that its registry refuses
+// gives its own error.
 func TestPull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -189,13 +196,16 @@ func TestPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuses := false
-	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: stepTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/images/create") {
 			w.Header().Set("Api-Version", "1.44")
 			return
 		}
-		lines := []string{`{"status":"Pulling from x"}`, `{"id":"a1","status":"Downloading","progressDetail":{"current":1,"total":2097152}}`,
-			`{"id":"a1","status":"Downloading","progressDetail":{"current":9,"total":2097152}}`, `{"id":"a1","status":"Pull complete"}`}
+		lines := []string{`{"status":"Pulling from x"}`,
+			`{"id":"a1","status":"Downloading","progressDetail":{"current":1,"total":2097152}}`,
+			`{"id":"a1","status":"Downloading","progressDetail":{"current":9,"total":2097152}}`,
+			`{"id":"a1","status":"Pull complete"}`}
 		if refuses {
 			lines = []string{`{"errorDetail":{"message":"manifest unknown"},"error":"manifest unknown"}`}
 		}
@@ -217,18 +227,19 @@ func TestPull(t *testing.T) {
 	if err := to.pull(within(t), "x:1"); err != nil {
 		t.Fatal(err)
 	}
-	want := "docker: x:1 is not here yet: fetching it\ndocker: Pulling from x\ndocker: a1: Downloading 2MiB\ndocker: a1: Pull complete\n"
+	want := "docker: x:1 is missing: fetching it\ndocker: Pulling from x\ndocker: a1: Downloading 2MiB\ndocker: a1: Pull complete\n"
 	if said.String() != want {
 		t.Errorf("it said %q, not %q", said.String(), want)
 	}
 	refuses = true
-	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") || !strings.Contains(sandbox.FixOf(err), "docker login") {
+	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") ||
+		!strings.Contains(sandbox.FixOf(err), "docker login") {
 		t.Errorf("a refused image: %v", err)
 	}
 }
 
-// TestLinksOfImages: an image whose links lead from a writable place to the guest's socket folder on the host, or back, is
-// refused before any code runs.
+// TestLinksOfImages: an image whose links lead from a writable place to the guest's socket folder on the host, or back,
+// is refused before any code runs.
 func TestLinksOfImages(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		for _, bridge := range []bool{false, true} {
@@ -261,13 +272,15 @@ func TestLinksOfImages(t *testing.T) {
 	})
 }
 
-// TestPoisonedVolume: an engine replaces a removed guest volume by an empty one, which must never be filled from the image.
+// TestPoisonedVolume: an engine replaces a removed guest volume by an empty one, which must never be filled from the
+// image.
 func TestPoisonedVolume(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Guest = ownGuest(t)
 		b := open(t, o)
 		to := connected(t, b)
-		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil, "run/fumehood-guest/": nil,
+		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil,
+			"run/fumehood-guest/":               nil,
 			"run/fumehood-guest/fumehood-guest": []byte("no program"), "run/fumehood-guest/more": []byte("of the image")}})
 		create(t, b, spec()).Close()
 		name := b.engine.filled[to.arch]

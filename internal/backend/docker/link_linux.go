@@ -13,19 +13,20 @@ import (
 
 var _ sandbox.Linker = (*Box)(nil)
 
-// linkable returns an error where a container of this engine cannot be given an interface. The engine makes it without a network; we enter
-// its network namespace.
+// linkable returns an error if containers of this engine cannot have an interface. The engine makes them without a
+// network, and the backend enters their network namespace.
 func (to *connection) linkable() error {
 	no := func(msg, fix string) error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": network", Msg: msg, Fix: fix}
 	}
 	switch {
 	case !to.local:
-		return no("the engine at "+to.host+" is not on this host, so no gate can be there", "use an engine on this host")
+		return no("the engine at "+to.host+" is not on this host, so it cannot have a gate", "use an engine on this host")
 	case os.Geteuid() != 0 || to.rootless:
 		return no("only root can give a container of root's engine an interface", "run fumehood as root, with root's engine")
 	case to.kernel() != sandbox.KernelShared:
-		return no("the runtime "+to.runtime()+" has a kernel of its own, which takes no interface after its start", "use the engine's default runtime, or the backend gvisor")
+		return no("the runtime "+to.runtime()+" has a kernel of its own, which takes no interface after its start",
+			"use the engine's default runtime, or the backend gvisor")
 	}
 	return tap.Available()
 }
@@ -40,8 +41,8 @@ func (box *Box) link(ctx context.Context) (*os.File, error) {
 	return tap.Make(ctx, tap.Place{FD: p.FD}, false)
 }
 
-// first opens the container's first process. The engine reports its number, which would be another process's if it ended; so ask again once
-// it is open.
+// first opens the container's first process. The engine reports its number, which may be another process's after its
+// end. So first asks again once the process is open.
 func (box *Box) first(ctx context.Context) (*pidfd.Process, error) {
 	before, err := box.state(ctx)
 	if err != nil {

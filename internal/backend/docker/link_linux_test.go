@@ -33,7 +33,8 @@ func TestLinkable(t *testing.T) {
 	} {
 		to.engine, to.endpoint = &engine{options: &Options{Name: Name}}, &endpoint{host: "tcp://192.0.2.1:2376"}
 		err := to.linkable()
-		if (err == nil) != (want == "") || err != nil && (sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), want) || sandbox.FixOf(err) == "") {
+		if (err == nil) != (want == "") || err != nil && (sandbox.KindOf(err) != sandbox.Unsupported ||
+			!strings.Contains(err.Error(), want) || sandbox.FixOf(err) == "") {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

@@ -35,8 +35,8 @@ func machine() string {
 	return string(text)
 }
 
-// Reap destroys what instances without an owner left, except living boxes. Without earlier instances it asks no engine. What is
-// left on an unreachable engine waits until it is back.
+// Reap destroys the boxes of instances without an owner, except living boxes. Without earlier instances it contacts no
+// engine. Boxes on an unreachable engine wait until it is back.
 func (b *Backend) Reap(ctx context.Context) error {
 	var gone error // why the engine is unreachable
 	reach := func(ctx context.Context) (*connection, error) {
@@ -74,20 +74,12 @@ func (b *Backend) Reap(ctx context.Context) error {
 
 // running returns the state of a sandbox's container; nil if it does not run, or is gone.
 func (to *connection) running(ctx context.Context, id sandbox.ID) (*container.State, error) {
-	var found client.ContainerInspectResult
-	err := to.ask(ctx, "look at container", callTimeout, func(ctx context.Context) (err error) {
-		found, err = to.api.ContainerInspect(ctx, containerName(id), client.ContainerInspectOptions{})
-		return err
-	})
+	found, err := to.container(ctx, "look at container", containerName(id))
 	switch {
-	case errdefs.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err // an unreachable engine says nothing about the sandbox
-	case found.Container.State == nil || !found.Container.State.Running:
+	case errdefs.IsNotFound(err), err == nil && (found.State == nil || !found.State.Running):
 		return nil, nil
 	}
-	return found.Container.State, nil
+	return found.State, err // an unreachable engine proves nothing about the sandbox
 }
 
 // Reattach makes a box of a living one that its server left.
@@ -132,10 +124,10 @@ func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 
 // sweep removes containers of this run folder whose instance is gone, as after a reboot.
 func (b *Backend) sweep(ctx context.Context, to *connection) error {
-	var found client.ContainerListResult
-	err := to.ask(ctx, "list containers", callTimeout, func(ctx context.Context) (err error) {
-		found, err = to.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
-		return err
+	found, err := ask(ctx, to, "list containers", callTimeout, func(ctx context.Context) (client.ContainerListResult,
+		error) {
+		return to.api.ContainerList(ctx, client.ContainerListOptions{All: true,
+			Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 	})
 	if err != nil {
 		return err
@@ -162,14 +154,10 @@ func (b *Backend) sweep(ctx context.Context, to *connection) error {
 // removalPoll is how often to look for a container that somebody else removes.
 const removalPoll = 20 * time.Millisecond
 
-// awaitRemoval waits until a container is gone, or nobody removes it any more.
+// awaitRemoval waits until a container is gone, or its removal has failed.
 func (to *connection) awaitRemoval(ctx context.Context, name string) error {
 	for end := time.Now().Add(startTimeout); time.Now().Before(end); {
-		err := to.ask(ctx, "await removal", callTimeout, func(ctx context.Context) error {
-			_, err := to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-			return err
-		})
-		if err != nil {
+		if _, err := to.container(ctx, "await removal", name); err != nil {
 			if errdefs.IsNotFound(err) {
 				return nil
 			}

@@ -5,29 +5,32 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// refuse returns an error for what this backend supports on no engine.
+// refuse returns an error for a spec that this backend supports on no engine.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := sandbox.CheckImage(b.image(spec)); err != nil {
 		return err
 	}
 	if spec.Root.Dir != "" {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "the " + b.Name() + " backend needs an image, not a root directory",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "the " + b.Name() +
+			" backend needs an image, not a root directory",
 			Fix:  "import the directory as an image: tar -C DIR -c . | " + b.Name() + " import - NAME",
 			Hint: sandbox.Hint{Code: sandbox.FixImage}}
 	}
 	return enforce.Refuse(b.Name(), spec)
 }
 
-// refuse returns an error for what this engine does not support.
+// refuse returns an error for a spec that this engine does not support.
 func (to *connection) refuse(spec *sandbox.Spec) error {
 	if to.info.OSType != "" && to.info.OSType != "linux" {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": reach the engine", Msg: "it runs " + to.info.OSType + " containers",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": reach the engine",
+			Msg: "it runs " + to.info.OSType + " containers",
 			Fix: "switch it to Linux containers"}
 	}
 	if asked := to.engine.options.Runtime; asked != "" && asked != to.runtime() {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + asked,
-			Msg: "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
-			Fix: "podman --runtime " + asked + " system service; or set the runtime in containers.conf", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker"}}}
+			Msg:  "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
+			Fix:  "podman --runtime " + asked + " system service; or set the runtime in containers.conf",
+			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker"}}}
 	}
 	if err := to.checkDirs(spec); err != nil {
 		return err
@@ -53,13 +56,15 @@ func (to *connection) enforcement(spec *sandbox.Spec) enforce.List {
 	}
 	inodes := enforce.Directories(enforce.Limit{Name: sandbox.LimitInodes, By: to.enforcer(sandbox.LimitInodes)}, spec)
 	if to.podman {
-		inodes = enforce.Limit{Name: sandbox.LimitInodes, Documented: true, Why: "Podman's tmpfs has no option to limit inodes",
+		inodes = enforce.Limit{Name: sandbox.LimitInodes, Documented: true,
+			Why: "Podman's tmpfs has no option to limit inodes",
 			Fix: "leave inodes out, or use --backend docker"}
 	}
 	list := enforce.List{
 		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Counts(0),
 		engines(sandbox.LimitCPUs, to.info.CPUCfsQuota, false),
-		engines(sandbox.LimitPids, to.info.PidsLimit, true), // nothing else enforces it, and unlimited processes take the host down
+		// nothing else enforces it, and unlimited processes take the host down
+		engines(sandbox.LimitPids, to.info.PidsLimit, true),
 		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: to.enforcer(sandbox.LimitDisk)}, spec),
 		inodes,
 	}
@@ -67,7 +72,8 @@ func (to *connection) enforcement(spec *sandbox.Spec) enforce.List {
 		list = append(list, enforce.Limit{Name: name, By: to.enforcer(name)})
 	}
 	if spec.Commands != nil {
-		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true, Why: "this backend cannot limit which programs are executed",
+		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true,
+			Why: "this backend cannot limit which programs are executed",
 			Fix: "use the native backend"})
 	}
 	return list
@@ -89,7 +95,7 @@ func (to *connection) limitFix() string {
 	case to.rootless && to.info.CgroupVersion == "1":
 		return "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or use root's engine"
 	case to.rootless:
-		return "have systemd delegate cpu, memory and pids to the user (Delegate= of user@.service), or use root's engine"
+		return "delegate cpu, memory and pids to the user in systemd (Delegate= of user@.service), or use root's engine"
 	}
 	return "enable the controllers memory, cpu and pids on the engine's host"
 }

@@ -38,7 +38,8 @@ func newEngine(t *testing.T, live bool) *ownEngine {
 		t.Fatal(err)
 	}
 	e := &ownEngine{dir: dir, live: live}
-	e.containerd = e.launch(t, "containerd", "--address", dir+"/c", "--root", dir+"/croot", "--state", dir+"/cstate", "--log-level", "error")
+	e.containerd = e.launch(t, "containerd", "--address", dir+"/c", "--root", dir+"/croot", "--state", dir+"/cstate",
+		"--log-level", "error")
 	t.Cleanup(func() {
 		e.end(t, syscall.SIGTERM)
 		_ = e.containerd.Process.Kill()
@@ -69,7 +70,8 @@ func (e *ownEngine) launch(t *testing.T, program string, arguments ...string) *e
 
 func (e *ownEngine) start(t *testing.T) {
 	t.Helper()
-	arguments := []string{"--containerd", e.dir + "/c", "--host", "unix://" + e.dir + "/s", "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
+	arguments := []string{"--containerd", e.dir + "/c", "--host", "unix://" + e.dir + "/s", "--data-root", e.dir + "/data",
+		"--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
 		"--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"}
 	if e.live {
 		arguments = append(arguments, "--live-restore")
@@ -138,8 +140,8 @@ func (e *ownEngine) give(t *testing.T, from *connection) {
 }
 
 // TestEngineRestarts kills an engine under living sandboxes and restarts it. If its containers outlive it, so do the
-// sandboxes; else their end is reported. Either way the same server can create new ones at once, and nothing is left of the
-// old.
+// sandboxes; else their end is reported. Either way the same server can create new ones at once, and nothing is left of
+// the old.
 func TestEngineRestarts(t *testing.T) {
 	for name, live := range map[string]bool{"containers live on": true, "containers end": false} {
 		t.Run(name, func(t *testing.T) {

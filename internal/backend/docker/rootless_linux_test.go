@@ -28,7 +28,8 @@ func rootlessPodman(t *testing.T) string {
 		t.Fatal(err)
 	}
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyHere, Gid: nobodyHere}, Setpgid: true}
-	return servePodman(t, dir, storageIn(dir, "vfs"), []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH")}, attr)
+	return servePodman(t, dir, storageIn(dir, "vfs"), []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+		"PATH=" + os.Getenv("PATH")}, attr)
 }
 
 // shortDir is a folder for sockets: a unix address has 107 bytes, and test folders have long names.
@@ -78,7 +79,8 @@ func servePodman(t *testing.T, dir string, storage, env []string, attr *syscall.
 
 // storageIn are podman's options to keep everything in dir.
 func storageIn(dir, driver string) []string {
-	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver", driver}
+	return []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "rr"), "--storage-driver",
+		driver}
 }
 
 // TestRootlessPodman: a rootless engine without control groups claims to enforce limits, and does not. The sandbox is

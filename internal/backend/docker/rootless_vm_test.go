@@ -30,7 +30,8 @@ func TestWallsRootless(t *testing.T) {
 	backendtest.Walls(t, func(t *testing.T) sandbox.Backend {
 		b := open(t, Options{Name: Podman, Host: host, RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
 			Guest: guestProgram})
-		if _, err := b.engine.connect(within(t), stepTimeout); err != nil { // its first answer is slow on an emulated processor
+		// its first answer is slow on an emulated processor
+		if _, err := b.engine.connect(within(t), stepTimeout); err != nil {
 			t.Fatal(err)
 		}
 		return b

@@ -27,7 +27,8 @@ func callNames(t *testing.T) map[int]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "unix", "zsysnum_linux_amd64.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "unix",
+		"zsysnum_linux_amd64.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func render(t *testing.T) []byte {
 	for nr, name := range callNames(t) {
 		switch {
 		case nr > policy.Newest:
-		case policy.Answers(nr) || name == "keyctl" || policy.Answer(nr, [6]uint64{}) == einval: // the guest may splice, and refuses it to code
+		// the guest may splice, and refuses it to code
+		case policy.Answers(nr) || name == "keyctl" || policy.Answer(nr, [6]uint64{}) == einval:
 			allowed.Names = append(allowed.Names, name)
 		case policy.Answer(nr, [6]uint64{}) == enosys:
 			absent.Names = append(absent.Names, name)
@@ -75,7 +77,8 @@ func render(t *testing.T) []byte {
 	// numbers as unknown, as on every backend.
 	architectures := []map[string]any{{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []string{"SCMP_ARCH_X32"}},
 		{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []string{}}}
-	text, err := json.MarshalIndent(map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "archMap": architectures,
+	text, err := json.MarshalIndent(map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1,
+		"archMap":  architectures,
 		"syscalls": []rule{allowed, absent}}, "", " ")
 	if err != nil {
 		t.Fatal(err)

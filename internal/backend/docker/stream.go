@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// stream is the stderr of a container's first process; the guest writes there only when it fails. It ends with the container
-// or the engine.
+// stream is the stderr of a container's first process. The guest writes there only when it fails. The stream ends with
+// the container or the engine.
 type stream struct {
 	from  client.HijackedResponse
 	ended chan struct{}
@@ -52,8 +52,8 @@ func (s *stream) close() {
 	<-s.ended
 }
 
-// frames extracts stdout from an engine's frames, which carry stdout and stderr: one byte for the stream, three zero bytes,
-// and a big-endian length of four bytes (docs.docker.com, "Attach to a container").
+// frames extracts stdout from an engine's frames, which carry stdout and stderr: one byte for the stream, three zero
+// bytes, and a big-endian length of four bytes (docs.docker.com, "Attach to a container").
 type frames struct {
 	from   io.Reader
 	stderr io.Writer

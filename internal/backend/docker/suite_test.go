@@ -21,7 +21,8 @@ func options(t testing.TB, name string) Options {
 	if testing.Short() {
 		t.Skip("make check: it needs an engine")
 	}
-	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"), Image: testImage,
+	return Options{Name: name, Host: backendtest.EngineHost(t, name), RunDir: filepath.Join(t.TempDir(), "run"),
+		Image: testImage,
 		Guest: guestProgram}
 }
 
@@ -67,7 +68,8 @@ func attacked(name string) backendtest.Open {
 	return func(t *testing.T) sandbox.Backend {
 		b := open(t, options(t, name))
 		t.Cleanup(func() {
-			found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
+			found, err := connected(t, b).api.ContainerList(within(t), client.ContainerListOptions{All: true,
+				Filters: client.Filters{}.Add("label", labelRun+"="+b.options.runLabel())})
 			if err != nil {
 				t.Error(err)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Usage reads the container's control group counters, on this host or through the engine. After the end it returns the last
-// ones seen.
+// Usage reads the container's control group counters, on this host or through the engine. After the end it returns the
+// last ones seen.
 func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 	if box.Alive() != nil {
 		box.mu.Lock()

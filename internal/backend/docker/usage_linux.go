@@ -23,10 +23,7 @@ func countersOf(to *connection, pid int) *counters {
 	return &counters{group, pid}
 }
 
-func (c *counters) read(u *sandbox.Usage) {
-	g := c.group.Usage()
-	u.CPU, u.MemoryPeak, u.MemoryNow, u.OOMKills, u.PidsNow, u.PidsRefused = g.CPU, g.MemoryPeak, g.MemoryNow, g.OOMKills, g.Pids, g.Refused
-}
+func (c *counters) read(u *sandbox.Usage) { *u = c.group.Usage() }
 
 // limits returns the limits set in the kernel; ok is false if they are unknown.
 func (c *counters) limits() (memory, cpuMillis, pids int64, ok bool) {

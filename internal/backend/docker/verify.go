@@ -11,12 +11,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// verify compares what the engine made with the request, before any code runs, and returns the enforced policy. A missing
+// verify compares the container with the request, before any code runs, and sets the enforced policy. A missing
 // isolation layer is always an error; an unenforced limit is one unless the caller waived it.
 func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error {
 	to := box.to
 	wrong := wrongWalls(at, box.places(spec))
-	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked { // Podman reports no name there
+	// Podman reports no name there
+	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked {
 		wrong = append(wrong, "it is run by "+at.HostConfig.Runtime)
 	}
 	if len(wrong) > 0 {
@@ -26,7 +27,8 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	kept := to.enforcement(spec)
 	unmet, details := box.unmet(spec, at.HostConfig)
 	for i := range kept {
-		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) { // the engine claimed to enforce it, so refuse even if nobody named it
+		// the engine claimed to enforce it, so refuse even an unnamed limit
+		if b := &kept[i]; b.By != "" && slices.Contains(unmet, b.Name) {
 			b.By, b.Mandatory = "", true
 			b.Why, b.Fix = "the engine does not enforce it although requested: "+details, to.limitFix()
 		}
@@ -67,14 +69,16 @@ func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
 	check(h.ReadonlyRootfs, "its root is writable")
 	check(is(string(h.NetworkMode), "none"), "its network is "+string(h.NetworkMode))
 	check(is(string(h.PidMode), "", "private"), "its pid namespace is that of "+string(h.PidMode))
-	check(is(string(h.IpcMode), "private", "shareable"), "its IPC namespace is that of "+string(h.IpcMode)) // Podman says so of private ones
+	// Podman says so of private ones
+	check(is(string(h.IpcMode), "private", "shareable"), "its IPC namespace is that of "+string(h.IpcMode))
 	check(is(string(h.UTSMode), "", "private"), "its UTS namespace is that of "+string(h.UTSMode))
 	check(is(string(h.UsernsMode), "", "private", "auto"), "its user namespace is that of "+string(h.UsernsMode))
 	check(len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "it has devices")
 	check(slices.ContainsFunc(h.SecurityOpt, func(o string) bool {
 		return strings.HasPrefix(o, "no-new-privileges") && !strings.HasSuffix(o, "false")
 	}), "it may gain privileges")
-	check(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return o == "seccomp=unconfined" }), "its system calls are not filtered")
+	check(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return o == "seccomp=unconfined" }),
+		"its system calls are not filtered")
 	for _, c := range h.CapAdd {
 		check(slices.Contains(guestCaps, "CAP_"+strings.TrimPrefix(strings.ToUpper(c), "CAP_")), "it has the capability "+c)
 	}

@@ -34,7 +34,8 @@ func BenchmarkTrue(b *testing.B) { benchmarkExecution(b, "/bin/true") }
 // BenchmarkPython is an execution of a command that starts Python.
 func BenchmarkPython(b *testing.B) { benchmarkExecution(b, "/usr/bin/python3", "-c", "pass") }
 
-// BenchmarkTrueInside is the same started by a shell inside: the sandbox's own kernel time, a lower bound for any execution.
+// BenchmarkTrueInside is the same started by a shell inside: the sandbox's own kernel time, a lower bound for any
+// execution.
 func BenchmarkTrueInside(b *testing.B) { benchmarkInside(b, "/bin/true") }
 
 // BenchmarkPythonInside is the same with Python.

@@ -21,7 +21,7 @@ type Box struct {
 	saving  sync.Mutex // held by Checkpoint and Promote
 }
 
-// watch waits for runsc's end, and ends what a killed runsc may have left.
+// watch waits for runsc's end, and kills processes that a killed runsc may have left.
 func (box *Box) watch() {
 	box.Straggle = func() {
 		box.Group.Kill()

@@ -18,19 +18,23 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// guestCaps are the guest's capabilities, inside gVisor's kernel only: to make and give away the writable places, to become
-// the code's user, to signal its processes, and to drop all of these in what it starts.
-var guestCaps = []string{"CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_RESOURCE"}
+// guestCaps are the guest's capabilities, only inside gVisor's kernel: to make and give away the writable places,
+// become the code's user, signal its processes, and drop all of these in the processes it starts.
+var guestCaps = []string{"CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP",
+	"CAP_KILL", "CAP_SYS_RESOURCE"}
 
-// foreign reports whether gVisor refuses to set a limit: it lacks what the limit bounds on Linux.
+// foreign reports whether gVisor refuses a limit, as it lacks the limited resource.
 func foreign(l confine.Rlimit) bool {
-	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE}, l.Resource)
+	return slices.Contains([]uint32{unix.RLIMIT_MSGQUEUE, unix.RLIMIT_SIGPENDING, unix.RLIMIT_RTPRIO, unix.RLIMIT_NICE},
+		l.Resource)
 }
 
-// mapped lists the ids of the box's host processes: gVisor's own run as the guest's id and act for the code as the code's.
+// mapped returns the ids of the box's host processes: gVisor's own run as the guest's id, and act for the code as the
+// code's.
 func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 	if p != nil {
-		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1}, {ContainerID: code, HostID: p.Code, Size: 1}}
+		return []specs.LinuxIDMapping{{ContainerID: 0, HostID: p.Guest, Size: 1},
+			{ContainerID: code, HostID: p.Code, Size: 1}}
 	}
 	var same []specs.LinuxIDMapping // runsc starts in a namespace that already has this mapping
 	for _, l := range b.callerMap().Lines {
@@ -41,14 +45,16 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 
 // bundle writes runsc's config.json into the box's folder. It holds the guest's key, so only its owner may read it.
 func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
-	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
+	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User,
+		Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if plan.OneShot {
 		plan.Lease = int64(confine.StartLease)
 	}
 	limits, payload := confine.Rlimits(spec.Limits)
-	// The same filter as on a shared kernel, whatever gVisor itself would refuse.
-	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.HostWritable(), NestedFilters: spec.NestedFilters}).Compile()
+	// The same filter as on a shared kernel, in addition to gVisor's own refusals.
+	plan.Seccomp = seccomp.New(seccomp.Options{HostWritable: spec.HostWritable(),
+		NestedFilters: spec.NestedFilters}).Compile()
 	for i := range payload { // gVisor allows one process more than the limit
 		if l := &payload[i]; l.Resource == unix.RLIMIT_NPROC && l.Hard > 1 {
 			l.Soft, l.Hard = l.Soft-1, l.Hard-1
@@ -61,15 +67,18 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 		Hostname: rootfs.Hostname,
 		Root:     &specs.Root{Path: s.path(stagingRoot), Readonly: true},
 		Process: &specs.Process{
-			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/", NoNewPrivileges: true,
-			Capabilities: &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
+			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/",
+			NoNewPrivileges: true,
+			Capabilities:    &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
 		},
 		Mounts: append([]specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 		}, s.mounts...),
-		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace}, networkOf(spec),
-			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}}, UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID, box.IDs)},
+		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace},
+			networkOf(spec),
+			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}},
+			UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID, box.IDs)},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

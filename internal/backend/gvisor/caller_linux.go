@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 )
 
-// callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on the
-// host itself, as nobody. So no host directory can be writable: the code's files there must belong to the code.
+// callerMap maps the ids of an ordinary user's sandbox: gVisor runs as the caller, and the code, which does nothing on
+// the host itself, has no host id. So no host directory can be writable: the code could not own its files there.
 func (b *Backend) callerMap() hostid.Map {
 	return hostid.Map{Lines: []hostid.Line{{Inside: 0, Host: b.caller.UID}}}
 }
@@ -27,12 +27,15 @@ func (b *Backend) hostUID() string {
 	return hostid.Shared
 }
 
-// runscCaps are what runsc needs in its user namespace. They are ambient, as its id is not mapped yet when it is executed.
-// CAP_SETFCAP is for mapping uid 0 again (Linux 5.12), CAP_NET_RAW for the socket by which gVisor uses an interface.
-var runscCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
-	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN, unix.CAP_SETFCAP, unix.CAP_NET_RAW}
+// runscCaps are runsc's capabilities in its user namespace. They are ambient, as its id is not mapped when it is
+// executed. CAP_SETFCAP permits mapping uid 0 again (Linux 5.12), CAP_NET_RAW the socket by which gVisor uses an
+// interface.
+var runscCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER,
+	unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
+	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN,
+	unix.CAP_SETFCAP, unix.CAP_NET_RAW}
 
-// envMapped names the descriptor on which our runsc waits until its ids are mapped.
+// envMapped holds the descriptor on which our runsc waits until its ids are mapped.
 const envMapped = "FUMEHOOD_RUNSC_MAPPED"
 
 // startMapped starts runsc as root of a user namespace of its own.

@@ -14,8 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// envOrdinary makes this test program the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4 and
-// 5.
+// envOrdinary makes this test program the ordinary user of TestOrdinaryUser, with the guest and runsc as descriptors 4
+// and 5.
 const envOrdinary = "FUMEHOOD_TEST_ORDINARY"
 
 const ordinaryUser = 54_321 // nobody's; it has no subordinate ids
@@ -66,7 +66,10 @@ exec setpriv --reuid=%d --regid=%d --clear-groups /proc/self/fd/3 -test.run=^Tes
 }
 
 func testOrdinaryUser(t *testing.T) {
-	b, err := New(Options{Guest: os.NewFile(4, "guest"), Runsc: func() (*os.File, error) { return os.NewFile(5, "runsc"), nil },
+	b, err := New(Options{Guest: os.NewFile(4, "guest"), Runsc: func() (*os.File, error) {
+		return os.NewFile(5, "runsc"),
+			nil
+	},
 		RunDir: filepath.Join(t.TempDir(), "run"), Stderr: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,8 @@ func testOrdinaryUser(t *testing.T) {
 		s.AllowUnenforced = []string{string(sandbox.LimitMemory)}
 	}
 	box := create(t, b, s)
-	if out := run(t, box, "id -u; touch /workspace/x && ls /workspace; ls /root 2>&1 | head -1"); !strings.HasPrefix(out, "1000\nx\n") {
+	if out := run(t, box, "id -u; touch /workspace/x && ls /workspace; ls /root 2>&1 | head -1"); !strings.HasPrefix(out,
+		"1000\nx\n") {
 		t.Errorf("it prints %q", out)
 	}
 	p := box.Effective()

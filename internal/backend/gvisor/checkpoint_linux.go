@@ -25,19 +25,21 @@ import (
 
 var _ sandbox.Checkpointer = (*Box)(nil)
 
-// Checkpoint saves the sandbox into dir. Only a living sandbox can be saved: saving cuts connections, and a one-shot sandbox
+// Checkpoint saves the sandbox into dir. It refuses a one-shot sandbox: saving cuts connections, and a one-shot sandbox
 // ends with its connection.
 func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	box.saving.Lock()
 	defer box.saving.Unlock()
 	if !box.spec.Lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved", Fix: "create a living sandbox"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved",
+			Fix: "create a living sandbox"}
 	}
 	if box.Policy.Network.Linked() {
 		return notSaved("checkpoint")
 	}
 	if box.backend.caller.UID != 0 {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox", Fix: "run fumehood as root"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "only root can save a sandbox",
+			Fix: "run fumehood as root"}
 	}
 	image, err := nolink.Open(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -63,11 +65,12 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// closeToOthers makes sure that nobody else can read the checkpoint: gVisor makes files that everyone may read. A folder
-// that is not empty is left as it is.
+// closeToOthers restricts the checkpoint's folder to its owner: gVisor makes files that everyone may read. It refuses
+// an open folder that is not empty.
 func closeToOthers(image *os.File) error {
 	bad := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg, Fix: "mkdir -m 0700 NEW_FOLDER, and save there"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: checkpoint", Msg: image.Name() + " " + msg,
+			Fix: "mkdir -m 0700 NEW_FOLDER, and save there"}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(image.Fd()), &st); err != nil {
@@ -85,18 +88,18 @@ func closeToOthers(image *os.File) error {
 	return image.Chmod(0o700)
 }
 
-// answerTimeout is how long a guest may take to make its socket again, on a busy host.
+// answerTimeout bounds how long a guest may take to make its socket again, on a busy host.
 const answerTimeout = 30 * time.Second
 
-// answers waits until the guest can be dialled again, even after a failed checkpoint.
+// answers waits until the guest can be dialed again, even after a failed checkpoint.
 func (box *Box) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	return box.awaitGuest(ctx, net.Conn.Close)
 }
 
-// forbid makes the file that tells the guest to close its socket. The guest can write to the folder, so a file or link that
-// already lies there is not opened.
+// forbid makes the file that keeps the guest's socket closed. The guest can write to the folder, so forbid never opens
+// an existing file or link.
 func (box *Box) forbid() error {
 	if err := box.release(); err != nil {
 		return err
@@ -135,11 +138,10 @@ func (box *Box) release() error {
 
 func (box *Box) holdFile() string { return filepath.Join(box.Dir, socketFolder, guest.HoldFile) }
 
-// verbSave is runsc's.
+// verbSave is runsc's verb for a checkpoint.
 const verbSave = "checkpoint"
 
-// save writes the image while the sandbox pauses. Pages are not compressed: that costs more time than the disk space is
-// worth.
+// save writes the image while the sandbox pauses. It does not compress pages, as that costs much time.
 func (box *Box) save(ctx context.Context, image *os.File) error {
 	words, err := os.CreateTemp(box.Dir, "save-")
 	if err != nil {
@@ -147,7 +149,8 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 	}
 	defer os.Remove(words.Name())
 	defer words.Close()
-	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), verbSave, "--leave-running", "--compression=none", imagePath, string(box.Sandbox)))
+	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), verbSave, "--leave-running",
+		"--compression=none", imagePath, string(box.Sandbox)))
 	if err != nil {
 		return err
 	}
@@ -173,7 +176,8 @@ func refusal(said string) error {
 	err := &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: save", Msg: said}
 	switch {
 	case strings.Contains(said, "bound host socket"):
-		err.Kind, err.Msg, err.Fix = sandbox.Unsupported, "a program in the sandbox has bound a unix socket in a host directory, which cannot be saved",
+		err.Kind, err.Msg, err.Fix = sandbox.Unsupported,
+			"a program in the sandbox has bound a unix socket in a host directory, which cannot be saved",
 			"end that program, or have it bind its socket in /tmp"
 	case strings.Contains(said, unix.ENOSPC.Error()):
 		err.Msg = "the file system of the checkpoint is full"
@@ -189,7 +193,7 @@ func (box *Box) enterStaging() error {
 	return os.NewSyscallError("setns", unix.Setns(box.Process.FD, unix.CLONE_NEWNS))
 }
 
-// saved is the record beside gVisor's image. It holds the saved guest's key, so only its owner may read it.
+// saved is the record beside gVisor's image. It contains the saved guest's key, so only its owner may read it.
 type saved struct {
 	Form int          `json:"form"`
 	Key  []byte       `json:"key"`
@@ -199,8 +203,8 @@ type saved struct {
 
 const savedFile = "fumehood.json"
 
-// savedForm is the version of a sandbox's layout for gVisor, which restores no other layout. Increment it when a bundle's
-// mounts or gVisor's module change.
+// savedForm is the version of a sandbox's layout. gVisor restores no other layout. Increment it when a bundle's mounts
+// or gVisor's module change.
 const savedForm = 2
 
 // write writes the record last: a folder without it holds no checkpoint.

@@ -37,7 +37,8 @@ func background(t *testing.T, box *Box, program string) (id string) {
 	defer cancel()
 	c := greet(t, box)
 	id = string(sandbox.NewID())
-	p, err := c.Start(ctx, guest.Start{ID: id, Argv: []string{"/usr/bin/python3", "-u", "-c", program}, Env: sandbox.DefaultEnv, Dir: sandbox.Workspace,
+	p, err := c.Start(ctx, guest.Start{ID: id, Argv: []string{"/usr/bin/python3", "-u", "-c", program},
+		Env: sandbox.DefaultEnv, Dir: sandbox.Workspace,
 		User: sandbox.DefaultUser, Stdin: guest.StdinPipe})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,8 @@ func answer(t *testing.T, box sandbox.Box, id string) string {
 		t.Fatal(err)
 	}
 	var said []byte
-	if _, err := p.Stream(ctx, func(o guest.Output) error { said = append(said, o.Data...); return nil }, true); err != nil {
+	if _, err := p.Stream(ctx, func(o guest.Output) error { said = append(said, o.Data...); return nil },
+		true); err != nil {
 		t.Fatal(err)
 	}
 	return string(said)
@@ -259,13 +261,15 @@ func TestForbidFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestCheckpointIsPrivate: only its owner can read a checkpoint, and none is restored that somebody else could have written.
+// TestCheckpointIsPrivate: only its owner can read a checkpoint, and none is restored that somebody else could have
+// written.
 func TestCheckpointIsPrivate(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, livingSpec())
 	strangers, full, open := t.TempDir(), t.TempDir(), t.TempDir()
-	err := errors.Join(os.Chown(strangers, 65534, 65534), os.Chmod(open, 0o755), os.Chmod(full, 0o755), os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
+	err := errors.Join(os.Chown(strangers, 65534, 65534), os.Chmod(open, 0o755), os.Chmod(full, 0o755),
+		os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +287,8 @@ func TestCheckpointIsPrivate(t *testing.T) {
 	if info, err := os.Stat(open); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the checkpoint's folder is %v, %v", info.Mode(), err)
 	}
-	for _, spoil := range []func() error{func() error { return os.Chmod(open, 0o720) }, func() error { return errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, 0)) }} {
+	for _, spoil := range []func() error{func() error { return os.Chmod(open, 0o720) },
+		func() error { return errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, 0)) }} {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
@@ -312,13 +317,14 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Restore(context.Background(), dir, livingSpec())
-	if sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" || !strings.Contains(err.Error(), "another version") {
+	if sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" ||
+		!strings.Contains(err.Error(), "another version") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-// TestRestoreOfAnotherSystem: a system file that was open in a checkpoint and has changed would be read with its old length.
-// The error names it, and nothing is started; other files may change.
+// TestRestoreOfAnotherSystem: a system file that was open in a checkpoint and has changed would be read with its old
+// length. The error names it, and nothing is started; other files may change.
 func TestRestoreOfAnotherSystem(t *testing.T) {
 	backendtest.ForCheck(t, "checkpoints, and mounts on the host")
 	folder := t.TempDir()
@@ -326,7 +332,8 @@ func TestRestoreOfAnotherSystem(t *testing.T) {
 	module := filepath.Join(usr, "module.py")
 	for _, name := range []string{"bin", "lib", "lib64"} {
 		dir := filepath.Join(usr, name)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("usr/"+name, filepath.Join(folder, name)), unix.Mount("/usr/"+name, dir, "", unix.MS_BIND, "")); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("usr/"+name, filepath.Join(folder, name)),
+			unix.Mount("/usr/"+name, dir, "", unix.MS_BIND, "")); err != nil {
 			t.Fatal(err)
 		}
 		defer unix.Unmount(dir, unix.MNT_DETACH)
@@ -361,7 +368,8 @@ func TestRestoreOfAnotherSystem(t *testing.T) {
 	if err := os.WriteFile(module, []byte("x = 1  # longer\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "/usr/module.py") || sandbox.FixOf(err) == "" {
+	if err := restore(); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "/usr/module.py") ||
+		sandbox.FixOf(err) == "" {
 		t.Errorf("with a file that was open and is another now: %v", err)
 	}
 	if err := errors.Join(os.Remove(module), unix.Mkfifo(module, 0o644)); err != nil {

@@ -49,7 +49,8 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
-	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}}, backend: b, spec: spec}
+	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}},
+		backend: b, spec: spec}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -120,10 +121,10 @@ func (box *Box) makeSocketFolder() error {
 	return err
 }
 
-// A sandbox's resources in addition to its code's. The user-space kernel, its file server and the process that started both
-// hold 21 to 26 MiB that cannot be reclaimed, measured with a sleeping Python. The host cannot distinguish their pages from
-// the code's, so they have a share of their own. The kernel's threads and the processes in which the code runs count on the
-// host: RLIMIT_NPROC inside limits those of the code, and the group's limit is a backstop.
+// A sandbox's resources in addition to its code's. The user-space kernel, its file server and the process that started
+// both hold 21 to 26 MiB that cannot be reclaimed, measured with a sleeping Python. The host cannot distinguish their
+// pages from the code's, so they have a share of their own. The kernel's threads and the processes in which the code
+// runs count on the host: RLIMIT_NPROC inside limits those of the code, and the group's limit is a backstop.
 const (
 	ownMemory   = 24 << 20
 	ownTasks    = 256
@@ -141,10 +142,12 @@ const guestPoll = time.Millisecond
 // bootTimeout bounds a sandbox's start, which takes 0.2 s, and some 20 s on a busy emulated processor.
 const bootTimeout = 2 * time.Minute
 
-// greetGuest waits until the guest answers. A restored guest gets its new key and name, a one-shot guest its lifeline.
+// greetGuest waits until the guest answers. It gives a restored guest its new key and name, a one-shot guest its
+// lifeline.
 func (box *Box) greetGuest(ctx context.Context, from *checkpoint) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
-		Msg: "it did not answer within " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, &sandbox.Error{Kind: sandbox.Unavailable,
+		Op:  "gvisor: " + failGuest,
+		Msg: "no answer within " + bootTimeout.String(), Fix: "try again; this host may be too busy"})
 	defer cancel()
 	if from != nil {
 		if err := box.awaitGuest(ctx, func(conn net.Conn) error { return box.rename(ctx, conn, from) }); err != nil {
@@ -177,7 +180,8 @@ func (box *Box) awaitGuest(ctx context.Context, greet func(net.Conn) error) erro
 		ended := pidfd.Await(brief, box.Process.FD) == nil
 		cancel()
 		if ended {
-			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest, Msg: "runsc ended: " + lastWords(filepath.Join(box.Dir, wordsFile))}
+			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
+				Msg: "runsc ended: " + lastWords(filepath.Join(box.Dir, wordsFile))}
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -192,8 +196,10 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	}
 	switch {
 	case b.caller.UID != 0 && spec.HostWritable():
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount", Msg: "the gvisor backend needs root for writable host directories",
-			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount",
+			Msg: "the gvisor backend needs root for writable host directories",
+			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend,
+				Names: []string{"native"}}}
 	case spec.Network.Linked():
 		return tap.Available()
 	}

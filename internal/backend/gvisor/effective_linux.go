@@ -12,7 +12,7 @@ import (
 
 var _ sandbox.Preflighter = (*Backend)(nil)
 
-// Probe creates a sandbox and closes it again: the only test that cannot be wrong.
+// Probe creates a sandbox and closes it again, the only reliable test.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: Name, Kernel: sandbox.KernelUserSpace}
 	in, err := b.instance()
@@ -38,7 +38,8 @@ func walls(tree *cgroup.Tree, made, linked bool) []sandbox.Wall {
 	}
 	kernel := "gVisor, in a process without network or capabilities, behind a system call filter"
 	if linked {
-		kernel = "gVisor, in a process without capabilities and with no network but the sandbox's, behind a system call filter"
+		kernel = "gVisor, in a process without capabilities and with no network but the sandbox's, behind a system call " +
+			"filter"
 	}
 	list := []sandbox.Wall{
 		{Name: "kernel", State: enforced, Detail: kernel},
@@ -52,7 +53,8 @@ func walls(tree *cgroup.Tree, made, linked bool) []sandbox.Wall {
 	}{{sandbox.LimitMemory, cgroup.Memory}, {sandbox.LimitCPUs, cgroup.CPU}} {
 		list = append(list, enforce.Wall(c.name, tree, c.controller, "not enforced"))
 	}
-	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallEnforced, Detail: "RLIMIT_NPROC of gVisor"})
+	return append(list, sandbox.Wall{Name: "limit " + string(sandbox.LimitPids), State: sandbox.WallEnforced,
+		Detail: "RLIMIT_NPROC of gVisor"})
 }
 
 // enforcement lists what gVisor enforces of a spec's limits and policies.
@@ -62,19 +64,21 @@ func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 		enforce.Group(sandbox.LimitCPUs, tree, cgroup.CPU),
 		{Name: sandbox.LimitPids, By: "RLIMIT_NPROC of gVisor"},
 		enforce.Directories(enforce.Limit{Name: sandbox.LimitDisk, By: "tmpfs size"}, spec),
-		{Name: sandbox.LimitInodes, Documented: true, Why: "gVisor's tmpfs does not count inodes", Fix: "leave inodes out: the memory limit covers them"},
+		{Name: sandbox.LimitInodes, Documented: true, Why: "gVisor's tmpfs does not count inodes",
+			Fix: "leave inodes out: the memory limit covers them"},
 		{Name: sandbox.LimitOpenFiles, By: "RLIMIT_NOFILE"},
 		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
 	if spec.Commands != nil {
-		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true, Why: "gVisor cannot limit which programs are executed: it has no Landlock",
+		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true,
+			Why: "gVisor cannot limit which programs are executed: it has no Landlock",
 			Fix: "use the native backend"})
 	}
 	return list
 }
 
-// effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
+// effective returns the policy that is enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Policy {
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: tap.Policy(spec.Network),
 		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true, spec.Network.Linked())}

@@ -1,8 +1,8 @@
-// Package gvisor builds sandboxes whose system calls are served by gVisor's kernel in user space: the code never calls the
+// Package gvisor builds sandboxes whose system calls gVisor's kernel serves in user space: the code never calls the
 // host's kernel directly. It uses gVisor's own runsc, built from its module and shipped with this program.
 //
-// A sandbox is one runsc container whose first process is the guest. The host reaches it through a unix socket that the
-// guest makes in a host folder. All host processes of a sandbox are in one control group, and end with it.
+// A sandbox is one runsc container whose first process is the guest. The host dials a unix socket that the guest makes
+// in a host folder. All host processes of a sandbox are in one control group, and end with it.
 package gvisor
 
 import (
@@ -21,7 +21,7 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name is how users choose this backend.
+// Name selects this backend.
 const Name = "gvisor"
 
 // Options configure a Backend.
@@ -29,8 +29,8 @@ type Options struct {
 	// Guest is the guest program. The backend copies it to a path where runsc can open it.
 	Guest *os.File
 
-	// Runsc returns the runsc program, preferably a sealed memory file. It is called for the first sandbox, and the file is
-	// closed with the backend.
+	// Runsc returns the runsc program, preferably a sealed memory file. The backend calls it for the first sandbox, and
+	// closes the file with itself.
 	Runsc func() (*os.File, error)
 
 	// RunDir is the folder of live state: locks, bundles, sockets.
@@ -42,10 +42,10 @@ type Options struct {
 	// Stderr receives runsc's last output; nil is the null device.
 	Stderr *os.File
 
-	// FailAt makes the named creation step fail. For the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test of all steps.
 	FailAt string
 
-	// Lack names cgroup controllers that this host pretends to lack. For the test that forces every downgrade.
+	// Lack names cgroup controllers that this host pretends to lack. For the test of all downgrades.
 	Lack []string
 }
 
@@ -62,7 +62,7 @@ type Backend struct {
 	roots     map[string]*root // by host folder
 	rootsMade int              // total made so far
 
-	programMu sync.Mutex // guards program; held while it is found or built
+	programMu sync.Mutex // guards program; held during its search or build
 	program   *os.File   // runsc; nil until the first sandbox is made
 }
 
@@ -79,7 +79,7 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Name is the word by which users choose this backend.
+// Name returns the backend's name.
 func (b *Backend) Name() string { return Name }
 
 // guestFile is a copy of the guest program in an instance's folder.
@@ -132,7 +132,7 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	return in, nil
 }
 
-// copyFile copies an open program from its beginning, whatever its offset.
+// copyFile copies an open program from its beginning.
 func copyFile(to string, from *os.File) error {
 	info, err := from.Stat()
 	if err != nil {
@@ -157,7 +157,8 @@ const (
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failSocket, failBundle, failLink, failStart, failGuest,
+var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failSocket, failBundle, failLink,
+	failStart, failGuest,
 	hostbox.StepRecord}
 
 func (b *Backend) fail(step string, err error) error {
@@ -168,7 +169,8 @@ func at(step string, err error) error { return hostbox.At(Name, step, err) }
 
 // Reap destroys what instances without an owner left, except living boxes.
 func (b *Backend) Reap(ctx context.Context) error {
-	if err := (instance.Reaper{Lives: hostbox.Finder(mainOf).Lives, End: reapBox}).Reap(ctx, b.options.RunDir); err != nil {
+	if err := (instance.Reaper{Lives: hostbox.Finder(mainOf).Lives, End: reapBox}).Reap(ctx,
+		b.options.RunDir); err != nil {
 		return at("reap", err)
 	}
 	return nil

@@ -29,7 +29,8 @@ import (
 const stepTimeout = 2 * time.Minute
 
 func spec() sandbox.Spec {
-	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Env: sandbox.DefaultEnv}
+	return sandbox.Spec{ID: sandbox.NewID(), Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
+		Env: sandbox.DefaultEnv}
 }
 
 func create(t testing.TB, b *Backend, s sandbox.Spec) *Box {
@@ -64,7 +65,8 @@ func execute(t testing.TB, c *client.Client, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: argv, Dir: sandbox.Workspace, Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
+	p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: argv, Dir: sandbox.Workspace,
+		Env: sandbox.DefaultEnv, User: sandbox.DefaultUser})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,8 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 // TestEveryStepFails makes each creation step fail in turn: the error names it, and nothing is left.
 func TestEveryStepFails(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox for each step")
-	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity, confine.StepRlimits,
+	inside := []string{confine.StepPlan, confine.StepKnobs, confine.StepRoot + " workspace", confine.StepIdentity,
+		confine.StepRlimits,
 		confine.StepSpawner, confine.StepCaps, confine.StepNoNewPriv, confine.StepSeccomp}
 	for _, step := range slices.Concat(HostSteps, inside) {
 		t.Run(step, func(t *testing.T) {
@@ -130,10 +133,11 @@ func TestEveryStepFails(t *testing.T) {
 // TestCloseFindsNoProgram: Close does not look for runsc, which may build it, if no sandbox was made.
 func TestCloseFindsNoProgram(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	b, err := New(Options{Guest: guestProgram(t), RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Runsc: func() (*os.File, error) {
-		t.Error("runsc was looked for")
-		return nil, os.ErrNotExist
-	}})
+	b, err := New(Options{Guest: guestProgram(t), RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File),
+		Runsc: func() (*os.File, error) {
+			t.Error("runsc was looked for")
+			return nil, os.ErrNotExist
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +196,8 @@ func TestReap(t *testing.T) {
 func TestRestart(t *testing.T) {
 	whole(t) // or it is skipped
 	backendtest.Restart(t, backendtest.Restarted{Open: func(t *testing.T, run string) sandbox.Backend {
-		b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr})
+		b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run,
+			HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,8 +205,8 @@ func TestRestart(t *testing.T) {
 	}})
 }
 
-// TestReattach abandons a living box as a dead server would. The next one's has the whole root, can be saved, and is counted,
-// even after another box of the dead server, which shared the root, has been closed.
+// TestReattach abandons a living box as a dead server would. The next one's has the whole root, can be saved, and is
+// counted, even after another box of the dead server, which shared the root, has been closed.
 func TestReattach(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	dead, other, next := openIn(t, dir, ""), openIn(t, dir, ""), openIn(t, dir, "")
@@ -224,7 +229,8 @@ func TestReattach(t *testing.T) {
 	if out := run(t, box, "cat /workspace/file"); out != "kept\n" {
 		t.Errorf("it holds %q", out)
 	}
-	if out := run(t, box, "ls /run /opt /srv; grep -c . /etc/passwd; ls -d /etc/alternatives"); !strings.HasSuffix(out, "3\n/etc/alternatives\n") {
+	if out := run(t, box, "ls /run /opt /srv; grep -c . /etc/passwd; ls -d /etc/alternatives"); !strings.HasSuffix(out,
+		"3\n/etc/alternatives\n") {
 		t.Errorf("of its root there is %q", out)
 	}
 	image := t.TempDir()
@@ -239,7 +245,8 @@ func TestReattach(t *testing.T) {
 	} else if err := twin.Close(); err != nil {
 		t.Error(err)
 	}
-	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 && dead.in.Tree.Enforcer(cgroup.Memory) != "" {
+	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 &&
+		dead.in.Tree.Enforcer(cgroup.Memory) != "" {
 		t.Errorf("got %+v, %v", u, err)
 	}
 	if err := box.Close(); err != nil {
@@ -258,7 +265,8 @@ func imitate(t *testing.T, id sandbox.ID) {
 	t.Helper()
 	for range 12 { // some are found before the one that they imitate, as the ids of processes are sorted as words
 		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{runscName, "-c", "sleep 600; true", string(id)},
-			SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}, Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+			SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser},
+				Setpgid: true, Pdeathsig: syscall.SIGKILL}}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +302,8 @@ func TestReattachImitated(t *testing.T) {
 	}
 }
 
-// TestImitated: processes of other users and of containers with a box's arguments are neither mistaken for it nor killed.
+// TestImitated: processes of other users and of containers with a box's arguments are neither mistaken for it nor
+// killed.
 func TestImitated(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -332,7 +341,8 @@ func TestImitated(t *testing.T) {
 		}
 	}
 	all := processesOf(s.ID)
-	if len(all) == 0 || all[0] != box.Process.PID || slices.ContainsFunc(imitators, func(pid int) bool { return slices.Contains(all, pid) }) {
+	if len(all) == 0 || all[0] != box.Process.PID || slices.ContainsFunc(imitators,
+		func(pid int) bool { return slices.Contains(all, pid) }) {
 		t.Errorf("the box has the processes %v, its own is %d, and %v imitate it", all, box.Process.PID, imitators)
 	}
 	abandon(t, dead)
@@ -371,7 +381,8 @@ func TestTargetsThroughLinks(t *testing.T) {
 	}
 }
 
-// TestHostBackstop: on the host a box may have more processes than its code, since gVisor's count too, but not any number.
+// TestHostBackstop: on the host a box may have more processes than its code, since gVisor's count too, but not any
+// number.
 func TestHostBackstop(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")

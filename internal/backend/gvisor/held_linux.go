@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// held is a file that gVisor had open when a sandbox was saved. The restored kernel opens that name again and relies on what
-// it knew: the length, and which parts programs had mapped. If the file has changed, the sandbox would read garbage.
+// held is a file that gVisor had open when a sandbox was saved. The restored kernel opens that name again and relies on
+// the saved length and mapped parts. If the file has changed, the sandbox would read garbage.
 type held struct {
 	Path     string `json:"path"` // inside
 	Size     int64  `json:"size"`
@@ -24,8 +24,7 @@ type held struct {
 // goferRoot is the root of a box's host processes.
 const goferRoot = "/root"
 
-// addHeld adds the regular files of the box that its processes have open. Several processes have each, and the code decides
-// how many there are.
+// addHeld adds the regular files that the box's processes have open.
 func (box *Box) addHeld(files map[held]bool) {
 	for _, pid := range box.Group.Processes() {
 		folder := filepath.Join("/proc", strconv.Itoa(pid), "fd")
@@ -43,8 +42,8 @@ func (box *Box) addHeld(files map[held]bool) {
 	}
 }
 
-// unchanged refuses a checkpoint if a host system file of it has changed. Files in directories of the spec do not count:
-// gVisor asks the host about them again.
+// unchanged refuses a checkpoint if one of its host system files has changed. It ignores directories of the spec:
+// gVisor queries the host about their files again.
 func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 	for _, f := range files {
 		below := func(folder string) bool {
@@ -65,7 +64,7 @@ func (r *root) unchanged(files []held, spec *sandbox.Spec) error {
 		}
 		if err != nil {
 			return &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore: " + f.Path, Err: err,
-				Fix: "create a new sandbox: this checkpoint needs the host's files as they were"}
+				Fix: "create a new sandbox: this checkpoint needs the host's former files"}
 		}
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 
 var _ sandbox.Linker = (*Box)(nil)
 
-// kindOf is runsc's kind of network for a spec. With "sandbox", gVisor takes over the interfaces that it finds at its start, once: it moves
-// their addresses into its own network stack, and uses them by sockets of kind AF_PACKET. So the interface is ready before, and stays when its
-// outer end is closed, as gVisor would not find another.
+// kindOf returns runsc's kind of network for a spec. With "sandbox", gVisor takes over the interfaces that exist when
+// it starts: it moves their addresses into its own network stack, and uses them by sockets of kind AF_PACKET. So the
+// interface exists before, and survives a closed outer end, as gVisor would not find another one.
 func kindOf(spec *sandbox.Spec) string {
 	if spec.Network.Linked() {
 		return "sandbox"
@@ -24,8 +24,8 @@ func kindOf(spec *sandbox.Spec) string {
 	return ""
 }
 
-// networkOf is the network namespace of gVisor's kernel: that of our runsc, which has one of its own where a spec wants a network, else a
-// new one.
+// networkOf returns the network namespace of gVisor's kernel: that of our runsc, which has its own one if the spec has
+// a network; otherwise a new one.
 func networkOf(spec *sandbox.Spec) specs.LinuxNamespace {
 	n := specs.LinuxNamespace{Type: specs.NetworkNamespace}
 	if spec.Network.Linked() {
@@ -34,7 +34,8 @@ func networkOf(spec *sandbox.Spec) specs.LinuxNamespace {
 	return n
 }
 
-// leave moves the calling thread, which then starts runsc, into a network namespace with nothing but the box's interface, if it has one.
+// leave moves the calling thread, which then starts runsc, into a network namespace with only the box's interface, if
+// any.
 func (box *Box) leave() error {
 	if !box.spec.Network.Linked() {
 		return nil
@@ -70,8 +71,10 @@ func (box *Box) Link(ctx context.Context) (io.ReadWriteCloser, error) {
 	})
 }
 
-// notSaved is the error for saving a box with a network, and for restoring one: the saved kernel holds sockets of the old interface.
+// notSaved is the error for saving or restoring a box with a network: the saved kernel holds sockets of the old
+// interface.
 func notSaved(step string) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: " + step, Msg: "a sandbox with a network cannot be saved",
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: " + step,
+		Msg: "a sandbox with a network cannot be saved",
 		Fix: "create it without a network"}
 }

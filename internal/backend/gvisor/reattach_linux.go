@@ -66,13 +66,14 @@ func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Recor
 	return hostbox.Reap(ctx, Name, dir, owner, processesOf)
 }
 
-// processesOf finds a box's host processes by their arguments, where runsc puts the box's name. Those in which code runs are
-// not listed; they end with the others. The one that we started comes first: its end ends the others. Anyone on the host can
-// read a box's name and give such arguments to a process, so the process's owner is checked: we enter the first one's mount
-// namespace.
+// processesOf finds a box's host processes by their arguments, which contain the box's name, without those in which
+// code runs; these end with the others. The first one is the one that we started: it ends the others. Anyone on the
+// host can read a box's name and start a process with such arguments, so processesOf checks the owner: we enter the
+// first one's mount namespace.
 func processesOf(id sandbox.ID) []int {
 	theirs := pidfd.Find(func(argv []string) bool {
-		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, string(id)) })
+		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv,
+			func(word string) bool { return strings.Contains(word, string(id)) })
 	})
 	theirs = slices.DeleteFunc(theirs, func(pid int) bool {
 		return !pidfd.IsOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
@@ -80,7 +81,7 @@ func processesOf(id sandbox.ID) []int {
 	return append(mainOf(id), theirs...)
 }
 
-// mainOf finds the process of a box that we started; its end ends the others. One that saves the box is not it.
+// mainOf finds the process of a box that we started, whose end ends the others. It ignores one that saves the box.
 func mainOf(id sandbox.ID) []int {
 	ours := pidfd.Find(func(argv []string) bool {
 		return argv[0] == runscName && argv[len(argv)-1] == string(id) && !slices.Contains(argv, verbSave)
@@ -90,7 +91,8 @@ func mainOf(id sandbox.ID) []int {
 
 func isSelf(uid uint32) bool { return uid == uint32(os.Geteuid()) }
 
-// isAmongUs reports whether a process is in our pid namespace. A container's root may have our user id, but its pid namespace differs.
+// isAmongUs reports whether a process is in our pid namespace. A container's root may have our user id, but its pid
+// namespace differs.
 func isAmongUs(pid int) bool {
 	return len(pidfd.Status(pid, "NSpid:")) == len(pidfd.Status(os.Getpid(), "NSpid:"))
 }

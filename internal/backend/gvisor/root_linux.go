@@ -19,14 +19,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// root is the shared root of all sandboxes with the same host folder: a skeleton of folders, links and generated files on
-// the host, and the mounts over it. Nothing inside can write to it.
+// root is the shared root of all sandboxes with the same host folder: a skeleton of folders, links and generated files
+// on the host, and the mounts over it. No sandbox can write to it.
 type root struct {
 	once  sync.Once
 	err   error
 	dir   string // the skeleton
 	shows []shown
-	hides []confine.Step // of what it shows
+	hides []confine.Step // of shown files
 }
 
 // shown is a host file or folder that a root shows, read-only.
@@ -36,8 +36,8 @@ type shown struct {
 	dir            bool
 }
 
-// root returns a box's root for a host folder: the shared one, made on first use, or the box's own in dir if the box has
-// mounts that need mount points.
+// root returns a box's root for a host folder: the shared one, made on first use, or the box's own in dir if the box
+// needs mount points.
 func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*root, error) {
 	folder, err := rootfs.Folder(spec.Root)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	return r, err
 }
 
-// shared returns the root of all boxes that show a folder and nothing else.
+// shared returns the root of all boxes that show only a folder.
 func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 	b.mu.Lock()
 	r := b.roots[folder]
@@ -89,8 +89,8 @@ func (b *Backend) forget(folder string, r *root) {
 	}
 }
 
-// current reports whether everything shown still exists and no new file needs hiding: host packages come and go while a
-// server lives.
+// current reports whether everything shown still exists and no new file needs hiding: the host's packages change while
+// a server runs.
 func (r *root) current() bool {
 	if r.hides != nil && !slices.Equal(r.hides, rootfs.Hidden()) {
 		return false
@@ -101,7 +101,7 @@ func (r *root) current() bool {
 	})
 }
 
-// What every root adds to the host folder: the guest, and the folder of its socket.
+// Paths that every root adds to the host folder: the guest, and the folder of its socket.
 const (
 	guestPath  = "/run/guest"
 	socketDir  = "/run/fumehood"
@@ -127,7 +127,8 @@ func (r *root) build(in *instance.Instance, folder string) error {
 	if err := r.unmask(); err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700), os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
+	return errors.Join(os.MkdirAll(filepath.Join(r.dir, socketDir), 0o700),
+		os.Link(filepath.Join(in.Dir, guestFile), filepath.Join(r.dir, guestPath)))
 }
 
 // places makes the mount points of a spec that the root lacks.
@@ -136,7 +137,7 @@ func (r *root) places(spec *sandbox.Spec) error {
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
 	}
-	// The root contains the host folder's links unchanged, and a stranger's link may lead anywhere: os.Root follows none
+	// The root contains the host folder's links unchanged, and another user's link may lead anywhere: os.Root follows none
 	// that leads out.
 	inside, err := os.OpenRoot(r.dir)
 	if err != nil {
@@ -148,7 +149,8 @@ func (r *root) places(spec *sandbox.Spec) error {
 			return err
 		}
 		if err := placeFor(inside, m); err != nil {
-			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err, Fix: "choose a target path without links"}
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Err: err,
+				Fix: "choose a target path without links"}
 		}
 		if err := r.placeShown(m, list); err != nil {
 			return err
@@ -162,7 +164,7 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	target := path.Clean(m.Target)
 	below := func(folder string) bool { return strings.HasPrefix(target, path.Clean(folder)+"/") }
 	if slices.ContainsFunc(all, func(other sandbox.Mount) bool { return below(other.Target) }) {
-		return nil // it lies within another mount
+		return nil // it is within another mount
 	}
 	i := slices.IndexFunc(r.shows, func(s shown) bool { return below(s.target) })
 	if i < 0 {
@@ -174,7 +176,8 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	}
 	defer folder.Close()
 	no := func(msg string) error {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg, Fix: "choose a target outside " + r.shows[i].target}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg,
+			Fix: "choose a target outside " + r.shows[i].target}
 	}
 	there, err := folder.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -190,7 +193,7 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	return err
 }
 
-// unmask makes the skeleton readable by the sandbox's ids, whatever the umask.
+// unmask makes the skeleton readable by the sandbox's ids, despite the umask.
 func (r *root) unmask() error {
 	return filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -225,7 +228,7 @@ func placeFor(inside *os.Root, m sandbox.Mount) error {
 	return errors.Join(inside.MkdirAll(path.Dir(target), 0o755), inside.WriteFile(target, nil, 0o644))
 }
 
-// add makes one entry of the skeleton. Only we can write to its folder, so no path in it is a trap.
+// add makes one entry of the skeleton. Only this user can write to its folder, so no path in it is planted.
 func (r *root) add(s confine.Step) error {
 	path := filepath.Join(r.dir, s.Target)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

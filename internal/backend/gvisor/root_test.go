@@ -43,7 +43,8 @@ func TestPlaces(t *testing.T) {
 	if err := os.Symlink("opt", filepath.Join(r.dir, "data")); err != nil {
 		t.Fatal(err)
 	}
-	err := r.places(&sandbox.Spec{Mounts: []sandbox.Mount{{Source: source, Target: "/data/folder"}, {Source: file, Target: "/data/folder/deep/file"},
+	err := r.places(&sandbox.Spec{Mounts: []sandbox.Mount{{Source: source, Target: "/data/folder"},
+		{Source: file, Target: "/data/folder/deep/file"},
 		{Source: file, Target: "/top"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,12 +86,14 @@ func TestPlacesInWhatIsShown(t *testing.T) {
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	folder, source := t.TempDir(), t.TempDir()
 	open := filepath.Join(folder, "usr", "open")
-	err := errors.Join(os.MkdirAll(filepath.Join(open, "there", "deep"), 0o755), os.Chmod(open, 0o777), os.WriteFile(filepath.Join(open, "file"), nil, 0o644),
+	err := errors.Join(os.MkdirAll(filepath.Join(open, "there", "deep"), 0o755), os.Chmod(open, 0o777),
+		os.WriteFile(filepath.Join(open, "file"), nil, 0o644),
 		os.Mkdir(filepath.Join(source, "below"), 0o755), os.Symlink("/usr/open/there", filepath.Join(open, "link")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for target, good := range map[string]bool{"/usr/open/there/deep": true, "/usr/open/link/deep": true, "/usr/open/new": false, "/usr/open/file": false,
+	for target, good := range map[string]bool{"/usr/open/there/deep": true, "/usr/open/link/deep": true,
+		"/usr/open/new": false, "/usr/open/file": false,
 		"/usr/open/file/new": false} {
 		s := spec()
 		s.Root = sandbox.Root{Dir: folder}
@@ -116,7 +119,8 @@ func TestRootFollowsTheHost(t *testing.T) {
 	backendtest.ForCheck(t, "four sandboxes")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	folder := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "usr"), 0o755), os.MkdirAll(filepath.Join(folder, "opt"), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "usr"), 0o755),
+		os.MkdirAll(filepath.Join(folder, "opt"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	make := func() {
@@ -140,7 +144,8 @@ func TestRootFollowsTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	make()
-	if err := errors.Join(os.Remove(filepath.Join(folder, "opt")), os.Mkdir(filepath.Join(folder, "opt"), 0o755)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(folder, "opt")), os.Mkdir(filepath.Join(folder, "opt"),
+		0o755)); err != nil {
 		t.Fatal(err)
 	}
 	make()

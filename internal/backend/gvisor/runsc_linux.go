@@ -17,19 +17,20 @@ const runscName = "fumehood-runsc"
 // Descriptors of runsc, after its first three.
 const (
 	runscProgram = iota + 3
-	runscIDs     // holds the claim on the box's host ids; or signals that its own are mapped
+	runscIDs     // holds the claim on the box's host ids, or signals that its own are mapped
 	runscImage   // the folder of a checkpoint
 )
 
 var runscEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
-// runscArgv is the command line of every runsc, without its verb.
+// runscArgv returns the command line of every runsc, without its verb.
 func (s *staging) runscArgv() []string {
-	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap", "--network=" + cmp.Or(s.network, "none"), "--host-uds=create",
+	return []string{runscName, "--root=" + filepath.Join(s.path(stagingBox), stateFolder), "--platform=systrap",
+		"--network=" + cmp.Or(s.network, "none"), "--host-uds=create",
 		"--ignore-cgroups", "--overlay2=none"}
 }
 
-// startRunsc starts the box's runsc, which stays as its parent: its end ends the box.
+// startRunsc starts the box's runsc, whose end ends the box.
 func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Process, error) {
 	door, err := box.Group.Door()
 	if err != nil {
@@ -48,13 +49,13 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	order.Cgroup, order.Tasks = door.V2, door.Tasks
 	order.Files = append(order.Files, int(b.null.Fd()))
 	if box.spec.HostWritable() {
-		// The gofer alone opens the code's files in host directories; the user-space kernel, which the code talks to, cannot
-		// open files. For a root that nobody inside can change that is not worth 12 ms of Python's start.
+		// Only the gofer opens the code's files in host directories, not the user-space kernel, which the code can
+		// attack. For a root that is read-only inside, that is not worth 12 ms of Python's start.
 		order.Argv = append(order.Argv, "--directfs=false")
 	}
 	verb := []string{"run"}
 	if from != nil {
-		// We have compared the spec with the saved one. gVisor would compare names and ids too, which differ.
+		// Restore has compared the specs. gVisor would also compare names and ids, which differ.
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
@@ -71,7 +72,7 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	})
 }
 
-// imagePath is the folder of a checkpoint as runsc opens it: by path, from its descriptor.
+// imagePath is the folder of a checkpoint, which runsc opens by path, from its descriptor.
 var imagePath = "--image-path=/proc/self/fd/" + strconv.Itoa(runscImage)
 
 // runscOrder starts runsc with a file for its stderr.
@@ -81,7 +82,8 @@ func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error)
 		return nil, err
 	}
 	null := int(b.null.Fd())
-	return &fork.Order{Program: runscProgram, Argv: argv, Env: runscEnv, Dir: "/", Files: []int{null, null, int(words.Fd()), int(program.Fd())}, PIDFD: true}, nil
+	return &fork.Order{Program: runscProgram, Argv: argv, Env: runscEnv, Dir: "/",
+		Files: []int{null, null, int(words.Fd()), int(program.Fd())}, PIDFD: true}, nil
 }
 
 // startAt starts a program from a thread that first enters another mount namespace.
@@ -98,8 +100,8 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 	return process, err
 }
 
-// lastWords returns the output of runsc and the guest from a file, without gVisor's stacks, and without the middle if it is
-// long.
+// lastWords returns the output of runsc and the guest from a file, without gVisor's stacks, and shortened in the
+// middle.
 func lastWords(path string) string {
 	const most = 600
 	text, err := os.ReadFile(path)

@@ -19,11 +19,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// staging is a mount namespace that holds everything a box consists of, whatever the box's user ids may see of the host's
-// folders. Nothing is mounted on the host itself, so removing a box's folder can never reach the user's files. It ends with
-// the box's processes.
-//
-// An ordinary user has none: everything belongs to that user, and is used by its path on the host.
+// staging is a mount namespace that holds all parts of a box, independent of the box's access to the host's folders.
+// Nothing is mounted on the host itself, so removing a box's folder can never reach the user's files. It ends with the
+// box's processes. An ordinary user has none: that user owns all parts, and runsc uses their paths on the host.
 type staging struct {
 	plain   bool
 	paths   map[string]string // without a namespace: paths of the entries
@@ -39,7 +37,7 @@ type entry struct {
 	dir  bool
 }
 
-// stagingDirs are folders that the staging area may cover: by then descriptors hold everything below.
+// stagingDirs are folders that the staging area may cover: descriptors already hold everything below.
 var stagingDirs = []string{"/mnt", "/usr"}
 
 const stagingBytes = 1 << 20 // folders and empty files as mount points
@@ -108,8 +106,8 @@ func stagingDir() string {
 	return stagingDirs[len(stagingDirs)-1]
 }
 
-// set stages everything a box consists of: its folder, its root, what the root shows, the guest's socket, and the spec's
-// host files. The latter keep their owner on disk; idmap maps it to the box's ids.
+// set stages the parts of a box: its folder, its root with the shown mounts, the guest's socket, and the spec's host
+// files. The latter keep their owner on disk; idmap maps it to the box's ids.
 func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 	s := &staging{plain: box.IDs == nil, paths: map[string]string{}, network: kindOf(spec)}
 	defer func() {
@@ -143,8 +141,8 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 	return s, nil
 }
 
-// bind mounts a host file or folder over the root in the staging area, so that gVisor sees one mount: each further one costs
-// 1 ms at its start. gVisor opens the devices there for the code, so the host's kernel must refuse them.
+// bind mounts a host file or folder over the root in the staging area, so that gVisor has one mount: each further one
+// costs 1 ms at its start. gVisor opens devices there for the code, so the host's kernel must refuse them.
 func (s *staging) bind(m shown) error {
 	if !s.plain {
 		if err := s.put(path.Join(stagingRoot, m.target), m.source, m.flags); err != nil {
@@ -179,8 +177,8 @@ func (s *staging) putHost(name string, m sandbox.Mount, ids *hostid.Pair) error 
 	return harden(fd, m.Writable)
 }
 
-// harden disables set-uid programs and devices, and writing if not writable, for a mount and all mounts below it: gVisor
-// requests that for the top only.
+// harden disables set-uid programs and devices, and writing if not writable, for a mount and all mounts below it:
+// gVisor requests that only for the top.
 func harden(fd int, writable bool) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if !writable {
@@ -197,7 +195,8 @@ func (s *staging) attach() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("make mounts private", err)
 	}
-	if err := unix.Mount("staging", stagingDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size="+strconv.Itoa(stagingBytes)); err != nil {
+	if err := unix.Mount("staging", stagingDir(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=755,size="+strconv.Itoa(stagingBytes)); err != nil {
 		return os.NewSyscallError("mount the staging area", err)
 	}
 	for _, p := range s.entries {
@@ -213,8 +212,7 @@ func (s *staging) attach() error {
 		if err == nil {
 			err = unix.MoveMount(p.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}
-		// A clone of a shared mount, as systemd makes all of the host's, is shared too: mounts made here would appear on the
-		// host.
+		// A clone of a shared mount is shared too, and systemd makes all shared: mounts made here would appear on the host.
 		if err == nil {
 			err = unix.Mount("", at, "", unix.MS_REC|unix.MS_PRIVATE, "")
 		}

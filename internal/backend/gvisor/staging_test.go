@@ -16,8 +16,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// TestHostHoldsTheMounts: the host's kernel, too, enforces for gVisor's own processes that mounted host files are read-only
-// and that devices there do not work: gVisor opens devices for the code. This covers mounts below as well.
+// TestHostHoldsTheMounts: the host's kernel, too, enforces for gVisor's own processes that mounted host files are
+// read-only and that devices there do not work: gVisor opens devices for the code. This covers mounts below as well.
 func TestHostHoldsTheMounts(t *testing.T) {
 	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
@@ -34,7 +34,8 @@ func TestHostHoldsTheMounts(t *testing.T) {
 	defer unix.Unmount(below, unix.MNT_DETACH)
 	for _, dir := range []string{filepath.Dir(below), below} {
 		file, device := filepath.Join(dir, "open"), filepath.Join(dir, "urandom")
-		err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chmod(file, 0o666), unix.Mknod(device, unix.S_IFCHR, int(unix.Mkdev(1, 9))), os.Chmod(device, 0o666))
+		err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chmod(file, 0o666),
+			unix.Mknod(device, unix.S_IFCHR, int(unix.Mkdev(1, 9))), os.Chmod(device, 0o666))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,15 +81,16 @@ func TestHostHoldsTheMounts(t *testing.T) {
 	}
 }
 
-// TestStagingSharesNothing: with shared host mounts, as systemd makes them, mounts in a box's staging area do not appear on
-// the host.
+// TestStagingSharesNothing: with shared host mounts, as systemd makes them, mounts in a box's staging area do not
+// appear on the host.
 func TestStagingSharesNothing(t *testing.T) {
 	backendtest.ForCheck(t, "it mounts on the host")
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root has a staging")
 	}
 	run := t.TempDir()
-	if err := errors.Join(unix.Mount(run, run, "", unix.MS_BIND, ""), unix.Mount("", run, "", unix.MS_SHARED, "")); err != nil {
+	if err := errors.Join(unix.Mount(run, run, "", unix.MS_BIND, ""), unix.Mount("", run, "", unix.MS_SHARED,
+		"")); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Unmount(run, unix.MNT_DETACH)

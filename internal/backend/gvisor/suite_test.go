@@ -32,7 +32,8 @@ func guestProgram(t testing.TB) *os.File {
 // openIn opens a backend in a run folder that others may share, with a step to fail.
 func openIn(t testing.TB, run, failAt string) *Backend {
 	t.Helper()
-	b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run, HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
+	b, err := New(Options{Guest: guestProgram(t), Runsc: backendtest.Runsc, RunDir: run,
+		HostIDs: filepath.Join(filepath.Dir(run), hostid.File), Stderr: os.Stderr, FailAt: failAt})
 	if err != nil {
 		t.Fatal(err)
 	}

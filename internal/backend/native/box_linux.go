@@ -13,7 +13,7 @@ import (
 
 var _ sandbox.Box = (*Box)(nil)
 
-// Box is one native sandbox. Its process is its guest; the kernel ends all others with it.
+// Box is one native sandbox. Its process is the guest, with which the kernel ends all others.
 type Box struct {
 	*hostbox.Box
 	backend *Backend

@@ -50,7 +50,8 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := b.enforcement(&spec, in.Tree).Refusal(Name, &spec); err != nil {
 		return nil, err
 	}
-	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}}, backend: b}
+	box := &Box{Box: &hostbox.Box{Core: hostbox.Core{Backend: Name, Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}},
+		backend: b}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -118,15 +119,15 @@ func (b *Backend) resources(tree *cgroup.Tree, spec *sandbox.Spec) hostbox.Resou
 	return r
 }
 
-// groupLimits returns the limits of the control group. It counts the sandbox's own writable places, which are in memory, and
-// the guest, some 3 MiB.
+// groupLimits returns the limits of the control group. It counts the sandbox's own writable places, which are in
+// memory, and the guest, some 3 MiB.
 func groupLimits(spec *sandbox.Spec) cgroup.Limits {
 	return cgroup.Limits{MemoryBytes: spec.Limits.MemoryBytes, CPUMillis: spec.Limits.CPUMillis,
 		Pids: spec.Limits.Pids + guestTasks}
 }
 
-// protectGuest makes the guest the last process that the kernel kills when memory runs out; the guest does the opposite for
-// the processes it starts. Only root may lower a score.
+// protectGuest makes the guest the last process that the kernel kills when memory runs out; the guest does the opposite
+// for the processes it starts. Only root may lower a score.
 func protectGuest(pid int) {
 	if os.Geteuid() != 0 {
 		return

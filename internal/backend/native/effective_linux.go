@@ -31,19 +31,19 @@ func (b *Backend) enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.Lis
 	return list
 }
 
-// commandsLimit enforces the list of allowed programs: the sandbox holds no other program, and Landlock permits only theirs
-// to be executed. Without Landlock, the dynamic linker, which must be there, can be executed with another file as its
-// argument.
+// commandsLimit enforces the list of allowed programs: the sandbox holds no other program, and Landlock permits
+// executing only their files. Without Landlock, code can execute the dynamic linker, which must exist, with another
+// file as argument.
 func (b *Backend) commandsLimit() enforce.Limit {
-	c := enforce.Limit{Name: sandbox.PolicyCommands, By: "the files that are there, Landlock"}
+	c := enforce.Limit{Name: sandbox.PolicyCommands, By: "the existing files, Landlock"}
 	if wall := b.landlockWall(); wall.State == sandbox.WallMissing {
-		c.By, c.Gap = "the files that are there", "not for what the dynamic linker can be made to load"
-		c.Why, c.Fix = "without Landlock the dynamic linker can be made to load any program: "+wall.Detail, wall.Fix
+		c.By, c.Gap = "the existing files", "except files that the dynamic linker loads"
+		c.Why, c.Fix = "without Landlock the dynamic linker can load any program: "+wall.Detail, wall.Fix
 	}
 	return c
 }
 
-// effective is the policy enforced on a sandbox of this spec, which has passed Refusal.
+// effective returns the policy that is enforced on a sandbox of this spec, which has passed Refusal.
 func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID string) sandbox.Policy {
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelShared, Network: tap.Policy(spec.Network),
 		User: spec.User, HostUID: hostUID, Walls: b.walls(tree, hostUID, spec.Network.Linked())}

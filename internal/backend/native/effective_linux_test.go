@@ -16,7 +16,8 @@ func TestPreflight(t *testing.T) {
 	}
 	s.Workspace, s.Named = t.TempDir(), []sandbox.LimitName{sandbox.LimitDisk}
 	lacking, err := b.Preflight(s)
-	if _, created := b.Create(t.Context(), s); sandbox.KindOf(err) != sandbox.Unsupported || err.Error() != created.Error() {
+	if _, created := b.Create(t.Context(), s); sandbox.KindOf(err) != sandbox.Unsupported ||
+		err.Error() != created.Error() {
 		t.Errorf("preflighted %v, was %v", err, created)
 	}
 	if !slices.Contains(lacking, sandbox.LimitDisk) {

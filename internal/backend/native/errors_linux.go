@@ -16,7 +16,7 @@ import (
 
 func at(step string, err error) error { return hostbox.At(Name, step, err) }
 
-// explainStart explains why a guest did not start. Where AppArmor restricts user namespaces, they can be made but grant no
+// explainStart explains why a guest did not start. If AppArmor restricts user namespaces, they exist but grant no
 // capability.
 func explainStart(err error) error {
 	var e *fork.Error
@@ -38,10 +38,12 @@ func explainClone(err error) error {
 		e.Fix = "as root: sysctl user.max_user_namespaces=65536"
 	case errors.Is(err, unix.EPERM) && appArmorRestricts():
 		e.Msg = "AppArmor on this host forbids ordinary users to make user namespaces"
-		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for fumehood that allows userns, or run as root"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for fumehood " +
+			"that allows userns, or run as root"
 	case errors.Is(err, unix.EPERM):
 		e.Msg = "this host forbids ordinary users to make user namespaces"
-		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in the seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
+		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in the " +
+			"seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
 	case errors.Is(err, unix.ENOSYS):
 		e.Msg = "a seccomp filter on this host forbids processes in new namespaces"
 		e.Fix = "inside a container allow clone3 in the seccomp profile (Docker: --security-opt seccomp=unconfined)"
@@ -74,24 +76,26 @@ func explainSetup(f *confine.Failure) error {
 	case denied && (f.Step == confine.StepKnobs || strings.HasPrefix(f.Step, confine.StepRoot+" proc")):
 		e.Kind = sandbox.Unsupported
 		e.Msg = "the kernel refuses a new /proc because this host's /proc is partly hidden, as in most containers"
-		e.Fix = "start the container with --security-opt systempaths=unconfined (Docker, Podman) or procMount: Unmasked (Kubernetes); or use another backend"
+		e.Fix = "start the container with --security-opt systempaths=unconfined (Docker, Podman) or procMount: Unmasked " +
+			"(Kubernetes); or use another backend"
 	case denied && appArmorRestricts():
 		e.Kind = sandbox.Unsupported
 		e.Msg = "AppArmor on this host denies all rights in an ordinary user's namespaces"
 		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
 	case denied && f.Step == confine.StepPrivate:
 		e.Kind = sandbox.Unsupported
-		e.Fix = "inside a container allow mount in the seccomp and AppArmor profiles (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+		e.Fix = "inside a container allow mount in the seccomp and AppArmor profiles (Docker: --security-opt " +
+			"seccomp=unconfined --security-opt apparmor=unconfined)"
 	case errno == unix.ENOSYS:
 		e.Kind = sandbox.Unsupported
 		e.Msg = "this kernel is too old"
 		e.Fix = "use Linux " + leastKernel + " or newer"
 	case strings.HasPrefix(f.Step, confine.StepSources+" "):
 		e.Kind = sandbox.Invalid
-		e.Msg = "cannot be mounted in the sandbox"
+		e.Msg = "the sandbox cannot mount it"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && (errno == unix.ENOENT || errno == unix.EROFS):
 		e.Kind = sandbox.Invalid
-		e.Msg = "the target does not exist, and cannot be made in a read-only host folder"
+		e.Msg = "the target does not exist, and its host folder is read-only"
 		e.Fix = "choose a target below a new top-level folder, such as /data"
 	case strings.HasPrefix(f.Step, confine.StepRoot+" ") && errno == unix.ELOOP:
 		e.Kind = sandbox.Invalid
@@ -100,5 +104,5 @@ func explainSetup(f *confine.Failure) error {
 	return e
 }
 
-// leastKernel is the oldest Linux with everything that the set-up stage calls: mount_setattr (5.12) and cgroup.kill (5.14).
+// leastKernel is the oldest Linux with mount_setattr (5.12) and cgroup.kill (5.14).
 const leastKernel = "5.14"

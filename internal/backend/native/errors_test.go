@@ -54,7 +54,8 @@ func TestExplainAppArmor(t *testing.T) {
 		explainStart(&fork.Error{Step: fork.Privileges, Errno: unix.EPERM}),
 		explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.EACCES)}),
 	} {
-		if !strings.Contains(err.Error(), "AppArmor") || !strings.Contains(sandbox.FixOf(err), "apparmor_restrict_unprivileged_userns=0") {
+		if !strings.Contains(err.Error(), "AppArmor") || !strings.Contains(sandbox.FixOf(err),
+			"apparmor_restrict_unprivileged_userns=0") {
 			t.Errorf("%v (%s)", err, sandbox.FixOf(err))
 		}
 	}
@@ -63,7 +64,8 @@ func TestExplainAppArmor(t *testing.T) {
 // TestExplainOldKernel: a missing system call is reported as an old kernel, with the version that has it.
 func TestExplainOldKernel(t *testing.T) {
 	err := explainSetup(&confine.Failure{Step: confine.StepPrivate, Errno: uint32(unix.ENOSYS)})
-	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") || !strings.Contains(sandbox.FixOf(err), "Linux "+leastKernel) {
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "this kernel is too old") ||
+		!strings.Contains(sandbox.FixOf(err), "Linux "+leastKernel) {
 		t.Errorf("got %v (%s)", err, sandbox.FixOf(err))
 	}
 }
@@ -74,7 +76,8 @@ func TestHiddenProc(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("covering a part of /proc needs root")
 	}
-	if err := unix.Mount("none", "/proc/bus", "tmpfs", unix.MS_RDONLY, ""); err != nil { // in the tests' own mount namespace
+	// in the tests' own mount namespace
+	if err := unix.Mount("none", "/proc/bus", "tmpfs", unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Unmount("/proc/bus", unix.MNT_DETACH)

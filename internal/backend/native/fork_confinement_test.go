@@ -99,8 +99,8 @@ func sight(h *house, r sandbox.Request) (seen map[string]any) {
 	return seen
 }
 
-// TestForkAsTheHostSeesIt compares the process's namespaces and control groups, from outside, with those of the guest and
-// the host.
+// TestForkAsTheHostSeesIt compares the process's namespaces and control groups, from outside, with those of the guest
+// and the host.
 func TestForkAsTheHostSeesIt(t *testing.T) {
 	start, fork := fromOutside(cold(t)), fromOutside(warmed(t))
 	if !maps.Equal(start, fork) {
@@ -145,10 +145,12 @@ func fromOutside(h *house) map[string]string {
 				seen[file] = "the guest's"
 			}
 		}
-		for _, id := range strings.Fields(line(read(h, program, "status"), "Uid:") + line(read(h, program, "status"), "Gid:")) {
+		for _, id := range strings.Fields(line(read(h, program, "status"), "Uid:") + line(read(h, program, "status"),
+			"Gid:")) {
 			// The first three are the guest's ids; the fourth, of one thread, may be the one with which it last read /proc.
 			if guests := strings.Fields(line(read(h, guest, "status"), "Uid:")); id == "0" || slices.Contains(guests[:3], id) {
-				h.Errorf("the host id of %q is %s, its guest is %q", strings.TrimSpace(read(h, program, "comm")), id, strings.TrimSpace(read(h, guest, "comm")))
+				h.Errorf("the host id of %q is %s, its guest is %q", strings.TrimSpace(read(h, program, "comm")), id,
+					strings.TrimSpace(read(h, guest, "comm")))
 			}
 		}
 		seen["depth"] = fmt.Sprint(len(strings.Fields(line(read(h, program, "status"), "NSpid:"))))

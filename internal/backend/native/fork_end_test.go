@@ -19,8 +19,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// TestForkMeetsItsLimits: a limit ends a forked program like an ordinary one, with the same result; its neighbour and the
-// zygote live on.
+// TestForkMeetsItsLimits: a limit ends a forked program like an ordinary one, with the same result; its neighbour and
+// the zygote live on.
 func TestForkMeetsItsLimits(t *testing.T) {
 	h := warmed(t)
 	for _, c := range []struct {
@@ -29,13 +29,19 @@ func TestForkMeetsItsLimits(t *testing.T) {
 		status     sandbox.Status
 		says       string // in stdout or the hint
 	}{
-		{"time", "print('so far'); import time; time.sleep(600)", sandbox.Limits{Timeout: 500 * time.Millisecond}, sandbox.StatusTimeout, "so far"},
-		{"time, spent", "print('so far')\nwhile True: pass", sandbox.Limits{Timeout: 500 * time.Millisecond}, sandbox.StatusTimeout, "so far"},
-		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20}, sandbox.StatusOutOfMemory, "67108864"},
-		{"memory of a child", "import os\nprint('so far')\nif os.fork() == 0: x = b'x' * (1 << 30)\nprint(os.wait()[1])", sandbox.Limits{MemoryBytes: 64 << 20},
+		{"time", "print('so far'); import time; time.sleep(600)", sandbox.Limits{Timeout: 500 * time.Millisecond},
+			sandbox.StatusTimeout, "so far"},
+		{"time, spent", "print('so far')\nwhile True: pass", sandbox.Limits{Timeout: 500 * time.Millisecond},
+			sandbox.StatusTimeout, "so far"},
+		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20}, sandbox.StatusOutOfMemory,
+			"67108864"},
+		{"memory of a child", "import os\nprint('so far')\nif os.fork() == 0: x = b'x' * (1 << 30)\nprint(os.wait()[1])",
+			sandbox.Limits{MemoryBytes: 64 << 20},
 			sandbox.StatusSucceeded, "67108864"},
-		{"output", "import sys\nwhile True: print('x' * 1000); sys.stderr.write('y' * 1000)", sandbox.Limits{OutputBytes: 64 << 10}, sandbox.StatusOutputLimit, "xxx"},
-		{"processes", "import os\nwhile True:\n    if os.fork() == 0: os.read(os.pipe()[0], 1)", sandbox.Limits{Pids: 16}, sandbox.StatusFailed, ""},
+		{"output", "import sys\nwhile True: print('x' * 1000); sys.stderr.write('y' * 1000)",
+			sandbox.Limits{OutputBytes: 64 << 10}, sandbox.StatusOutputLimit, "xxx"},
+		{"processes", "import os\nwhile True:\n    if os.fork() == 0: os.read(os.pipe()[0], 1)", sandbox.Limits{Pids: 16},
+			sandbox.StatusFailed, ""},
 		{"files", "f = [open('/dev/null') for _ in range(100)]", sandbox.Limits{OpenFiles: 64}, sandbox.StatusFailed, ""},
 		{"disk", "open('x', 'wb').write(bytes(32 << 20))", sandbox.Limits{DiskBytes: 8 << 20}, sandbox.StatusFailed, ""},
 	} {
@@ -44,7 +50,8 @@ func TestForkMeetsItsLimits(t *testing.T) {
 			during(h, "print('up', flush=True); import time; time.sleep(600)", func(_, neighbour int) {
 				run, before := engine.Run{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}}, h.Stats().Forked
 				result, err := h.Run(t.Context(), run)
-				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 && run.Spec.Limits.Timeout < stepTimeout; before++ {
+				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 &&
+					run.Spec.Limits.Timeout < stepTimeout; before++ {
 					run.Spec.Limits.Timeout *= 4 // a busy host had not let it say anything
 					result, err = h.Run(t.Context(), run)
 				}
@@ -92,7 +99,8 @@ func (h *house) atOnce(n int, do func()) {
 				return
 			}
 			if want := word + " " + word + " " + word + "\n"; string(result.Stdout.Head) != want || result.ExitCode != 4 {
-				h.Errorf("run %d: %s %d, %q, %q, %+v", i, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head, result.Hints)
+				h.Errorf("run %d: %s %d, %q, %q, %+v", i, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head,
+					result.Hints)
 			}
 		})
 	}
@@ -211,8 +219,8 @@ func (h *house) noneLeft() {
 	})
 }
 
-// TestSandboxEndsUnderFork ends sandboxes while forks enter them: Fork reports it at any moment, and the next sandbox is not
-// affected.
+// TestSandboxEndsUnderFork ends sandboxes while forks enter them: Fork reports it at any moment, and the next sandbox
+// is not affected.
 func TestSandboxEndsUnderFork(t *testing.T) {
 	backendtest.ForCheck(t, "sandboxes end at moments that chance chooses")
 	h := warmed(t)

@@ -58,7 +58,8 @@ func TestForkWithoutItsGroups(t *testing.T) {
 		door.Close()
 	}
 	const room = 4 + 4 // for what it has, and for the descriptors before those of the groups
-	if err := unix.Prlimit(b.zygotes.ready.process.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: room, Max: room}, nil); err != nil {
+	if err := unix.Prlimit(b.zygotes.ready.process.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: room, Max: room},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := box.Fork(context.Background(), f); err == nil || !strings.Contains(err.Error(), "not all descriptors") {

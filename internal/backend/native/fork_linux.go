@@ -23,29 +23,29 @@ import (
 
 var _ sandbox.Forker = (*Box)(nil)
 
-// forkTimeout bounds how long a fork takes to confine itself: some 3 ms on an idle machine. Tests set it.
+// forkTimeout bounds how long a fork may take to confine itself: some 3 ms on an idle machine. Tests set it.
 var forkTimeout = 5 * time.Second
 
 // pipeSize is the size of the guest's pipes, in bytes.
 const pipeSize = 256 << 10
 
-// forkable reports whether a zygote's fork may run in a sandbox of this spec: the root is the zygote's, the zygote knows
-// everything the spec asks for, and the sandbox ends with its one execution. The last rule makes entering safe: a fork
-// enters with all rights in the sandbox, and no user code has been there to wait for it. An ordinary user cannot have a
-// zygote: only with CAP_SYS_ADMIN may a process spawn children into another pid namespace.
+// forkable reports whether a zygote's fork may run in a sandbox of this spec: the sandbox has the zygote's root, the
+// spec requests nothing that the zygote lacks, and the sandbox ends with its one execution. The last rule makes
+// entering safe: a fork enters with all rights in the sandbox, so no user code may be waiting there. An ordinary user
+// cannot have a zygote: spawning children into another pid namespace requires CAP_SYS_ADMIN.
 //
-// A sandbox with a network starts its program anew: it may get an environment and certificates that the zygote does not know.
+// A sandbox with a network starts a new program, whose environment and certificates the zygote does not have. Layers
+// are allowed unless they cover files of the zygote: the fork loads nothing from them before it has confined itself.
 //
-// Layers may be there, but not in the place of what the zygote has: nothing is loaded from them before the fork has confined itself.
-//
-// The zygote waits while its child enters, so a slow child delays all others. Excluded are therefore sandboxes with less
-// than a CPU, whose start may have used up their quota, and those with too little memory.
+// The zygote waits while its child enters, so a slow child delays all others. This excludes sandboxes with less than a
+// CPU, whose start may have used up their quota, and those with too little memory.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	l := &spec.Limits
 	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
 		return false
 	}
-	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) && spec.Commands == nil &&
+	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) &&
+		spec.Commands == nil &&
 		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return !strings.HasPrefix(l.At, "/opt/fumehood/") }) &&
 		len(spec.Mounts) == 0 && spec.Workspace == ""
 }
@@ -82,8 +82,8 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 	return &sandbox.Forked{PID: pid, Stdout: out.stdout, Stderr: out.stderr, Go: out.release, Close: out.close}, nil
 }
 
-// enter tells the process how to confine itself, and returns its id once it has. Unless the zygote reports that nothing
-// entered, a process may have, now or later.
+// enter sends the process the calls that confine it, and returns its id once it is confined. Unless the zygote reports
+// that no process entered, one may have entered, or enter later.
 func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, error) {
 	deadline := time.Now().Add(forkTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -108,8 +108,8 @@ func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, er
 // errRefused is the zygote's report that nothing has entered the sandbox.
 var errRefused = errors.New("the zygote refused")
 
-// program is what a fork reads on its channel after the calls that confine it: the byte counts of its program's arguments
-// and of the environment, then both, each string ended by a NUL byte.
+// program encodes the data that a fork reads after its calls: the byte counts of its program's arguments and of the
+// environment, then both, with a NUL byte after each string.
 func program(f *sandbox.Fork) []byte {
 	b := make([]byte, 8)
 	for i, list := range [][]string{f.Args, f.Env} {
@@ -122,10 +122,10 @@ func program(f *sandbox.Fork) []byte {
 	return b
 }
 
-// entries caches the last fork's calls, encoded: encoding them takes 0.2 ms, and they are the same for nearly all sandboxes.
+// entries caches the last fork's encoded calls: encoding takes 0.2 ms, and nearly all sandboxes have the same calls.
 type entries struct {
 	mu    sync.Mutex // guards both
-	walls []byte     // the part of the plan that the calls depend on
+	walls []byte     // the encoded plan that the calls implement
 	calls []byte
 }
 
@@ -143,7 +143,7 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 type forking struct {
 	channel        net.Conn
 	stdout, stderr *os.File // read ends
-	asked          bool     // whether the zygote was asked; an earlier failure is not its fault
+	asked          bool     // the zygote has the order; an earlier failure is not its fault
 }
 
 // order makes the process's channel and pipes and asks the zygote for the process.
@@ -182,13 +182,13 @@ func (o *forking) order(box *Box, z *zygote) error {
 	return z.order(door.V2 > 0, len(door.Tasks), append(fds, door.Tasks...))
 }
 
-// What may come instead of a process id, followed by the cause.
+// Reports instead of a process id. The cause follows.
 const (
 	nobodyEntered = 0
 	somebodyMay   = math.MaxUint32
 )
 
-// pid reads the process's report that it is confined, or the zygote's report.
+// pid reads the process's id, its report that it is confined, or the zygote's report of a failure.
 func (o *forking) pid() (int, error) {
 	var number [4]byte
 	if _, err := io.ReadFull(o.channel, number[:]); err != nil {
@@ -212,13 +212,13 @@ func (o *forking) pid() (int, error) {
 	return 0, fmt.Errorf("unexpected answer: %q", text)
 }
 
-// release lets the program begin.
+// release starts the program.
 func (o *forking) release() error {
 	_, err := o.channel.Write([]byte{'!'})
 	return err
 }
 
-// close closes the channel, without which the process does not begin, and the pipes.
+// close closes the pipes and the channel, without which the program never starts.
 func (o *forking) close() {
 	if o.channel != nil {
 		o.channel.Close()

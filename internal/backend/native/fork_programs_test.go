@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// deeds are programs with the same result in a fork and in a new interpreter: status, exit code, signal, and all output.
+// deeds are programs with the same result in a fork and in a new interpreter: status, exit code, signal, and all
+// output.
 var deeds = []struct {
 	name, code string
 	files      map[string]string
@@ -39,7 +40,8 @@ var deeds = []struct {
 	{name: "SIGPIPE is ignored", code: "import os; os.kill(os.getpid(), 13); print('on')"},
 	{name: "SIGHUP", code: "import os; os.kill(os.getpid(), 1); input()"},
 	{name: "a wild pointer", code: "import ctypes; ctypes.string_at(1)"},
-	{name: "a wild pointer, told of", code: "import ctypes, faulthandler; faulthandler.enable()\ndef deep():\n    ctypes.string_at(1)\ndeep()"},
+	{name: "a wild pointer, told of",
+		code: "import ctypes, faulthandler; faulthandler.enable()\ndef deep():\n    ctypes.string_at(1)\ndeep()"},
 	{name: "a session of its own is not to be made twice", code: "import os; os.setsid()"},
 	{name: "every process of the session", code: "import os; os.killpg(0, 15); input()"},
 
@@ -80,7 +82,8 @@ import atexit, os
 f = open("/tmp/f", "w"); f.write("unsaid")
 pid = os.fork()
 if pid: print(os.waitpid(pid, 0)[1]); f.close(); print(open("/tmp/f").read())`},
-	{name: "files that nobody closes, and a function", code: "f = open('kept', 'w')\ndef say():\n    f.write('said')\nsay()"},
+	{name: "files that nobody closes, and a function",
+		code: "f = open('kept', 'w')\ndef say():\n    f.write('said')\nsay()"},
 	{name: "things hung on others", code: `
 import builtins, sys
 class A:
@@ -88,7 +91,8 @@ class A:
     def __del__(self): print("gone", self.name)
 sys.a, builtins.b, A.itself, __annotations__["a"] = A("sys"), A("builtins"), A("class"), A("annotations")
 sys.modules["odd"] = A("modules")`},
-	{name: "import while all ends", code: "class A:\n    def __del__(self):\n        import colorsys\n        print(colorsys)\na = A()"},
+	{name: "import while all ends",
+		code: "class A:\n    def __del__(self):\n        import colorsys\n        print(colorsys)\na = A()"},
 	{name: "modules hold things to the end", code: "import held", files: map[string]string{
 		"held.py": "import os\nclass A:\n    def __del__(self):\n        print('gone', os)\na = A()\n"}},
 	{name: "all callbacks forgotten", code: "import atexit; atexit.register(print, 'no'); atexit._clear(); print('on')"},
@@ -101,9 +105,11 @@ sys.modules["odd"] = A("modules")`},
 	{name: "modules of the workspace come first", code: `
 import ctypes, struct, socket, _struct, sitecustomize
 for m in ctypes, struct, socket, sitecustomize: print(m.__name__, m.__file__)`, files: map[string]string{
-		"ctypes.py": "", "struct.py": "", "socket.py": "", "sitecustomize.py": "print('of the workspace')\n", "usercustomize.py": "print('never')\n"}},
-	{name: "modules of the user", code: "import site, sys; print(site.USER_SITE, site.USER_SITE in sys.path, sys.path)", files: map[string]string{
-		"x.pth": ""}},
+		"ctypes.py": "", "struct.py": "", "socket.py": "", "sitecustomize.py": "print('of the workspace')\n",
+		"usercustomize.py": "print('never')\n"}},
+	{name: "modules of the user", code: "import site, sys; print(site.USER_SITE, site.USER_SITE in sys.path, sys.path)",
+		files: map[string]string{
+			"x.pth": ""}},
 	{name: "imports in detail", code: `
 import importlib, sys
 for name in "ctypes struct _struct socket _socket atexit gc time select array math datetime decimal json re hashlib zlib sqlite3 lzma".split():
@@ -249,7 +255,8 @@ func TestForkDoesWhatAStartDoes(t *testing.T) {
 			r := python3(d.code)
 			r.Return.Globs = []string{"kept"}
 			r.Args = []string{"", " ", "a=b", "'\"$(x)\n", "\xff\xfe", "äöü", "-u", "--", strings.Repeat("long", 20000)}
-			r.Env = []string{"ODD=\xff=\n= x ", "EMPTY=", "_=y", "UTF=äöü€", "LONG=" + strings.Repeat("l", 100000), "X=1", "GLIBC=1"}
+			r.Env = []string{"ODD=\xff=\n= x ", "EMPTY=", "_=y", "UTF=äöü€", "LONG=" + strings.Repeat("l", 100000), "X=1",
+				"GLIBC=1"}
 			for name, text := range d.files {
 				r.Files = append(r.Files, sandbox.File{Path: name, Data: []byte(text)})
 			}
@@ -263,7 +270,8 @@ func TestForkDoesWhatAStartDoes(t *testing.T) {
 }
 
 func told(r *sandbox.Result) string {
-	text := string(r.Status) + " " + strconv.Itoa(r.ExitCode) + " " + strconv.Itoa(r.Signal) + "\nstdout " + string(r.Stdout.Head) + string(r.Stdout.Tail) +
+	text := string(r.Status) + " " + strconv.Itoa(r.ExitCode) + " " + strconv.Itoa(r.Signal) + "\nstdout " +
+		string(r.Stdout.Head) + string(r.Stdout.Tail) +
 		"\nstderr " + string(r.Stderr.Head) + string(r.Stderr.Tail) + "\nhints " + fmt.Sprint(r.Hints)
 	for _, f := range r.Files {
 		text += "\n" + f.Path + " " + string(f.Data)

@@ -23,8 +23,10 @@ func TestWhenItForks(t *testing.T) {
 		says   string
 	}{
 		{"plain", func(*engine.Run) {}, true, "[] /workspace  None /home/agent"},
-		{"arguments", func(r *engine.Run) { r.Request.Args = []string{"", "a b", "\xff", "-c"} }, true, `['', 'a b', '\udcff', '-c']`},
-		{"many arguments", func(r *engine.Run) { r.Request.Args = strings.Fields(strings.Repeat("a ", 1000)) }, true, "'a', 'a'"},
+		{"arguments", func(r *engine.Run) { r.Request.Args = []string{"", "a b", "\xff", "-c"} }, true,
+			`['', 'a b', '\udcff', '-c']`},
+		{"many arguments", func(r *engine.Run) { r.Request.Args = strings.Fields(strings.Repeat("a ", 1000)) }, true,
+			"'a', 'a'"},
 		{"an empty list of arguments", func(r *engine.Run) { r.Request.Args = []string{} }, true, "[] "},
 		{"a variable", func(r *engine.Run) { r.Request.Env = []string{"X==a=b="} }, true, "=a=b="},
 		{"an empty variable", func(r *engine.Run) { r.Request.Env = []string{"X="} }, true, "/workspace   /home"},
@@ -33,8 +35,12 @@ func TestWhenItForks(t *testing.T) {
 			r.Request.Files = []sandbox.File{{Path: "a/b", Data: []byte("c")}}
 			r.Request.Return.Globs = []string{"**"}
 		}, true, "[]"},
-		{"other limits", func(r *engine.Run) { r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20, OpenFiles: 100} }, true, "[]"},
-		{"a variable that is as it was", func(r *engine.Run) { r.Request.Env = []string{"HOME=/home/agent", "LANG=C.UTF-8"} }, true, "/home/agent"},
+		{"other limits", func(r *engine.Run) {
+			r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20,
+				OpenFiles: 100}
+		}, true, "[]"},
+		{"a variable that is as it was", func(r *engine.Run) { r.Request.Env = []string{"HOME=/home/agent", "LANG=C.UTF-8"} },
+			true, "/home/agent"},
 		{"packages", func(r *engine.Run) {
 			r.Spec = layerSpec(t)
 			r.Request.Code = []byte("import layered, os, sys\n" + say + "\nprint(layered.value, layered.__file__)")
@@ -60,7 +66,8 @@ func TestWhenItForks(t *testing.T) {
 		{"home", func(r *engine.Run) { r.Request.Env = []string{"HOME=/tmp"} }, false, "/tmp"},
 		{"path of programs", func(r *engine.Run) { r.Request.Env = []string{"PATH=/usr/bin"} }, false, "[]"},
 		{"preloading", func(r *engine.Run) { r.Request.Env = []string{"LD_PRELOAD="} }, false, "[]"},
-		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} }, false, "[]"},
+		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} }, false,
+			"[]"},
 		{"the allocator", func(r *engine.Run) { r.Request.Env = []string{"MALLOC_ARENA_MAX=1"} }, false, "[]"},
 		{"sensitive for the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
 		{"a little memory", func(r *engine.Run) { r.Spec.Limits.MemoryBytes = 31 << 20 }, false, "[]"},
@@ -98,7 +105,8 @@ func TestWhenItForks(t *testing.T) {
 	}
 }
 
-// TestEntranceSaysWhatFailed: a failing call on the way into a sandbox is returned with its errno, and no process is left.
+// TestEntranceSaysWhatFailed: a failing call on the way into a sandbox is returned with its errno, and no process is
+// left.
 func TestEntranceSaysWhatFailed(t *testing.T) {
 	h := warmed(t)
 	z := h.zygote()
@@ -132,10 +140,12 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 				forked.Close()
 				t.Fatal("it is in")
 			}
-			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(), "Errno "+strconv.Itoa(int(c.want))) {
+			if !strings.Contains(err.Error(), c.want.Error()) && !strings.Contains(err.Error(),
+				"Errno "+strconv.Itoa(int(c.want))) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
-			eventually(t, "the end of what tried", func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
+			eventually(t, "the end of what tried",
+				func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
 		})
 	}
 	h.alone(python3("pass"))

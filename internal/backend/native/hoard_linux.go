@@ -14,28 +14,29 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
-// The kernel keeps some things for a program without a limit and counts them in no control group: locks on parts of files, 192 bytes each,
-// 250,000 in a second (RLIMIT_LOCKS is no longer enforced: getrlimit(2)); TCP sockets without a descriptor, not yet accepted, or closed with
-// unsent data, of which the whole host may have few (net.ipv4.tcp_max_orphans); and 2 KiB for each UDP socket with SO_REUSEPORT. So
-// every sandbox is watched from outside, and code that hoards is killed. So is code that runs out of memory again and again: for each kill
-// the kernel writes two pages to its log, which holds 128 KiB by default.
+// The kernel keeps some objects of a program without a limit and counts them in no control group: locks on parts of
+// files, 192 bytes each, 250,000 in a second (RLIMIT_LOCKS is no longer enforced: getrlimit(2)); TCP sockets without a
+// descriptor, not yet accepted or closed with unsent data, of which the whole host may have few
+// (net.ipv4.tcp_max_orphans); and 2 KiB for each UDP socket with SO_REUSEPORT. So the backend watches every sandbox
+// from outside, and kills code that hoards. It also kills code that runs out of memory repeatedly: each kill writes two
+// pages to the kernel's log of 128 KiB.
 const (
 	lookEvery = 250 * time.Millisecond
 	mostLocks = 2000
-	// A look takes at most one part in lookShare of the time, as taking a lock waits while the list is read. But nobody can hold up the next
-	// look for longer than lookMost, in which a sandbox takes some 100 MB of locks.
+	// Reading the list blocks lockers, so a look may take one part in lookShare of the time. But the next look starts
+	// within lookMost, in which a sandbox takes some 100 MB of locks.
 	lookShare = 20
 	lookMost  = 2 * time.Second
 
-	mostSockets = 8192 // of TCP and of UDP each, both ends of a connection among them; those that wait for their time (TIME_WAIT) apart
+	mostSockets = 8192 // of TCP and of UDP each, including both ends of a connection, without those in TIME_WAIT
 	mostKills   = 100
-	killsWindow = time.Minute // in which the kills of a living sandbox count: it may have many executions
+	killsWindow = time.Minute // in which the kills of a living sandbox count
 
-	// Where a socket's queue of errors can hold copies of what was sent (kernelFacts.keepsCopies): TCP sockets, of which each may hold
-	// 256 KiB then, and bytes in all queues of UDP.
+	// If a socket's error queue can hold copies of sent data (kernelFacts.keepsCopies): TCP sockets, each of which may
+	// then hold 256 KiB, and bytes in all UDP queues.
 	fewSockets = 1024
 	mostQueued = 64 << 20
-	quietUDP   = 64 // sockets, whose queues are not worth a look
+	quietUDP   = 64 // sockets, whose queues are not checked
 )
 
 // hoards watches all boxes of a backend, as long as there are any.
@@ -46,7 +47,7 @@ type hoards struct {
 
 	mu    sync.Mutex // guards all below
 	boxes map[*Box]*kills
-	stop  chan struct{} // nil where nobody looks
+	stop  chan struct{} // nil while no goroutine looks
 }
 
 // watch watches a box until its end.
@@ -61,13 +62,14 @@ func (h *hoards) watch(box *Box) {
 	h.boxes[box] = &kills{}
 }
 
-// kills are those of a sandbox when its window began. Only look uses them.
+// kills counts a sandbox's kills when its window began. Only look uses it.
 type kills struct {
 	from  int64
 	began time.Time
 }
 
-// tooMany judges the total of kills since the sandbox began. All those of a one-shot sandbox are of its one execution.
+// tooMany judges the total of kills since the sandbox began. All kills of a one-shot sandbox belong to its one
+// execution.
 func (k *kills) tooMany(total int64, living bool, now time.Time) bool {
 	if living && now.Sub(k.began) >= killsWindow {
 		k.from, k.began = total, now
@@ -75,7 +77,7 @@ func (k *kills) tooMany(total int64, living bool, now time.Time) bool {
 	return total-k.from > mostKills
 }
 
-// close stops watching when no more boxes are made. Whoever reattaches the living ones watches them.
+// close stops watching. A server that reattaches living boxes watches them.
 func (h *hoards) close() {
 	h.mu.Lock()
 	if h.stop != nil {
@@ -125,7 +127,7 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 	return boxes
 }
 
-// punish kills all processes of the sandboxes that hoard, but for their guests.
+// punish kills all processes of the sandboxes that hoard, except their guests.
 func (h *hoards) punish(boxes []*Box) {
 	if box := hoarderOfLocks(boxes); box != nil {
 		killBelow(box.Process.PID)
@@ -144,10 +146,10 @@ func (h *hoards) killsOf(box *Box) *kills {
 	if k := h.boxes[box]; k != nil {
 		return k
 	}
-	return &kills{} // it is watched no more
+	return &kills{} // the box is no longer watched
 }
 
-// hasSockets says whether a sandbox has too many sockets, or too much in their queues.
+// hasSockets reports whether a sandbox has too many sockets, or too much data in their queues.
 func (h *hoards) hasSockets(guest int) bool {
 	tcp, udp := socketsOf(guest)
 	if !h.copies {
@@ -156,10 +158,10 @@ func (h *hoards) hasSockets(guest int) bool {
 	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
-// hoarderOfLocks finds a box with too many locks on parts of files (proc_locks(5)), then stops reading: the kernel walks the
-// list from its beginning for each page, and a fast hoarder could keep us reading for ever. The newest locks come first. The
-// process that took a lock lives as long as the lock: the filter refuses to share descriptors between processes, and open
-// file description locks, which have no process.
+// hoarderOfLocks returns a box with too many locks on parts of files (proc_locks(5)). It then stops reading: the kernel
+// walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest
+// locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between processes,
+// and open file description locks, which have no process.
 func hoarderOfLocks(boxes []*Box) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -187,7 +189,7 @@ func hoarderOfLocks(boxes []*Box) *Box {
 		if locks[box] == nil {
 			locks[box] = map[string]bool{}
 		}
-		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes while it is read can have a lock twice
+		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes during reading can repeat a lock
 		if len(locks[box]) > mostLocks {
 			return box
 		}
@@ -214,7 +216,8 @@ func socketsOf(pid int) (tcp, udp int) {
 	return inUse["TCP"], inUse["UDP"]
 }
 
-// queuedUDP adds up what waits in the UDP sockets of a process's network namespace, errors and copies among it: rx_queue, in bytes.
+// queuedUDP returns the bytes in the queues (rx_queue) of all UDP sockets of a process's network namespace, including
+// errors and copies.
 func queuedUDP(pid int) (bytes int64) {
 	for _, file := range []string{"udp", "udp6"} {
 		f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "net", file))
@@ -228,7 +231,7 @@ func queuedUDP(pid int) (bytes int64) {
 				continue
 			}
 			_, waiting, _ := strings.Cut(fields[4], ":")
-			n, _ := strconv.ParseInt(waiting, 16, 64) // of the head line, nothing
+			n, _ := strconv.ParseInt(waiting, 16, 64) // 0 for the head line
 			bytes += n
 		}
 		f.Close()
@@ -272,8 +275,7 @@ func descends(pid, from int) bool {
 	return false
 }
 
-// seesHoards explains why hoards are not visible here, or returns nil: /proc may hide other users' processes (hidepid) or be
-// masked.
+// seesHoards returns nil if hoards are visible here. /proc may hide other users' processes (hidepid) or be masked.
 func seesHoards() error {
 	f, err := os.Open("/proc/locks")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// hostNumbers are settings of the host that let one sandbox use up what all of the host shares, and no limit of a sandbox stops it.
+// hostNumbers are host settings that may let one sandbox exhaust a resource of the whole host, despite its limits.
 type hostNumbers struct {
 	files      int64 // fs.file-max: open files of the whole host
-	overcommit int64 // vm.overcommit_memory: with 2, memory that is asked for and never touched counts against the host's
+	overcommit int64 // vm.overcommit_memory: with 2, reserved memory counts against the host's even if never touched
 }
 
 func readHostNumbers() hostNumbers {
@@ -32,20 +32,21 @@ func setting(name string) int64 {
 	return n
 }
 
-// enoughFiles is for eight sandboxes that open all they may by default.
+// enoughFiles is the default limit of eight sandboxes.
 var enoughFiles = 8 * sandbox.DefaultLimits.Pids * sandbox.DefaultLimits.OpenFiles
 
 // hostWall reports whether the host's numbers hold against a sandbox.
 func hostWall(n hostNumbers) sandbox.Wall {
-	w := sandbox.Wall{Name: "host settings", State: sandbox.WallEnforced, Detail: "open files and promised memory are not scarce"}
+	w := sandbox.Wall{Name: "host settings", State: sandbox.WallEnforced,
+		Detail: "open files and reserved memory are not scarce"}
 	var details, fixes []string
 	if n.files >= 0 && n.files < enoughFiles {
-		details = append(details, fmt.Sprintf("the whole host has %d open files (fs.file-max), of which a sandbox may take %d",
+		details = append(details, fmt.Sprintf("the whole host may have %d open files (fs.file-max), and one sandbox %d",
 			n.files, sandbox.DefaultLimits.Pids*sandbox.DefaultLimits.OpenFiles))
 		fixes = append(fixes, "sysctl -w fs.file-max=9223372036854775807")
 	}
 	if n.overcommit == 2 {
-		details = append(details, "code can reserve all memory that the host may promise (vm.overcommit_memory=2)")
+		details = append(details, "code can reserve all memory of the host (vm.overcommit_memory=2)")
 		fixes = append(fixes, "sysctl -w vm.overcommit_memory=0")
 	}
 	if len(details) > 0 {

@@ -14,8 +14,9 @@ type kernelFacts struct {
 	major, minor int
 	landlock     int // version of its interface; 0 is none
 
-	// keepsCopies says that code can have the kernel keep copies of what it sends, in the error queues of its sockets, by control messages
-	// that ask for time stamps. Since Linux 6.18 a network namespace can refuse that; before, only the host for all.
+	// keepsCopies reports that code can make the kernel keep copies of sent data in its sockets' error queues, by
+	// control messages that request time stamps. Since Linux 6.18 a network namespace can refuse that; before, only the
+	// whole host.
 	keepsCopies bool
 }
 

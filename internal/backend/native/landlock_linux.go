@@ -14,7 +14,7 @@ const (
 	accessFirst = 1<<13 - 1
 )
 
-// ruleset is everything that this kernel's Landlock can deny. It would refuse an unknown bit.
+// ruleset is everything that this kernel's Landlock can deny. The kernel refuses unknown bits.
 func (k kernelFacts) ruleset() (r confine.Ruleset) {
 	if k.landlock < 1 {
 		return r
@@ -33,14 +33,14 @@ func (k kernelFacts) ruleset() (r confine.Ruleset) {
 		r.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	if k.landlock >= 7 {
-		// Do not log what is refused to a fork that executes no program: the code could fill the host's audit log.
+		// Do not log refusals to a fork that executes no program: the code could fill the host's audit log.
 		r.Flags = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
 	}
 	return r
 }
 
-// grants are the exceptions from "nothing": everything may be read and executed, the writable places written to, and the
-// harmless devices used. With a list of commands, only those files may be executed.
+// grants returns the granted rights: read and execute everything, write to the writable places, use harmless devices.
+// With a list of commands, only those files may be executed.
 func grants(handled uint64, writable, commands []string) []confine.Access {
 	if handled == 0 {
 		return nil
@@ -49,7 +49,8 @@ func grants(handled uint64, writable, commands []string) []confine.Access {
 	if commands != nil {
 		everywhere = accessRead
 	}
-	inWritable := handled &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	inWritable := handled &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
 	if commands != nil {
 		inWritable &^= accessExec
 	}

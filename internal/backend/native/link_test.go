@@ -29,7 +29,8 @@ func specFor(t testing.TB, step string) sandbox.Spec {
 	return spec()
 }
 
-// BenchmarkLinked makes sandboxes with and without a network in turn, and tells how much later the former are ready, in the median.
+// BenchmarkLinked makes sandboxes with and without a network in turn, and tells how much later the former are ready, in
+// the median.
 func BenchmarkLinked(b *testing.B) {
 	backend, linked := open(b, ""), linkedSpec(b)
 	var took [2][]time.Duration

@@ -1,8 +1,8 @@
-// Package native builds sandboxes from Linux namespaces, control groups, Landlock and seccomp, as root or as an ordinary
-// user. The sandbox shares the host's kernel.
+// Package native builds sandboxes from Linux namespaces, control groups, Landlock and seccomp, as root or as an
+// ordinary user. The sandbox shares the host's kernel.
 //
-// The guest is its own set-up stage: it is spawned in new namespaces, builds the root, confines itself, and is then pid 1 of
-// the sandbox. Nothing else is executed before the code's interpreter.
+// The guest is its own set-up stage: it is spawned in new namespaces, builds the root, confines itself, and is then pid
+// 1 of the sandbox. Nothing else is executed before the code's interpreter.
 package native
 
 import (
@@ -26,7 +26,7 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name is how users choose this backend.
+// Name selects this backend.
 const Name = "native"
 
 // Options configure a Backend.
@@ -41,11 +41,10 @@ type Options struct {
 	// GuestStderr receives a failing guest's last output; nil is the null device.
 	GuestStderr *os.File
 
-	// FailAt makes the named creation step fail. For the test that walks through all of them.
+	// FailAt makes the named creation step fail. For the test of all steps.
 	FailAt string
 
-	// Lack names cgroup controllers, or LackLandlock, that this host pretends to lack. For the test that forces every
-	// downgrade.
+	// Lack names cgroup controllers, or LackLandlock, that this host pretends to lack. For the test of all downgrades.
 	Lack []string
 }
 
@@ -101,7 +100,7 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Name is how users choose this backend.
+// Name selects this backend.
 func (b *Backend) Name() string { return Name }
 
 // instance opens this process's instance on first use.
@@ -137,7 +136,8 @@ const (
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failListen, failSpawn, failJoin, failMap, failLink,
+var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failListen, failSpawn, failJoin, failMap,
+	failLink,
 	hostbox.StepRecord}
 
 func (b *Backend) fail(step string, err error) error {
@@ -146,18 +146,20 @@ func (b *Backend) fail(step string, err error) error {
 
 // Reap destroys what instances without an owner left, except living boxes.
 func (b *Backend) Reap(ctx context.Context) error {
-	if err := (instance.Reaper{Lives: hostbox.Finder(guestsOf).Lives, End: reapBox}).Reap(ctx, b.options.RunDir); err != nil {
+	if err := (instance.Reaper{Lives: hostbox.Finder(guestsOf).Lives, End: reapBox}).Reap(ctx,
+		b.options.RunDir); err != nil {
 		return at("reap", err)
 	}
 	return nil
 }
 
-// note reports to the operator something that costs time but no isolation.
+// note reports a problem that costs time but no isolation to the operator.
 func (b *Backend) note(what string, err error) {
 	_, _ = b.guestErr.WriteString("native: " + what + ": " + err.Error() + "\n")
 }
 
-// Close releases this process's instance and what it reattached, and ends the zygote and the templates. It ends no living box.
+// Close releases this process's instance and what it reattached, and ends the zygote and the templates. It ends no
+// living box.
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
@@ -176,19 +178,20 @@ func (b *Backend) Close() error {
 	return errors.Join(err, b.claims.Close(), b.null.Close(), b.program.Close())
 }
 
-// listen makes the guest's socket. Its path may exceed the 107 bytes of a unix address, so it is named through a descriptor
-// of its folder.
+// listen makes the guest's socket. Its path may exceed the 107 bytes of a unix address, so it is named through a
+// descriptor of its folder.
 func listen(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) + "/" + socketFile})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) +
+		"/" + socketFile})
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the path is no longer valid, and the folder is removed whole
+	l.SetUnlinkOnClose(false) // the path is no longer valid, and Close removes the whole folder
 	defer l.Close()
 	return l.File()
 }

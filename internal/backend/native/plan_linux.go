@@ -28,7 +28,7 @@ func (p *planned) close() {
 	}
 }
 
-// walls is the part of the plan that confines the code's processes.
+// walls returns the part of the plan that confines the code's processes.
 func (p *planned) walls() *confine.Plan {
 	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
@@ -72,13 +72,14 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	p.Limits, p.Payload = confine.Rlimits(spec.Limits)
 	p.Landlock = b.kernel.ruleset()
 	p.Landlock.Grants = grants(p.Landlock.Handled, writable, commands)
-	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted, NestedFilters: spec.NestedFilters})
+	p.Seccomp = b.filters.get(seccomp.Options{HostWritable: spec.HostWritable(), NoNewPrograms: restricted,
+		NestedFilters: spec.NestedFilters})
 	return p, nil
 }
 
-// addMount mounts a host file or folder in the sandbox. Root opens it here, so the sandbox's ids need no access to its path,
-// and maps a writable one's owner to the code's user by an id-mapped mount, so files keep their owner on disk. An ordinary
-// user's guest opens it by path, and its code has the user's own id on the host.
+// addMount mounts a host file or folder in the sandbox. Root opens it here, so the sandbox's ids need no access to its
+// path, and maps a writable one's owner to the code's user by an id-mapped mount, so files keep their owner on disk. An
+// ordinary user's guest opens it by path, and its code has the user's own id on the host.
 func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if err := rootfs.CheckTarget(mount.Target); err != nil {
 		return err
@@ -86,7 +87,8 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if _, err := nolink.Stat(mount.Source); err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + mount.Source, Err: err}
 	}
-	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"), Source: mount.Source, Flags: confine.NoLinks}
+	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"), Source: mount.Source,
+		Flags: confine.NoLinks}
 	if mount.Writable {
 		step.Flags |= confine.Writable
 	}
@@ -100,7 +102,7 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 		}
 		if len(p.mounts) == confine.MaxFDs {
 			unix.Close(fd)
-			return sandbox.Invalidf("mounts", "too many; the most is %d", confine.MaxFDs)
+			return sandbox.Invalidf("mounts", "too many; the maximum is %d", confine.MaxFDs)
 		}
 		step.Source, step.FD = "", int32(len(p.mounts))
 		p.mounts = append(p.mounts, fd)
@@ -109,11 +111,11 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	return nil
 }
 
-// guestTasks is how many threads of the guest the cgroup allows for, in addition to the code's processes. RLIMIT_NPROC,
+// guestTasks is the cgroup's allowance for the guest's threads, in addition to the code's processes. RLIMIT_NPROC,
 // which counts only the code's user, limits those exactly.
 const guestTasks = 24
 
-// staticSteps are the steps of the root that do not depend on one sandbox, and the programs that may be executed (nil for
+// staticSteps returns the steps of the root that are the same for many sandboxes, and the executable programs (nil for
 // all).
 func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	dir, err := rootfs.Folder(spec.Root)
@@ -128,8 +130,8 @@ func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, err
 	return slices.Concat(deviceSteps(), system, rootfs.Places(), hidden), commands, err
 }
 
-// systemSteps are the read-only part of the root, and the programs that may be executed (nil for all). Those of the host's
-// own root are computed once.
+// systemSteps returns the read-only part of the root, computed once for the host's own root, and the executable
+// programs (nil for all).
 func (b *Backend) systemSteps(dir string, spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	switch {
 	case spec.Commands != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Probe creates a sandbox and closes it again: the only test that cannot be wrong.
+// Probe creates a sandbox and closes it again, the only reliable test.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	posture := sandbox.Posture{Backend: Name, Kernel: sandbox.KernelShared}
 	in, err := b.instance()
@@ -29,12 +29,14 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {
 	}
 	effective := box.Effective()
 	corePattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
-	posture.Walls = append(effective.Walls, tap.Wall(), crashWall(string(corePattern)), b.hoardWall(seesHoards()), hostWall(readHostNumbers()))
+	posture.Walls = append(effective.Walls, tap.Wall(), crashWall(string(corePattern)), b.hoardWall(seesHoards()),
+		hostWall(readHostNumbers()))
 	posture.Ready = in.Tree.Enforcer(cgroup.Memory) != ""
 	return posture, box.Close()
 }
 
-// walls lists the isolation layers of the posture. hostUID is "" if no sandbox could be made. A linked sandbox has a network.
+// walls lists the isolation layers of the posture. hostUID is "" if no sandbox could be made. A linked sandbox has a
+// network.
 func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbox.Wall {
 	enforced := sandbox.WallEnforced
 	if hostUID == "" {
@@ -44,7 +46,8 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbo
 		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.release + ", shared with the host",
 			Fix: "for hostile tenants use a backend with its own kernel, such as gvisor"},
 		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
-		{Name: "root", State: enforced, Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
+		{Name: "root", State: enforced,
+			Detail: "pivot_root onto a read-only tree; /proc masked and read-only; /dev of its own"},
 		{Name: "network", State: enforced, Detail: tap.Detail(linked)},
 		{Name: "capabilities", State: enforced, Detail: "none, with no_new_privs"},
 		{Name: "seccomp", State: enforced, Detail: "allow list"},
@@ -75,13 +78,14 @@ func (b *Backend) landlockWall() sandbox.Wall {
 	return w
 }
 
-// crashWall reports the host program to which the kernel passes every crash of any process (core(5)). Neither a limit on
-// core dumps nor anything else can exempt a process that executes a readable program.
+// crashWall reports the host program to which the kernel passes every crash of any process (core(5)). A limit on core
+// dumps does not exempt a process that executes a readable program.
 func crashWall(corePattern string) sandbox.Wall {
 	w := sandbox.Wall{Name: "crashes", State: sandbox.WallEnforced, Detail: "no host program reads crashed processes"}
 	if program, is := strings.CutPrefix(strings.TrimSpace(corePattern), "|"); is {
 		program, _, _ = strings.Cut(program, " ")
-		w.State, w.Detail = sandbox.WallPartial, "root's "+program+" reads the memory of every program that crashes in a sandbox"
+		w.State, w.Detail = sandbox.WallPartial,
+			"root's "+program+" reads the memory of every program that crashes in a sandbox"
 		w.Fix = "sysctl kernel.core_pattern=core"
 	}
 	return w
@@ -89,13 +93,16 @@ func crashWall(corePattern string) sandbox.Wall {
 
 // hoardWall reports whether locks and sockets are limited.
 func (b *Backend) hoardWall(err error) sandbox.Wall {
-	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced, Detail: fmt.Sprintf("code with more than %d file locks or %d sockets is killed", mostLocks, mostSockets)}
+	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced,
+		Detail: fmt.Sprintf("code with more than %d file locks or %d sockets is killed", mostLocks, mostSockets)}
 	switch {
 	case err != nil:
-		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not limited: "+err.Error(), "mount /proc without hidepid, or run as root"
+		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not limited: "+err.Error(),
+			"mount /proc without hidepid, or run as root"
 	case b.kernel.keepsCopies:
 		w.State, w.Fix = sandbox.WallPartial, "sysctl -w net.core.tstamp_allow_data=0, or Linux 6.18"
-		w.Detail = fmt.Sprintf("code with more than %d locks, %d TCP sockets or %s in UDP sockets is killed: they can hold memory that this kernel counts to nobody",
+		w.Detail = fmt.Sprintf("code with more than %d locks, %d TCP sockets or %s in UDP sockets is killed: they can "+
+			"hold memory that this kernel charges to no group",
 			mostLocks, fewSockets, sandbox.FormatBytes(mostQueued))
 	}
 	return w

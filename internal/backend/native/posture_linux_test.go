@@ -44,7 +44,8 @@ func record(t *testing.T, accept []string, lack ...string) {
 			}) {
 				return "stepwise"
 			}
-			return "template" // a template's root has no owner inside; the host's mounts changing, it may be given up at any time
+			// a template's root has no owner inside; the host's mounts changing, it may be given up at any time
+			return "template"
 		},
 		Restart: func(t *testing.T) (dying, next sandbox.Backend, die func()) {
 			dir := filepath.Join(t.TempDir(), "run")
@@ -60,7 +61,8 @@ func record(t *testing.T, accept []string, lack ...string) {
 }
 
 func TestCrashWall(t *testing.T) {
-	for pattern, want := range map[string]sandbox.WallState{"core\n": sandbox.WallEnforced, "/var/crash/%p\n": sandbox.WallEnforced, "": sandbox.WallEnforced,
+	for pattern, want := range map[string]sandbox.WallState{"core\n": sandbox.WallEnforced,
+		"/var/crash/%p\n": sandbox.WallEnforced, "": sandbox.WallEnforced,
 		"|/usr/share/apport/apport -p%p\n": sandbox.WallPartial} {
 		w := crashWall(pattern)
 		if w.State != want || (w.Fix == "") != (want == sandbox.WallEnforced) || strings.Contains(w.Detail, "%") {

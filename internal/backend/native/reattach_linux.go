@@ -31,7 +31,7 @@ func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, err
 	return box, nil
 }
 
-// Promote makes the box living. No fork may enter it any more: code may wait there (forkable).
+// Promote makes the box living. No fork may enter it after that: code may be waiting there (forkable).
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 	box.entry.Lock()
 	defer box.entry.Unlock()

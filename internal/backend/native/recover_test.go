@@ -15,8 +15,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// abandon drops an instance's lock, as its process's death would. Starting children would die too, and hold the lock between
-// fork and exec.
+// abandon drops an instance's lock, as its process's death would. Starting children would die too, and hold the lock
+// between fork and exec.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
 	b.templates.close()
@@ -119,8 +119,8 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// TestCountsOverRestarts: kills for want of memory are a running total of this sandbox, whoever owns it, and whichever sandbox
-// had its control group before.
+// TestCountsOverRestarts: kills for want of memory are a running total of this sandbox, whoever owns it, and whichever
+// sandbox had its control group before.
 func TestCountsOverRestarts(t *testing.T) {
 	runDir := filepath.Join(t.TempDir(), "run")
 	var backends [3]*Backend

@@ -25,8 +25,9 @@ func deviceSteps() []confine.Step {
 		link("stdout", "/proc/self/fd/1"), link("stderr", "/proc/self/fd/2"))
 }
 
-// kernelSteps are what the kernel shows of the sandbox's own namespaces: its terminals and /proc, which is read-only and partly masked. The
-// guest makes terminals; the code does only where the spec says so, as their echo is the work of kernel threads, which no limit of CPU counts.
+// kernelSteps are the kernel's views of the sandbox's own namespaces: its terminals and /proc, which is read-only and
+// partly masked. The guest makes terminals; the code may only with Spec.Terminals, as kernel threads, which no CPU
+// limit counts, process their echo.
 func kernelSteps(guestGID uint32, terminals bool) []confine.Step {
 	makers := uint32(0o600)
 	if terminals {

@@ -18,17 +18,19 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// namespaces are those of every sandbox. The time namespace is left out: it changes only clocks that nothing inside can set.
+// namespaces are those of every sandbox, without the time namespace, which affects only clocks that nothing inside can
+// set.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// setupCaps are what the set-up stage needs in its own user namespace. They are ambient because its id is not mapped there
-// yet when it is executed, so it is not root. It drops them before any user code runs.
-var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
+// setupCaps are the set-up stage's capabilities in its own user namespace. They are ambient because its id is not
+// mapped yet when it is executed, so it is not root. It drops them before any user code runs.
+var setupCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL, unix.CAP_SETGID,
+	unix.CAP_SETUID,
 	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
 
-// guestEnv is a guest's whole environment; the code never sees it. Without it, the Go runtime prepares, in time and memory,
-// for as many threads as the host has CPUs; a guest only moves bytes.
+// guestEnv is a guest's whole environment; the code never sees it. A guest only moves bytes, and the Go runtime's
+// preparation for one thread per CPU would cost time and memory.
 var guestEnv = []string{"GOMAXPROCS=1"}
 
 // setupTimeout bounds the whole set-up stage, which takes about 2 ms.
@@ -40,8 +42,8 @@ type spawned struct {
 	setup   *net.UnixConn // later the lifeline
 }
 
-// spawn starts the guest in new namespaces, inside its control group, with its ids mapped. It runs the set-up stage up to
-// where it waits for the plan.
+// spawn starts the guest in new namespaces, inside its control group, with its ids mapped. The guest then waits for the
+// plan.
 func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, t *template) (*spawned, error) {
 	door, err := box.Group.Door()
 	if err == nil {
@@ -56,7 +58,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	}
 	null, stderr := int(b.null.Fd()), int(b.guestErr.Fd())
 	if spec.Lifetime.Living {
-		stderr = null // who reads this process's output to its end must not wait for the sandbox's
+		stderr = null // a reader of this process's output must not wait for the sandbox
 	}
 	g, err := b.start(&fork.Order{
 		Argv:       []string{guestName, string(spec.ID)},
@@ -77,9 +79,9 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	return g, nil
 }
 
-// spawnAs is the guest's host identity from its first moment, if possible: changing ids before the program runs saves
-// changing those of each thread. It is not possible if only root can read the files of the sandbox's root, nor if we are not
-// root.
+// spawnAs returns the guest's host identity from its start, if possible: changing ids before the program runs avoids
+// changing those of each thread. It is impossible if only root can read the files of the sandbox's root, or if the
+// caller is not root.
 func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	if b.user.UID != 0 || spec.Root.Dir != "" {
 		return nil
@@ -92,14 +94,15 @@ func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 	return nil
 }
 
-// startHelper starts the guest program for another purpose than a sandbox. It reads its plan next.
+// startHelper starts the guest program for a purpose other than a sandbox. The program then waits for its plan.
 func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
-	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null, null, null},
+	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null,
+		null, null},
 		Namespaces: namespaces})
 }
 
-// start starts the guest program, and adds what every order needs: the program, and the socket for the plan.
+// start starts the guest program. It adds the program and the socket for the plan to the order.
 func (b *Backend) start(order *fork.Order) (*spawned, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -170,7 +173,7 @@ func (g *spawned) plan(ctx context.Context, p *confine.Plan, mounts []int) (err 
 	return g.setup.SetDeadline(time.Time{})
 }
 
-// maxOutcome bounds the set-up stage's report of a failure.
+// maxOutcome bounds the set-up stage's report of a failure, in bytes.
 const maxOutcome = 64 << 10
 
 func readOutcome(r io.Reader) (*confine.Failure, error) {

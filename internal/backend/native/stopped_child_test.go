@@ -14,9 +14,9 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// TestStopBetweenForkAndExec has code stop every process it may, repeatedly, including a child of the guest that has the
-// code's user but has not executed its program yet. Such a start may fail; the guest keeps serving and its deadlines, and
-// ends with its lifeline.
+// TestStopBetweenForkAndExec has code stop every process it may, repeatedly, including a child of the guest that has
+// the code's user but has not executed its program yet. Such a start may fail; the guest keeps serving and its
+// deadlines, and ends with its lifeline.
 func TestStopBetweenForkAndExec(t *testing.T) {
 	backendtest.ForCheck(t, "a start that is held up takes the guest five seconds to give up")
 	const most = 2000
@@ -27,7 +27,8 @@ func TestStopBetweenForkAndExec(t *testing.T) {
 	start := func(script string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
-		_, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/sh", "-c", script}, Env: sandbox.DefaultEnv,
+		_, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/sh", "-c", script},
+			Env: sandbox.DefaultEnv,
 			Dir: "/", User: sandbox.DefaultUser, Deadline: stepTimeout})
 		return err
 	}

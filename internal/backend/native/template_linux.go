@@ -19,10 +19,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// templates holds one template: the part of the root that sandboxes with the host's own root and layers in the same places
-// share, made once. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
+// templates holds one template: the common part of the root of sandboxes with the host's own root and layers in the
+// same places. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
 type templates struct {
-	points []string    // where the layers go: a template has folders for them, as nobody can make one in it
+	points []string    // mount points of the layers: no sandbox can make them in a template
 	proven atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
@@ -33,19 +33,18 @@ type templates struct {
 	maker  sync.WaitGroup
 }
 
-// Limits on making templates. Making one costs what five sandboxes save by it.
+// Limits on making templates. Making one costs as much as five sandboxes save by it.
 const (
 	templateEvery   = time.Second // for hosts whose mounts keep changing
 	templateBackoff = time.Minute
 )
 
-// template is a finished root: a mount namespace without processes, held only by this descriptor, so it ends with this
-// process.
+// template is a finished root: a mount namespace without processes. Only this process's descriptor holds it.
 type template struct {
 	owner     *templates
 	namespace *os.File
 	device    uint64     // of the root's file system
-	sources   []sourceID // host paths that it shows or hides
+	sources   []sourceID // host paths that the template shows or hides
 	changes   int        // the host's list of mounts, which can be polled for changes
 	stale     bool
 	uses      int
@@ -62,7 +61,7 @@ func (b *Backend) templatable(spec *sandbox.Spec) bool {
 	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts) == 0
 }
 
-// templatesFor returns the templates for a spec's layers: one for each place that a language's packages have, and for none.
+// templatesFor returns the templates for a spec's layers: one for each set of mount points, also for none.
 func (b *Backend) templatesFor(spec *sandbox.Spec) *templates {
 	if len(spec.Layers) == 0 {
 		return &b.templates
@@ -75,7 +74,8 @@ func (b *Backend) templatesFor(spec *sandbox.Spec) *templates {
 	return all.(*templates)
 }
 
-// take returns the template for a spec, for the caller to release. If there is none it returns nil and starts making one.
+// take returns the template for a spec, for the caller to release. If there is none it returns nil and starts making
+// one.
 func (ts *templates) take(b *Backend, spec *sandbox.Spec) *template {
 	if !b.templatable(spec) || !ts.proven.Load() {
 		return nil
@@ -101,7 +101,7 @@ func (ts *templates) take(b *Backend, spec *sandbox.Spec) *template {
 	return t
 }
 
-// discard stops offering t; its current users may go on.
+// discard stops offering t; its current users keep it.
 func (ts *templates) discard(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -112,10 +112,11 @@ func (ts *templates) discard(t *template) {
 }
 
 // blamesTemplate reports whether a sandbox failed at a step that differs without a template: this kernel, or a seccomp
-// filter, forbids to spawn a guest in it after all.
+// filter, refuses to spawn a guest in one.
 func blamesTemplate(err error) bool {
 	var e *sandbox.Error
-	return errors.As(err, &e) && slices.Contains([]string{"native: " + fork.Mounts.String(), "native: " + confine.StepKnobs,
+	return errors.As(err, &e) && slices.Contains([]string{"native: " + fork.Mounts.String(),
+		"native: " + confine.StepKnobs,
 		"native: " + confine.StepNewRoot}, e.Op)
 }
 
@@ -185,8 +186,8 @@ func (t *template) close() {
 	unix.Close(t.changes)
 }
 
-// mountsChanged reports whether the host has mounted or unmounted anything, perhaps below a folder that the template shows.
-// The kernel reports it once (proc_pid_mounts(5)).
+// mountsChanged reports whether the host has mounted or unmounted anything, perhaps below a folder that the template
+// shows. The kernel reports it once (proc_pid_mounts(5)).
 func (t *template) mountsChanged() bool {
 	if !t.stale {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.changes), Events: unix.POLLPRI}}, 0)
@@ -195,8 +196,8 @@ func (t *template) mountsChanged() bool {
 	return t.stale
 }
 
-// sourcesChanged reports whether a path now names another file, as /etc/ld.so.cache does after each ldconfig(8), or whether
-// a file to be hidden has appeared. Changes within a file or folder are visible through the mount. The template keeps its
+// sourcesChanged reports whether a path now names another file, as /etc/ld.so.cache does after each ldconfig(8), or a
+// file to hide has appeared. Changes within a file or folder are visible through the mount. The template keeps its
 // files open, so their inode numbers are not reused.
 func (t *template) sourcesChanged() bool {
 	for _, s := range t.sources {
@@ -207,7 +208,7 @@ func (t *template) sourcesChanged() bool {
 	return false
 }
 
-// absent reports whether nothing was there, and still nothing is.
+// absent reports whether the path did not exist, and still does not.
 func (s sourceID) absent(err error) bool {
 	return s.ino == 0 && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR))
 }

@@ -35,8 +35,8 @@ func templated(t *testing.T, failAt string) (*Backend, *template) {
 	return b, made
 }
 
-// await returns a good template, made if necessary, or nil if that fails. Nobody else mounts where the tests are, so new
-// ones are not stale at once.
+// await returns a good template, made if necessary, or nil if that fails. Nobody else mounts where the tests are, so
+// new ones are not stale at once.
 func await(b *Backend) *template {
 	s := spec()
 	b.templates.proven.Store(true)
@@ -67,8 +67,8 @@ func createIn(t *testing.T, b *Backend, in *template) *Box {
 	return box
 }
 
-// TestTemplateShowsTheSame: a program sees the same root with and without a template, except owners of files that nobody
-// inside can change.
+// TestTemplateShowsTheSame: a program sees the same root with and without a template, except owners of files that
+// nobody inside can change.
 func TestTemplateShowsTheSame(t *testing.T) {
 	b, made := templated(t, "")
 	own, given := createIn(t, b, nil), createIn(t, b, made)
@@ -153,11 +153,13 @@ func TestTemplateStepsFail(t *testing.T) {
 	}
 }
 
-// TestTemplateIsNotTheOne: a guest spawned elsewhere than the plan says stops; the sandbox is then made without a template.
+// TestTemplateIsNotTheOne: a guest spawned elsewhere than the plan says stops; the sandbox is then made without a
+// template.
 func TestTemplateIsNotTheOne(t *testing.T) {
 	b, made := templated(t, "")
 	made.device++
-	if _, err := b.create(context.Background(), spec(), made); err == nil || !strings.Contains(err.Error(), confine.StepNewRoot) {
+	if _, err := b.create(context.Background(), spec(), made); err == nil ||
+		!strings.Contains(err.Error(), confine.StepNewRoot) {
 		t.Errorf("got %v", err)
 	}
 	if o := run(t, create(t, b, spec()), "/bin/echo", "hello"); o.stdout != "hello\n" {
@@ -203,15 +205,17 @@ func TestTemplateIsTaken(t *testing.T) {
 			t.Errorf("the third sandbox was not spawned in it: %v, %v", root, err)
 		}
 	}
-	for name, s := range map[string]sandbox.Spec{"root": {Root: sandbox.Root{Dir: "/"}}, "commands": {Commands: []string{}},
-		"mounts": {Mounts: []sandbox.Mount{{}}}} {
+	for name, s := range map[string]sandbox.Spec{"root": {Root: sandbox.Root{Dir: "/"}},
+		"commands": {Commands: []string{}},
+		"mounts":   {Mounts: []sandbox.Mount{{}}}} {
 		if b.templatable(&s) {
 			t.Errorf("%s: a template would be taken", name)
 		}
 	}
 }
 
-// TestTemplateOfLayers: sandboxes whose layers go to the same places share a template, and its folders are in no other's.
+// TestTemplateOfLayers: sandboxes whose layers go to the same places share a template, and its folders are in no
+// other's.
 func TestTemplateOfLayers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("templates are made by root alone")
@@ -230,7 +234,8 @@ func TestTemplateOfLayers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
-		if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "text"), []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "text"), []byte(text),
+			0o644)); err != nil {
 			t.Fatal(err)
 		}
 		s.Layers = []sandbox.Layer{{Digest: text, Dir: dir, At: "/opt/deep/layer"}}
@@ -239,7 +244,8 @@ func TestTemplateOfLayers(t *testing.T) {
 	for _, text := range []string{"one", "two", "three", "four"} {
 		s := layered(text)
 		box := create(t, b, s).(*Box)
-		if o := run(t, box, "/bin/sh", "-c", "cat /opt/deep/layer/text; touch /opt/deep/layer/x /opt/deep/x 2>/dev/null && echo written"); o.stdout != text {
+		if o := run(t, box, "/bin/sh", "-c",
+			"cat /opt/deep/layer/text; touch /opt/deep/layer/x /opt/deep/x 2>/dev/null && echo written"); o.stdout != text {
 			t.Errorf("got %+v, want %q", o, text)
 		}
 		templates = b.templatesFor(&s)
@@ -293,7 +299,8 @@ func TestTemplateIsStale(t *testing.T) {
 	await(b).release()
 	expect := func(want string) {
 		t.Helper()
-		if o := run(t, create(t, b, spec()), "/bin/sh", "-c", "cat /etc/file; cat /folder/sub/* /folder/x 2>/dev/null"); o.stdout != want {
+		if o := run(t, create(t, b, spec()), "/bin/sh", "-c",
+			"cat /etc/file; cat /folder/sub/* /folder/x 2>/dev/null"); o.stdout != want {
 			t.Errorf("got %q, want %q", o.stdout, want)
 		}
 	}

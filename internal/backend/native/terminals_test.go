@@ -6,7 +6,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 )
 
-// TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id, nothing tells them apart.
+// TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id,
+// nothing tells them apart.
 func TestTerminals(t *testing.T) {
 	b := open(t, "")
 	for _, allowed := range []bool{false, true} {

@@ -22,13 +22,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// zygotes holds a backend's one zygote. It is started on first use and replaced from time to time, since all forks of one
+// zygotes holds a backend's one zygote. It starts on first use and is replaced from time to time, as all its forks
 // share their memory layout and hash seed.
 type zygotes struct {
 	mu      sync.Mutex // guards all below
 	ready   *zygote
 	forks   int // of ready
-	strikes int // forks that failed since one went well
+	strikes int // failed forks since the last success
 	coming  bool
 	failed  time.Time
 	closed  bool
@@ -41,7 +41,7 @@ const zygoteStrikes = 3 // failures in a row: more than one sandbox short of mem
 var (
 	zygoteForks   = 2000 // per zygote
 	zygoteBackoff = time.Minute
-	zygoteTimeout = 10 * time.Second // from its start to where it waits, some 50 ms on an idle machine
+	zygoteTimeout = 10 * time.Second // from its start until it waits, some 50 ms on an idle machine
 )
 
 // take returns the zygote for f, or sandbox.ErrNoZygote, and starts one if necessary.
@@ -63,8 +63,8 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	return z, nil
 }
 
-// record counts the outcome of a fork. A zygote that fails several times in a row is given up: each may have cost a full
-// timeout.
+// record counts the outcome of a fork. It gives up a zygote that fails several times in a row: each failure may have
+// cost a full timeout.
 func (zs *zygotes) record(b *Backend, z *zygote, err error) {
 	zs.mu.Lock()
 	defer zs.mu.Unlock()
@@ -187,10 +187,10 @@ func programsOn(name string, env []string) (paths []string) {
 	return paths
 }
 
-// spawn starts the zygote's set-up stage in its namespaces. It has no pid namespace, as its forks join those of sandboxes,
-// and no user namespace, as theirs are not below it.
+// spawn starts the zygote's set-up stage in its namespaces. It has no pid namespace, as its forks join those of
+// sandboxes, and no user namespace, as theirs are not below it.
 func (z *zygote) spawn(b *Backend) (*spawned, error) {
-	// Its stdout and stderr are pipes because those of its forks are: the interpreter checks only once.
+	// Its stdout and stderr are pipes like those of its forks: the interpreter checks only once.
 	words, mouth, err := os.Pipe()
 	if err != nil {
 		return nil, at("pipe", err)
@@ -206,7 +206,7 @@ func (z *zygote) spawn(b *Backend) (*spawned, error) {
 		defer words.Close()
 		_, _ = io.Copy(b.guestErr, words)
 	}()
-	// Its forks inherit this score: they are the first to be killed for want of memory.
+	// Its forks inherit this score: they are the kernel's first victims when memory runs out.
 	if err := os.WriteFile("/proc/"+strconv.Itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
 		return nil, errors.Join(at("raise oom_score_adj", err), g.destroy())
 	}
@@ -222,7 +222,7 @@ func (z *zygote) dead() bool {
 	}
 }
 
-// close lets the zygote finish its orders, and waits for its end.
+// close lets the zygote finish its orders, and waits until it ends.
 func (z *zygote) close() {
 	z.gate.Close()
 	select {
@@ -241,7 +241,7 @@ func (z *zygote) end() {
 	<-z.said
 }
 
-// order asks for a fork in the pid namespace of the process behind pidfd, with files as its other descriptors.
+// order requests a fork in the pid namespace of the pidfd fds[0]; the other fds are the fork's descriptors.
 func (z *zygote) order(grouped bool, tasks int, fds []int) error {
 	var message [12]byte
 	binary.LittleEndian.PutUint32(message[:], confine.EntryNamespaces)

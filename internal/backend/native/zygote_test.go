@@ -54,7 +54,8 @@ func newHouse(t *testing.T, size int) *house {
 	}
 	h := &house{TB: t, backend: open(t, "")}
 	var err error
-	h.Engine, err = engine.New(engine.Config{Defaults: sandbox.Limits{Timeout: stepTimeout}, Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
+	h.Engine, err = engine.New(engine.Config{Defaults: sandbox.Limits{Timeout: stepTimeout},
+		Backends: []sandbox.Backend{h.backend}, Languages: []sandbox.Language{python.Language},
 		Warm: size, Slots: 40, Queue: 40, QueueTimeout: stepTimeout})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,8 @@ func layerSpec(t *testing.T) sandbox.Spec {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "layered.py"), []byte("value = 42"), 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "layered.py"), []byte("value = 42"),
+		0o644)); err != nil {
 		t.Fatal(err)
 	}
 	in := python.Language.Installer

@@ -25,7 +25,8 @@ func waiting(t *testing.T, b *Backend) *zygote {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	z, err := b.startZygote(&sandbox.Fork{Zygote: python.Language.Zygote, Argv: []string{"python3", "-u", "/workspace/main.py"},
+	z, err := b.startZygote(&sandbox.Fork{Zygote: python.Language.Zygote,
+		Argv:  []string{"python3", "-u", "/workspace/main.py"},
 		Reads: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}})
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +35,8 @@ func waiting(t *testing.T, b *Backend) *zygote {
 	return z
 }
 
-// ask orders a fork for the sandbox behind pidfd from a zygote, with a pipe instead of a control group's file: the entering
-// child writes there first. It returns our ends of the channel and of that pipe.
+// ask orders a fork for the sandbox behind pidfd from a zygote, with a pipe instead of a control group's file: the
+// entering child writes there first. It returns our ends of the channel and of that pipe.
 func ask(t *testing.T, z *zygote, pidfd int, givenUp bool) (channel, entered *os.File) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -15,13 +15,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Files are the other ends of a process's stdin (to write), stdout and stderr (to read).
+// Files are our ends of a process's stdin (to write), stdout and stderr (to read).
 type Files [3]sandbox.Descriptor
 
-// Adopt hands a process that was spawned outside to the guest, on a unix connection of its own, and closes the connection.
-// The caller closes its copies of the files. The process must run nothing before Adopt returns, or it may end before its
-// adoption.
-func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started, error) {
+// Adopt passes a process that was spawned from outside to the guest, on its own unix connection, and closes that. The
+// caller closes its copies of the files. The process must not start its program before Adopt returns, or it may end
+// before its adoption.
+func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started,
+	error) {
 	const op = "guest: adopt"
 	var started guest.Started
 	defer conn.Close()
@@ -50,8 +51,9 @@ func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.
 	return started, broken(ctx, op, wire.ErrProtocol)
 }
 
-// Adopt hands over a process on conn like the function Adopt, and follows it on the client's own connection.
-func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (*Process, error) {
+// Adopt passes a process to the guest on conn like the function Adopt, and follows it on the client's own connection.
+func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt,
+	files Files) (*Process, error) {
 	started, err := Adopt(ctx, conn, key, m, files)
 	if err != nil {
 		return nil, err

@@ -83,12 +83,14 @@ func TestAdopt(t *testing.T) {
 		"no id":            {guest.Adopt{PID: again.pid}, sandbox.Invalid},
 		"the guest itself": {guest.Adopt{ID: newID(), PID: int32(g.PID)}, sandbox.NotFound},
 	} {
-		_, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, bad.m, client.Files{again.stdin, again.stdout, again.stderr})
+		_, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, bad.m, client.Files{again.stdin, again.stdout,
+			again.stderr})
 		if sandbox.KindOf(err) != bad.kind {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := client.Adopt(limit(t), g.Dial(t), [32]byte{9}, m, client.Files{again.stdin, again.stdout, again.stderr}); sandbox.KindOf(err) != sandbox.Unavailable {
+	if _, err := client.Adopt(limit(t), g.Dial(t), [32]byte{9}, m, client.Files{again.stdin, again.stdout,
+		again.stderr}); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("a wrong key: %v", err)
 	}
 
@@ -110,7 +112,8 @@ func TestDeadlineOfAnAdopted(t *testing.T) {
 	c := g.Client(t)
 	f := newFoundling(t, c, "sleep 100 & wait")
 	m := guest.Adopt{ID: newID(), PID: f.pid, Deadline: 200 * time.Millisecond, KillTree: true}
-	if _, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, m, client.Files{f.stdin, f.stdout, f.stderr}); err != nil {
+	if _, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, m, client.Files{f.stdin, f.stdout,
+		f.stderr}); err != nil {
 		t.Fatal(err)
 	}
 	f.stdin.WriteString("go\n")

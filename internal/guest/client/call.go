@@ -16,7 +16,7 @@ type call struct {
 	stop func() bool
 }
 
-// begin opens a stream and sends the request; last means that nothing follows it. The end of ctx ends the call.
+// begin opens a stream and sends the request; last ends this side. The end of ctx ends the call.
 func (c *Client) begin(ctx context.Context, op string, req guest.Message, last bool) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, broken(ctx, op, err)
@@ -54,7 +54,7 @@ func (k *call) close() {
 	k.st.Close()
 }
 
-// send sends one message; last means that nothing follows it.
+// send sends one message; last ends this side.
 func (k *call) send(m guest.Message, last bool) error {
 	body := guest.Append(nil, m)
 	var err error
@@ -71,10 +71,10 @@ func (k *call) sendData(p []byte) error {
 	return k.sent(k.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
 }
 
-// closeWrite signals that nothing follows.
+// closeWrite ends this side.
 func (k *call) closeWrite() error { return k.sent(k.st.CloseWrite()) }
 
-// sent explains a failed send: a guest that ends a call early has sent the reason before.
+// sent explains a failed send: a guest that ends a call early has already sent the reason.
 func (k *call) sent(err error) error {
 	if err != wire.ErrReset || k.ctx.Err() != nil {
 		return k.wrap(err)
@@ -89,8 +89,8 @@ func (k *call) sent(err error) error {
 	}
 }
 
-// next returns the guest's next message, or io.EOF at its end. A Failed message is returned as an error. The body is valid
-// until the next call.
+// next returns the guest's next message, or io.EOF at its end. A Failed message is returned as an error. The body is
+// valid until the next call.
 func (k *call) next() (guest.Type, []byte, error) {
 	typ, body, err := k.st.Recv()
 	switch {

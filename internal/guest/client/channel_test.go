@@ -20,7 +20,8 @@ func channel(script string) guest.Start {
 	return m
 }
 
-// echoes is a driver of one verb: it prints each request on stdout and stderr, then reports it. Another program inherits its descriptors.
+// echoes is a driver of one verb: it prints each request on stdout and stderr, then reports it. Another program
+// inherits its descriptors.
 const echoes = `exec sh -c 'while read n <&3; do echo "out $n"; echo "e$n" >&2; echo "$n" >&4; done; readlink /proc/self/fd/0 >&4'`
 
 // report checks what a host has of echoes' output.
@@ -49,7 +50,8 @@ func (r *report) take(o guest.Output) error {
 	}
 	if last := o.Data[len(o.Data)-1]; last == '\n' && r.lines <= rounds &&
 		(int(o.BeforeStdout) < r.want[0] || int(o.BeforeStderr) < r.want[1]) {
-		r.t.Fatalf("report %d is marked %d and %d; %v were printed before it", r.lines, o.BeforeStdout, o.BeforeStderr, r.want)
+		r.t.Fatalf("report %d is marked %d and %d; %v were printed before it", r.lines, o.BeforeStdout, o.BeforeStderr,
+			r.want)
 	}
 	if o.BeforeStdout < r.before[0] || o.BeforeStderr < r.before[1] {
 		r.t.Fatalf("marks %d and %d after %v", o.BeforeStdout, o.BeforeStderr, r.before)
@@ -60,8 +62,8 @@ func (r *report) take(o guest.Output) error {
 
 const rounds = 5000
 
-// However slow the host and whichever buffer is full, a report's marks cover what was printed before it, and nothing is lost or mixed, on
-// however many connections.
+// However slow the host and whichever buffer is full, a report's marks cover what was printed before it, and nothing is
+// lost or mixed, on however many connections.
 func TestChannel(t *testing.T) {
 	for _, buffer := range []uint32{4 << 10, 0} {
 		g := guesttest.Start(t, 0)
@@ -110,7 +112,8 @@ func TestChannel(t *testing.T) {
 			}
 		}
 		n := strings.TrimSuffix(string(numbers(rounds)), "\n")
-		want := [4]string{1: "out " + strings.ReplaceAll(n, "\n", "\nout ") + "\n", 2: "e" + strings.ReplaceAll(n, "\n", "\ne") + "\n",
+		want := [4]string{1: "out " + strings.ReplaceAll(n, "\n", "\nout ") + "\n",
+			2: "e" + strings.ReplaceAll(n, "\n", "\ne") + "\n",
 			3: n + "\n/dev/null\n"}
 		ends := [4]uint64{1: exited.Stdout, 2: exited.Stderr, 3: exited.Channel}
 		for s := 1; s <= 3; s++ {
@@ -118,13 +121,15 @@ func TestChannel(t *testing.T) {
 				t.Errorf("%v: %d bytes of %d, %d at the exit", sandbox.Stream(s), r.got[s].Len(), len(want[s]), ends[s])
 			}
 		}
-		if int(exited.Stdout) < int(r.before[0]) || int(exited.Stderr) < int(r.before[1]) || exited.Code != 0 || exited.Incomplete {
+		if int(exited.Stdout) < int(r.before[0]) || int(exited.Stderr) < int(r.before[1]) || exited.Code != 0 ||
+			exited.Incomplete {
 			t.Errorf("%+v, last marks %v", exited, r.before)
 		}
 	}
 }
 
-// Reports that nobody takes hold the process up; acknowledging them frees it, and a list says where a host may attach again.
+// Reports that nobody takes hold the process up; acknowledging them frees it, and a list says where a host may attach
+// again.
 func TestChannelIsHeldUpAndAcknowledged(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	m := channel(`head -c 1000000 /dev/zero >&4; echo end`)
@@ -162,7 +167,8 @@ func TestChannelIsHeldUpAndAcknowledged(t *testing.T) {
 		return n, exited, err
 	}
 	var forgotten *client.Forgotten
-	if _, _, err := at(2999); !errors.As(err, &forgotten) || forgotten.Oldest != 3000 || forgotten.Stream != sandbox.Channel {
+	if _, _, err := at(2999); !errors.As(err, &forgotten) || forgotten.Oldest != 3000 ||
+		forgotten.Stream != sandbox.Channel {
 		t.Errorf("at a forgotten offset: %v", err)
 	}
 	if n, e, err := at(3000); err != nil || n != 1_000_000-3000 || e.Channel != 1_000_000 || e.Stdout != 4 {
@@ -170,7 +176,8 @@ func TestChannelIsHeldUpAndAcknowledged(t *testing.T) {
 	}
 }
 
-// The end of the channel is not the end of the process, and a descendant that holds it does not keep the process's end back.
+// The end of the channel is not the end of the process, and a descendant that holds it does not keep the process's end
+// back.
 func TestChannelEnds(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	for script, incomplete := range map[string]bool{
@@ -185,7 +192,8 @@ func TestChannelEnds(t *testing.T) {
 			got[o.Stream].Write(o.Data)
 			return nil
 		}, true)
-		if err != nil || got[1].String() != "after\n" || got[3].String() != "report\n" || e.Incomplete != incomplete || e.Channel != 7 ||
+		if err != nil || got[1].String() != "after\n" || got[3].String() != "report\n" || e.Incomplete != incomplete ||
+			e.Channel != 7 ||
 			e.Code != 0 {
 			t.Errorf("%q: %q, %q, %+v, %v", script, &got[1], &got[3], e, err)
 		}

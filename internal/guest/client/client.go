@@ -1,7 +1,8 @@
 // Package client is the host's side of the guest protocol.
 //
-// Everything it reads comes from inside a sandbox and is hostile. It is bounded and checked against the request; a violation
-// ends the call or the connection with an error. A guest that is gone or violates the protocol is sandbox.Unavailable.
+// Everything it reads comes from inside a sandbox and is hostile. It is bounded and checked against the request; a
+// violation ends the call or the connection with an error. A guest that is gone or violates the protocol is
+// sandbox.Unavailable.
 package client
 
 import (
@@ -16,14 +17,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Client is one connection to a guest. Its methods may be called from any goroutine. Canceling a context ends the call that
-// it was given to, never the connection.
+// Client is one connection to a guest. Its methods may be called from any goroutine. Canceling a context ends the call
+// that it was given to, never the connection.
 type Client struct {
 	session *wire.Session
 	welcome guest.Welcome
 }
 
-// New shows the key on conn and gets the guest's Welcome. It takes over conn, and closes it on failure.
+// New shows the key on conn and receives the guest's Welcome. It takes over conn, and closes it on failure.
 func New(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) (*Client, error) {
 	const op = "guest: connect"
 	generation, err := handshake(ctx, conn, guest.PurposeMux, key)
@@ -44,7 +45,8 @@ func New(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) (*Client, 
 }
 
 // handshake sends the preamble and reads the answer.
-func handshake(ctx context.Context, conn net.Conn, purpose byte, key [guest.KeySize]byte) (generation uint64, err error) {
+func handshake(ctx context.Context, conn net.Conn, purpose byte, key [guest.KeySize]byte) (generation uint64,
+	err error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
@@ -87,7 +89,7 @@ func (c *Client) KillAll(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: kill all", &guest.KillAll{}, &guest.Done{})
 }
 
-// Lease extends the sandbox's life to d from now; 0 is for ever.
+// Lease ends the sandbox after d, unless another Lease comes before; 0 cancels the lease.
 func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	return c.roundTrip(ctx, "guest: lease", &guest.Lease{For: d}, &guest.Done{})
 }
@@ -97,8 +99,8 @@ func (c *Client) Reborn(ctx context.Context, m guest.Reborn) error {
 	return c.roundTrip(ctx, "guest: reborn", &m, &guest.Done{})
 }
 
-// Hold makes the guest close its socket and all connections, including this one; see guest.Hold. A guest that did not make
-// its own socket refuses: sandbox.Unsupported.
+// Hold makes the guest close its socket and all connections, including this one; see guest.Hold. A guest that did not
+// make its own socket refuses: sandbox.Unsupported.
 func (c *Client) Hold(ctx context.Context) error {
 	if err := c.roundTrip(ctx, "guest: hold", &guest.Hold{}, &guest.Done{}); err != nil {
 		return err
@@ -116,7 +118,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: shutdown", &guest.Shutdown{}, &guest.Done{})
 }
 
-// List returns the executions that are not acknowledged yet.
+// List returns the unacknowledged executions.
 func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
 	var m guest.Processes
 	err := c.roundTrip(ctx, "guest: list", &guest.List{}, &m)
@@ -136,7 +138,7 @@ func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	return m, nil
 }
 
-// Ack lets the guest forget output, or a whole execution.
+// Ack lets the guest drop output, or a whole execution.
 func (c *Client) Ack(ctx context.Context, m guest.Ack) error {
 	return c.roundTrip(ctx, "guest: acknowledge", &m, &guest.Done{})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
-// Conn is a connection to a TCP port in the sandbox. Both halves end alone, as those of a TCP connection.
+// Conn is a connection to a TCP port in the sandbox. Each half can end alone, as in TCP.
 type Conn struct {
 	st      *wire.Stream
 	port    uint16
@@ -25,8 +25,8 @@ type Conn struct {
 	closed bool
 }
 
-// Dial connects to a TCP port of the sandbox's loopback. ctx is for the connecting alone. Where nothing listens, syscall.ECONNREFUSED
-// is in the error's chain. The caller closes the connection; the end of the client ends it too.
+// Dial connects to a TCP port of the sandbox's loopback. ctx only bounds the dialing. If nothing listens, the error
+// wraps syscall.ECONNREFUSED. The caller closes the connection, which also ends with the client.
 func (c *Client) Dial(ctx context.Context, port uint16) (*Conn, error) {
 	k, err := c.begin(ctx, "guest: dial a port", &guest.Dial{Port: port}, false)
 	if err != nil {
@@ -66,12 +66,12 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	_ = c.st.CloseWrite() // an error: it has ended already
+	_ = c.st.CloseWrite() // an error means that it has already ended
 	c.st.Reset()
 	return nil
 }
 
-// explain is an error in the words of package net.
+// explain converts an error to one of package net.
 func (c *Conn) explain(op string, err error) error {
 	c.mu.Lock()
 	closed := c.closed

@@ -155,7 +155,8 @@ func fullListener(t *testing.T) uint16 {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	addr, err := syscall.Getsockname(fd)
@@ -164,7 +165,8 @@ func fullListener(t *testing.T) uint16 {
 	}
 	port := addr.(*syscall.SockaddrInet4).Port
 	for range 8 {
-		conn, err := net.DialTimeout("tcp", (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String(), 200*time.Millisecond)
+		conn, err := net.DialTimeout("tcp", (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String(),
+			200*time.Millisecond)
 		if err != nil {
 			return uint16(port)
 		}

@@ -23,8 +23,8 @@ func gone(pid string) bool {
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
-// expires runs an execution until its deadline and returns stdout after "ready". On a busy machine one may end before it is
-// ready; then the next gets more time.
+// expires runs an execution until its deadline and returns stdout after "ready". On a busy machine one may end before
+// it is ready; then the next gets more time.
 func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, string) {
 	t.Helper()
 	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Timeout; m.Deadline *= 2 {
@@ -52,13 +52,16 @@ func TestDeadline(t *testing.T) {
 	}{
 		{"kill", "echo ready; sleep 100", 0, 0, -1, 9, ""},
 		{"term", "echo ready; sleep 100", syscall.SIGTERM, time.Minute, -1, 15, ""},
-		{"a program that tidies up", `trap 'echo bye; exit 7' TERM; sleep 100 & echo ready; wait`, syscall.SIGTERM, time.Minute, 7, 0, "bye\n"},
-		{"a program that ignores it", `trap '' TERM; echo ready; while :; do sleep 0.01; done`, syscall.SIGTERM, 50 * time.Millisecond, -1, 9, ""},
+		{"a program that tidies up", `trap 'echo bye; exit 7' TERM; sleep 100 & echo ready; wait`, syscall.SIGTERM,
+			time.Minute, 7, 0, "bye\n"},
+		{"a program that ignores it", `trap '' TERM; echo ready; while :; do sleep 0.01; done`, syscall.SIGTERM,
+			50 * time.Millisecond, -1, 9, ""},
 	} {
 		m := shell(test.script)
 		m.KillSignal, m.Grace, m.KillTree = int32(test.kill), test.grace, true
 		e, stdout := expires(t, c, m)
-		if !e.TimedOut || e.Code != test.code || e.Signal != test.signal || e.Signaled || e.ForeignKill != 0 || e.Incomplete || stdout != test.stdout {
+		if !e.TimedOut || e.Code != test.code || e.Signal != test.signal || e.Signaled || e.ForeignKill != 0 ||
+			e.Incomplete || stdout != test.stdout {
 			t.Errorf("%s: %+v %q", test.name, e, stdout)
 		}
 	}
@@ -91,7 +94,8 @@ func TestOrphanHoldsTheOutput(t *testing.T) {
 		t.Error(err)
 	}
 	await(t, func() bool { return gone(r.stdout.String()) })
-	if err := c.Signal(limit(t), guest.Signal{ID: m.ID, Signal: 9, Scope: guest.ScopeExecution}); sandbox.KindOf(err) != sandbox.NotFound {
+	if err := c.Signal(limit(t), guest.Signal{ID: m.ID, Signal: 9,
+		Scope: guest.ScopeExecution}); sandbox.KindOf(err) != sandbox.NotFound {
 		t.Errorf("to nobody: %v", err)
 	}
 }
@@ -194,7 +198,8 @@ func TestSignals(t *testing.T) {
 // An orphan's death by SIGKILL from elsewhere is noticed: the kernel may have caused it.
 func TestForeignKillOfAnOrphan(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
-	r := run(t, c, shell(`pid=$( (sh -c 'echo $$; kill -9 $$' &) ); while [ -e /proc/$pid ]; do sleep 0.01; done`)) // until it is reaped
+	// until it is reaped
+	r := run(t, c, shell(`pid=$( (sh -c 'echo $$; kill -9 $$' &) ); while [ -e /proc/$pid ]; do sleep 0.01; done`))
 	if r.exited.Code != 0 || r.exited.ForeignKill != 1 {
 		t.Errorf("%+v", r.exited)
 	}

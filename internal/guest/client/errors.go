@@ -13,7 +13,7 @@ import (
 // maxText bounds an error text from the guest.
 const maxText = 4 << 10
 
-// Forgotten is in the error chain of an Attach at an offset whose output the guest no longer keeps.
+// Forgotten is in the error chain of an Attach at an offset whose output the guest has dropped.
 type Forgotten struct {
 	Stream sandbox.Stream
 	Oldest uint64 // the oldest offset that is kept
@@ -23,7 +23,7 @@ func (e *Forgotten) Error() string {
 	return fmt.Sprintf("the oldest output of %s that is kept is at %d", e.Stream, e.Oldest)
 }
 
-// broken is the error for a failed connection or guest, or an ended context.
+// broken returns the error for a failed connection or guest, or an ended context.
 func broken(ctx context.Context, op string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

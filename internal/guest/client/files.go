@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
-// abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake truncated
-// content for complete content.
+// abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake
+// truncated content for complete content.
 func (k *call) abort() {
 	k.stop()
 	k.st.Reset()
@@ -28,8 +28,8 @@ func (c *Client) Stat(ctx context.Context, req guest.Stat) (guest.FileInfo, erro
 	return info, checkInfo(ctx, op, &info)
 }
 
-// ReadFile copies a regular file, or a part of it, to w, and returns the file's state when it was opened. It copies less
-// than the size if the file shrinks meanwhile, never more. An error of w ends the call and is returned unchanged.
+// ReadFile copies a regular file, or a part of it, to w, and returns the file's state when it was opened. It copies
+// less than the size if the file shrinks meanwhile, never more. An error of w ends the call and is returned unchanged.
 func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) (guest.FileInfo, error) {
 	const op = "guest: read a file"
 	var info guest.FileInfo
@@ -72,7 +72,7 @@ func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) 
 	}
 }
 
-// must is next, when the guest has to send more.
+// must is next if the guest must send more.
 func (k *call) must() (guest.Type, []byte, error) {
 	typ, body, err := k.next()
 	if err == io.EOF {
@@ -81,7 +81,7 @@ func (k *call) must() (guest.Type, []byte, error) {
 	return typ, body, err
 }
 
-// data returns the content of a Data message, at most most bytes.
+// data returns the content of a Data message of at most most bytes.
 func (k *call) data(typ guest.Type, body []byte, most uint64) ([]byte, error) {
 	var m guest.Data
 	if typ != guest.TypeData || guest.Parse(body, &m) != nil || uint64(len(m.Data)) > min(most, guest.MaxData) {
@@ -90,8 +90,8 @@ func (k *call) data(typ guest.Type, body []byte, most uint64) ([]byte, error) {
 	return m.Data, nil
 }
 
-// WriteFile writes all of r to a regular file. An error of r cancels the call and is returned unchanged; an atomic write
-// then leaves the old file.
+// WriteFile writes all of r to a regular file. An error of r cancels the call and is returned unchanged; an atomic
+// write then leaves the old file.
 func (c *Client) WriteFile(ctx context.Context, req guest.WriteFile, r io.Reader) error {
 	k, err := c.begin(ctx, "guest: write a file", &req, false)
 	if err != nil {
@@ -145,8 +145,8 @@ func (k *call) sendAll(r io.Reader) (sent uint64, err error) {
 	return sent, io.ErrNoProgress
 }
 
-// ListDir lists a folder, depth first, in the order of names, and calls fn with each entry; an error of fn ends the call and
-// is returned. more means that there are more entries than the limit.
+// ListDir lists a folder, depth first, in the order of names, and calls fn with each entry; an error of fn ends the
+// call and is returned. more means that there are more entries than the limit.
 func (c *Client) ListDir(ctx context.Context, req guest.ListDir, fn func(guest.FileInfo) error) (more bool, err error) {
 	const op = "guest: list a folder"
 	k, err := c.begin(ctx, op, &req, true)
@@ -191,7 +191,8 @@ func (k *call) entry(typ guest.Type, body []byte) (guest.FileInfo, error) {
 	return info, checkInfo(k.ctx, k.op, &info)
 }
 
-// checkInfo refuses impossible values, and makes the guest's texts safe to print. Names and link targets stay unchanged.
+// checkInfo refuses impossible values, and makes the guest's texts safe to print. Names and link targets stay
+// unchanged.
 func checkInfo(ctx context.Context, op string, info *guest.FileInfo) error {
 	if info.Type > guest.FileSocket || info.Mode > 0o7777 || info.Size > 1<<63-1 || len(info.Target) >= guest.MaxPath {
 		return broken(ctx, op, wire.ErrProtocol)
@@ -228,8 +229,8 @@ func (c *Client) Remove(ctx context.Context, req guest.Remove) error {
 	return c.roundTrip(ctx, "guest: remove a file", &req, &guest.Done{})
 }
 
-// Watch calls ready, which may be nil, once changes below a folder are watched. It then calls fn with each change until fn
-// returns an error, which it returns, or ctx ends.
+// Watch calls ready, which may be nil, once changes below a folder are watched. It then calls fn with each change until
+// fn returns an error, which it returns, or ctx ends.
 func (c *Client) Watch(ctx context.Context, req guest.Watch, ready func(), fn func(guest.Changed) error) error {
 	k, err := c.begin(ctx, "guest: watch a folder", &req, true)
 	if err != nil {

@@ -41,9 +41,11 @@ func TestFoldersMovesAndRemovals(t *testing.T) {
 		}
 		wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/a"}), sandbox.Exists, syscall.EEXIST, dir+"/a exists already")
 		wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/x/y"}), sandbox.NotFound, syscall.ENOENT, "")
-		must(t, c.WriteFile(ctx, guest.WriteFile{Path: dir + "/p/q/f", MakeParent: true, Atomic: true}, strings.NewReader("1")))
+		must(t, c.WriteFile(ctx, guest.WriteFile{Path: dir + "/p/q/f", MakeParent: true, Atomic: true},
+			strings.NewReader("1")))
 		put(t, dir+"/g", "2")
-		wantError(t, c.Move(ctx, guest.Move{From: dir + "/g", To: dir + "/p/q/f"}), sandbox.Exists, syscall.EEXIST, "/p/q/f exists already")
+		wantError(t, c.Move(ctx, guest.Move{From: dir + "/g", To: dir + "/p/q/f"}), sandbox.Exists, syscall.EEXIST,
+			"/p/q/f exists already")
 		must(t, c.Move(ctx, guest.Move{From: dir + "/g", To: dir + "/p/q/f", Replace: true}))
 		if got := get(t, dir+"/p/q/f"); got != "2" {
 			t.Errorf("after the move: %q", got)
@@ -85,7 +87,8 @@ func TestAtomicWriteAndWhatIsThere(t *testing.T) {
 	must(t, os.Mkdir(dir+"/folder", 0o755))
 	for _, atomic := range []bool{false, true} {
 		wantError(t, write(guest.WriteFile{Path: "folder", Atomic: atomic}), sandbox.Invalid, syscall.EISDIR, "is a folder")
-		wantError(t, write(guest.WriteFile{Path: "target", Atomic: atomic, Exclusive: true}), sandbox.Exists, syscall.EEXIST, "exists already")
+		wantError(t, write(guest.WriteFile{Path: "target", Atomic: atomic, Exclusive: true}), sandbox.Exists, syscall.EEXIST,
+			"exists already")
 		wantError(t, write(guest.WriteFile{Path: "target/", Atomic: atomic}), sandbox.Invalid, syscall.ENOTDIR, "")
 		must(t, os.Symlink("folder", dir+"/up"))
 		wantError(t, write(guest.WriteFile{Path: "up/f", Atomic: atomic, MakeParent: true}), sandbox.Invalid, 0, "")
@@ -99,7 +102,8 @@ func TestAtomicWriteAndWhatIsThere(t *testing.T) {
 func TestPathsThatAreRefused(t *testing.T) {
 	c := serve(t, self())
 	ctx := limit(t)
-	for _, path := range []string{"", "../../etc/cron.d/x", "a/../../b", "a\x00b", "..", strings.Repeat("a/", 5000), "/" + strings.Repeat("x", 300) + "/y",
+	for _, path := range []string{"", "../../etc/cron.d/x", "a/../../b", "a\x00b", "..", strings.Repeat("a/", 5000),
+		"/" + strings.Repeat("x", 300) + "/y",
 		"/", "/.", "/tmp/..", "/tmp/."} {
 		for name, call := range map[string]func() error{
 			"write": func() error {
@@ -116,7 +120,8 @@ func TestPathsThatAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/proc/self/environ", "/proc/1/root/etc/hostname", "/proc", "/sys/kernel/uevent_seqnum", "/proc/self/fd/0"} {
+	for _, path := range []string{"/proc/self/environ", "/proc/1/root/etc/hostname", "/proc", "/sys/kernel/uevent_seqnum",
+		"/proc/self/fd/0"} {
 		_, err := c.ReadFile(ctx, guest.ReadFile{Path: path}, io.Discard)
 		wantError(t, err, sandbox.Invalid, 0, "")
 		_, err = c.Stat(ctx, guest.Stat{Path: path, Follow: true})
@@ -130,7 +135,8 @@ func TestPathsThatAreRefused(t *testing.T) {
 func TestLinksToTheGuestsOwnView(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
 	ctx := limit(t)
-	for name, target := range map[string]string{"e": "/proc/self/environ", "h": "/proc/1/root/etc/hostname", "f": "/proc/self/fd/1",
+	for name, target := range map[string]string{"e": "/proc/self/environ", "h": "/proc/1/root/etc/hostname",
+		"f": "/proc/self/fd/1",
 		"x": "/proc/self/exe", "loop": "loop", "cwd": "/proc/self/cwd/go.mod"} {
 		must(t, os.Symlink(target, dir+"/"+name))
 		_, err := c.ReadFile(ctx, guest.ReadFile{Path: dir + "/" + name}, io.Discard)
@@ -165,15 +171,16 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 	must(t, os.Chown(dir+"/rootfile", 0, 0))
 	must(t, os.Chmod(dir+"/rootfile", 0o600))
 	_, err := c.ReadFile(ctx, guest.ReadFile{Path: dir + "/rootfile"}, io.Discard)
-	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
+	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not accessible")
 	err = c.WriteFile(ctx, guest.WriteFile{Path: dir + "/rootfile"}, strings.NewReader("x"))
-	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
-	wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: "/etc/fumehood-test"}), sandbox.Invalid, syscall.EACCES, "not permitted")
+	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not accessible")
+	wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: "/etc/fumehood-test"}), sandbox.Invalid, syscall.EACCES,
+		"not accessible")
 
 	// The code does not have the guest's groups.
 	must(t, os.Chmod(dir+"/rootfile", 0o040))
 	_, err = c.ReadFile(ctx, guest.ReadFile{Path: dir + "/rootfile"}, io.Discard)
-	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not permitted")
+	wantError(t, err, sandbox.Invalid, syscall.EACCES, "not accessible")
 
 	// A folder without permissions is described, listed with a reason, and can be removed with its content.
 	must(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/closed/in/side", Parents: true}))
@@ -185,7 +192,8 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	if want := []string{"closed: is not accessible to the user of the sandbox", "rootfile: "}; !slices.Equal(reasons, want) {
+	if want := []string{"closed: is not accessible to the user of the sandbox", "rootfile: "}; !slices.Equal(reasons,
+		want) {
 		t.Errorf("listed %q, want %q", reasons, want)
 	}
 	must(t, c.Remove(ctx, guest.Remove{Path: dir + "/closed", Recursive: true}))
@@ -195,7 +203,8 @@ func TestWhatIsNotPermittedToTheCode(t *testing.T) {
 // A11: names are bytes.
 func TestHostileNames(t *testing.T) {
 	c, dir := serve(t, self()), t.TempDir()
-	names := []string{"a\nb\r\x1b[2J\xff", "-rf", "..con", "<img src=x onerror=1>", strings.Repeat("a", 255), " ", "\u202e", "C:\\x", "%2e%2e%2f", "..."}
+	names := []string{"a\nb\r\x1b[2J\xff", "-rf", "..con", "<img src=x onerror=1>", strings.Repeat("a", 255), " ",
+		"\u202e", "C:\\x", "%2e%2e%2f", "..."}
 	for _, name := range names {
 		put(t, dir+"/"+name, name)
 	}
@@ -330,7 +339,8 @@ func TestMountsAreNotEmptied(t *testing.T) {
 	must(t, os.MkdirAll(dir+"/top/mnt", 0o755))
 	must(t, os.Mkdir(dir+"/kept", 0o755))
 	put(t, dir+"/kept/f", "x")
-	// A mount of the same file system has the same device number. It is made in the guest's namespace, so that the host has none.
+	// A mount of the same file system has the same device number. It is made in the guest's namespace, so that the host
+	// has none.
 	if r := run(t, c, shell("mount --bind "+dir+"/kept "+dir+"/top/mnt")); r.exited.Code != 0 {
 		t.Fatal(r.stderr.String())
 	}

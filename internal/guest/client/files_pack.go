@@ -15,19 +15,19 @@ func HasContent(info *guest.FileInfo) bool {
 	return info.Type == guest.FileRegular && info.Err == "" && info.Omitted == ""
 }
 
-// Pack calls fn with each entry of the trees. If HasContent, content holds exactly Size bytes, of which fn may leave some
-// unread. Otherwise it is empty, and Err or Omitted may give the reason. A file that changed while it was read is followed
-// by an entry of the same path with an Err. Entries beyond the list's limit are one last entry, ".", with an Omitted. An
-// error of fn ends the call and is returned.
-//
-// The request's limits hold against a hostile guest too.
-func (c *Client) Pack(ctx context.Context, req guest.Pack, fn func(info guest.FileInfo, content io.Reader) error) error {
+// Pack calls fn with each entry of the trees. If HasContent, content has exactly Size bytes, which fn need not read.
+// Otherwise it is empty, and Err or Omitted may give the reason. If a file changed during reading, a second entry of
+// the same path has an Err. One last entry, ".", with Omitted replaces entries beyond the list's limit. An error of fn
+// ends the call and is returned. Pack enforces the request's limits against a hostile guest too.
+func (c *Client) Pack(ctx context.Context, req guest.Pack, fn func(info guest.FileInfo,
+	content io.Reader) error) error {
 	k, err := c.begin(ctx, "guest: pack files", &req, true)
 	if err != nil {
 		return err
 	}
 	defer k.abort()
-	p := &packing{call: k, bytes: orMost(req.MaxBytes), files: orMost(req.MaxFiles), omitted: 2*guest.DefaultListLimit + uint64(len(req.Paths))}
+	p := &packing{call: k, bytes: orMost(req.MaxBytes), files: orMost(req.MaxFiles),
+		omitted: 2*guest.DefaultListLimit + uint64(len(req.Paths))}
 	for {
 		typ, body, err := k.must()
 		if err != nil {
@@ -123,9 +123,11 @@ type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Unpack makes the entries that next returns, in order, until io.EOF. For a regular file the reader must hold Size bytes;
-// for others it is nil. Any other error of next or of a reader cancels the call and is returned; earlier entries stay.
-func (c *Client) Unpack(ctx context.Context, req guest.Unpack, next func() (guest.FileInfo, io.Reader, error)) (guest.Unpacked, error) {
+// Unpack makes the entries that next returns, in order, until io.EOF. The reader of a regular file must have Size
+// bytes; others have none. Any other error of next or of a reader cancels the call and is returned; earlier entries
+// stay.
+func (c *Client) Unpack(ctx context.Context, req guest.Unpack, next func() (guest.FileInfo, io.Reader,
+	error)) (guest.Unpacked, error) {
 	var made guest.Unpacked
 	k, err := c.begin(ctx, "guest: unpack files", &req, false)
 	if err != nil {

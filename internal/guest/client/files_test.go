@@ -141,7 +141,8 @@ func TestWriteThenRead(t *testing.T) {
 		path := dir + "/f.txt"
 		content := strings.Repeat("fumehood ", 100_000) // many messages
 		for _, atomic := range []bool{true, false} {
-			must(t, c.WriteFile(limit(t), guest.WriteFile{Path: path, Atomic: atomic, Truncate: true, Mode: 0o640}, strings.NewReader(content)))
+			must(t, c.WriteFile(limit(t), guest.WriteFile{Path: path, Atomic: atomic, Truncate: true, Mode: 0o640},
+				strings.NewReader(content)))
 			var out bytes.Buffer
 			info, err := c.ReadFile(limit(t), guest.ReadFile{Path: path}, &out)
 			must(t, err)
@@ -223,7 +224,8 @@ func TestEarlyFailureOfALargeWrite(t *testing.T) {
 		if n > 1000 {
 			return guest.FileInfo{}, nil, io.EOF
 		}
-		return guest.FileInfo{Path: "f" + strings.Repeat("x", n%100), Type: guest.FileRegular, Size: 1 << 16}, bytes.NewReader(make([]byte, 1<<16)), nil
+		return guest.FileInfo{Path: "f" + strings.Repeat("x", n%100), Type: guest.FileRegular, Size: 1 << 16},
+			bytes.NewReader(make([]byte, 1<<16)), nil
 	})
 	wantError(t, err, sandbox.TooLarge, 0, "over the limit of 1 files")
 }
@@ -254,7 +256,8 @@ func TestCanceledWriteLeavesTheOldFile(t *testing.T) {
 		}
 		await(t, func() bool { _, err := os.Lstat(dir + "/half"); return os.IsNotExist(err) })
 		// The host's connection ends, as when a server is killed.
-		err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/f", Atomic: true}, &cancelReader{cancel: func() { c.Close() }, after: 20})
+		err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/f", Atomic: true},
+			&cancelReader{cancel: func() { c.Close() }, after: 20})
 		if err == nil {
 			t.Error("the connection has ended: no error")
 		}

@@ -14,17 +14,21 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// FuzzHostileGuest answers the host's calls with arbitrary data: raw bytes, then messages of any type and body. Every call
-// must end when the guest does, and return nothing unchecked.
+// FuzzHostileGuest answers the host's calls with arbitrary data: raw bytes, then messages of any type and body. Every
+// call must end when the guest does, and return nothing unchecked.
 func FuzzHostileGuest(f *testing.F) {
 	welcome := guest.Append(nil, &guest.Welcome{Version: guest.Version, ID: "x", Generation: 1})
 	out := func(o guest.Output) []byte { return guest.Append(nil, &o) }
-	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Data: []byte("abc")}), uint8(guest.TypeExited), []byte{3, 1, 'p'}, []byte{})
-	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}), uint8(guest.TypeFailed),
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Data: []byte("abc")}), uint8(guest.TypeExited),
+		[]byte{3, 1, 'p'}, []byte{})
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}),
+		uint8(guest.TypeFailed),
 		guest.Append(nil, &guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}), []byte{})
-	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 3, Data: []byte("done 1 1\n"), BeforeStdout: 1 << 63, BeforeStderr: 1}),
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 3, Data: []byte("done 1 1\n"), BeforeStdout: 1 << 63,
+		BeforeStderr: 1}),
 		uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Offset: 9, Data: []byte("a"), BeforeStdout: 1}), []byte{})
-	f.Add(welcome, uint8(guest.TypeProcesses), guest.Append(nil, &guest.Processes{Processes: make([]guest.ProcessInfo, 3)}),
+	f.Add(welcome, uint8(guest.TypeProcesses), guest.Append(nil, &guest.Processes{Processes: make([]guest.ProcessInfo,
+		3)}),
 		uint8(guest.TypeAccepted), []byte{}, []byte("\x01\x00\x00\x00\x03\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {
 		host, peer := net.Pipe()
@@ -44,7 +48,8 @@ func FuzzHostileGuest(f *testing.F) {
 			var next [4]uint64
 			e, err := p.Stream(ctx, func(o guest.Output) error {
 				if o.Stream < sandbox.Stdout || o.Stream > sandbox.Channel || o.Stream == sandbox.Channel && !channel ||
-					o.Stream != sandbox.Channel && o.BeforeStdout+o.BeforeStderr != 0 || o.Offset < next[o.Stream] || len(o.Data) == 0 ||
+					o.Stream != sandbox.Channel && o.BeforeStdout+o.BeforeStderr != 0 || o.Offset < next[o.Stream] ||
+					len(o.Data) == 0 ||
 					len(o.Data) > guest.MaxData {
 					t.Errorf("output %d at %d after %d, %d bytes", o.Stream, o.Offset, next[o.Stream], len(o.Data))
 				}

@@ -35,7 +35,8 @@ func TestKillAllOfInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range list {
-		if e, err := c.Wait(limit(t), p.ID); err != nil || e.Signal != 9 || !e.Signaled || e.Incomplete || e.ForeignKill != 0 {
+		if e, err := c.Wait(limit(t), p.ID); err != nil || e.Signal != 9 || !e.Signaled || e.Incomplete ||
+			e.ForeignKill != 0 {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}

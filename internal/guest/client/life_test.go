@@ -46,7 +46,8 @@ func TestWhatEndsAGuest(t *testing.T) {
 	if why := g.End(t); why != "lifeline\n" {
 		t.Errorf("%q", why)
 	}
-	if _, err := p.Stream(limit(t), func(guest.Output) error { return nil }, true); sandbox.KindOf(err) != sandbox.Unavailable {
+	if _, err := p.Stream(limit(t), func(guest.Output) error { return nil },
+		true); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("%v", err)
 	}
 	<-c.Done()
@@ -68,7 +69,8 @@ func TestWhatEndsAGuest(t *testing.T) {
 	}
 }
 
-// A lease makes a one-shot guest a living one, which outlives its lifeline; giving up a lease that there is not does not.
+// A lease makes a one-shot guest a living one, which outlives its lifeline; giving up a lease that there is not does
+// not.
 func TestPromotion(t *testing.T) {
 	for _, lease := range []time.Duration{0, guesttest.Timeout} {
 		g := guesttest.Start(t, 0)
@@ -97,7 +99,8 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// outlive returns a guest that outlived one lease because the next came in time. A busy machine may be late for a short one.
+// outlive returns a guest that outlived one lease because the next came in time. A busy machine may be late for a short
+// one.
 func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client) {
 	t.Helper()
 	for lease := 200 * time.Millisecond; lease < guesttest.Timeout; lease *= 2 {
@@ -243,7 +246,8 @@ func TestConnectTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	go io.Copy(io.Discard, silent)
-	if _, err := client.New(ctx, host, guesttest.Key); !errors.Is(err, context.DeadlineExceeded) && sandbox.KindOf(err) != sandbox.Unavailable {
+	if _, err := client.New(ctx, host, guesttest.Key); !errors.Is(err, context.DeadlineExceeded) &&
+		sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("%v", err)
 	}
 }

@@ -179,7 +179,8 @@ func TestAttachAndAcknowledge(t *testing.T) {
 		t.Fatal(err)
 	}
 	var forgotten *client.Forgotten
-	if _, err := from(4); sandbox.KindOf(err) != sandbox.NotFound || !errors.As(err, &forgotten) || forgotten.Oldest != 5 ||
+	if _, err := from(4); sandbox.KindOf(err) != sandbox.NotFound || !errors.As(err, &forgotten) ||
+		forgotten.Oldest != 5 ||
 		forgotten.Stream != sandbox.Stdout {
 		t.Errorf("at a forgotten offset: %v", err)
 	}
@@ -247,7 +248,8 @@ func TestCanceledCallsLeaveTheConnection(t *testing.T) {
 	p := start(t, c, m)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-		if _, err := c.Wait(ctx, m.ID); !errors.Is(err, context.DeadlineExceeded) || sandbox.KindOf(err) != sandbox.Unavailable {
+		if _, err := c.Wait(ctx, m.ID); !errors.Is(err, context.DeadlineExceeded) ||
+			sandbox.KindOf(err) != sandbox.Unavailable {
 			t.Errorf("%v", err)
 		}
 		cancel()

@@ -20,19 +20,19 @@ type Process struct {
 	id   string
 	pid  int32
 	call *call
-	step uint64 // acknowledge that often; 0: whenever there is nothing else to do
+	step uint64 // acknowledge after so many bytes; 0: whenever no other message is buffered
 
 	channel bool // pieces of the channel are accepted
 
 	mu          sync.Mutex   // guards taken
-	taken       guest.Attach // up to where output was taken
+	taken       guest.Attach // end of the received output
 	stdin       sync.Mutex   // held during Input; guards the two below
 	stdinOffset uint64
 	stdinKnown  bool
 }
 
-// Start starts a process. If ctx ends first, it is unknown whether the process started: call List, or start it again, which
-// never runs it twice.
+// Start starts a process. If ctx ends first, it is unknown whether the process started: call List, or start it again,
+// which never runs it twice.
 func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 	m.Follow = true
 	k, err := c.begin(ctx, "guest: start", &m, false)
@@ -48,11 +48,12 @@ func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 		k.close()
 		return nil, err
 	}
-	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), channel: m.Channel, taken: guest.Attach{ID: m.ID},
+	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), channel: m.Channel,
+		taken:      guest.Attach{ID: m.ID},
 		stdinKnown: true}, nil
 }
 
-// stepFor is how much output may accumulate with a guest's buffer of this size; 0 is the guest's default.
+// stepFor returns how much output may accumulate with a guest's buffer of this size; 0 is the guest's default.
 func stepFor(buffer uint32) uint64 {
 	if buffer == 0 {
 		buffer = guest.DefaultBuffer
@@ -60,8 +61,8 @@ func stepFor(buffer uint32) uint64 {
 	return min(ackStep, uint64(buffer)/4)
 }
 
-// Attach resumes an execution's output at the given offsets. Stream returns the error if they are forgotten (see Forgotten)
-// or the execution is unknown. The output may be of any stream, a channel's too.
+// Attach resumes an execution's output at the given offsets, of any stream, including the channel. Stream returns the
+// error if the output is dropped (see Forgotten) or the execution is unknown.
 func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 	k, err := c.begin(ctx, "guest: attach", &m, false)
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Process) ID() string { return p.id }
 // PID is the process's id inside the sandbox, 0 after Attach.
 func (p *Process) PID() int32 { return p.pid }
 
-// Offsets returns up to where output was taken: where to attach again after a lost connection.
+// Offsets returns the end of the received output, to attach again after a lost connection.
 func (p *Process) Offsets() guest.Attach {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,17 +91,17 @@ func (p *Process) Offsets() guest.Attach {
 // Close closes the output stream. The process runs on.
 func (p *Process) Close() { p.call.close() }
 
-// Stream passes output to take, in order within each stream, until the exit record comes. The data is valid during the call
-// only. A piece of the channel may come before the output that its marks cover, and a hostile guest sends any marks. An error
-// of take is returned, and that piece counts as not taken. With ack the guest may forget what was taken; without it, a process
-// blocks once the guest's buffer is full. Stream is called once.
+// Stream passes output to take, in order within each stream, until the exit record. The data is valid only during the
+// call. A piece of the channel may arrive before the output that its marks cover, and a hostile guest sends any marks.
+// If take returns an error, Stream returns it and the piece counts as not received. With ack the guest may drop
+// received output; without it, a process blocks once the guest's buffer is full. Stream is called once.
 func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack bool) (guest.Exited, error) {
 	k := p.call
 	k.op = "guest: output"
 	k.bind(ctx)
 	defer k.close()
 	acked := guest.Attach{}
-	if ack { // an acknowledgement may have been lost with the connection before, and the process be held up since
+	if ack { // the previous connection may have lost an acknowledgement for which the process waits
 		if err := p.acknowledge(&acked); err != nil {
 			return guest.Exited{}, err
 		}
@@ -156,7 +157,7 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 		return p.call.wrap(wire.ErrProtocol)
 	}
 	end := m.Offset + uint64(len(m.Data))
-	if m.Offset < *next || end < m.Offset { // beyond it is a piece that the guest had to drop
+	if m.Offset < *next || end < m.Offset { // a gap is output that the guest had to drop
 		return p.call.wrap(wire.ErrProtocol)
 	}
 	if err := take(m); err != nil {
@@ -168,7 +169,8 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	return nil
 }
 
-// acknowledge reports what was taken, rarely enough to cost little and often enough that the guest's buffer never fills.
+// acknowledge reports the received output, rarely enough to be cheap and often enough that the guest's buffer never
+// fills.
 func (p *Process) acknowledge(acked *guest.Attach) error {
 	now := p.Offsets()
 	gap := max(now.Stdout-acked.Stdout, now.Stderr-acked.Stderr, now.Channel-acked.Channel)
@@ -179,14 +181,14 @@ func (p *Process) acknowledge(acked *guest.Attach) error {
 	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr, Channel: now.Channel}, false)
 }
 
-// Ack lets the guest forget output up to the offsets, for callers of Stream without ack. It may be called from take.
+// Ack lets the guest drop output before the offsets, for callers of Stream without ack. take may call it.
 func (p *Process) Ack(m guest.Ack) error {
 	m.ID, m.Exit = p.id, false
 	return p.call.send(&m, false)
 }
 
-// Input sends data to stdin, and returns once the process's pipe has taken it. After an error, call it again with the same
-// data on a new connection's Process: nothing is taken twice.
+// Input sends data to stdin, and returns once the process's pipe holds it. After an error, call it again with the same
+// data on a new connection's Process: the guest skips data that it has accepted.
 func (p *Process) Input(ctx context.Context, data []byte) error {
 	p.stdin.Lock()
 	defer p.stdin.Unlock()

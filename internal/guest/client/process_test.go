@@ -111,7 +111,8 @@ func TestEndsOfProcesses(t *testing.T) {
 func TestOutput(t *testing.T) {
 	c := guesttest.Start(t, 0).Client(t)
 	r := run(t, c, shell("echo out; echo err >&2; printf '\\000\\377'"))
-	if r.stdout.String() != "out\n\x00\xff" || r.stderr.String() != "err\n" || r.exited.Stdout != 6 || r.exited.Stderr != 4 {
+	if r.stdout.String() != "out\n\x00\xff" || r.stderr.String() != "err\n" || r.exited.Stdout != 6 ||
+		r.exited.Stderr != 4 {
 		t.Errorf("%q %q %+v", r.stdout.String(), r.stderr.String(), r.exited)
 	}
 }

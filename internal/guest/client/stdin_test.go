@@ -57,7 +57,8 @@ func TestStdinIsTakenOnce(t *testing.T) {
 			t.Errorf("%+v: %d, %v", in, at, err)
 		}
 	}
-	if _, err := c.Input(ctx, guest.Input{ID: m.ID, Offset: 13, Data: []byte("gap")}); sandbox.KindOf(err) != sandbox.Invalid {
+	if _, err := c.Input(ctx, guest.Input{ID: m.ID, Offset: 13,
+		Data: []byte("gap")}); sandbox.KindOf(err) != sandbox.Invalid {
 		t.Errorf("a gap: %v", err)
 	}
 	q, err := g.Client(t).Attach(ctx, p.Offsets()) // another connection goes on where the first was
@@ -119,7 +120,8 @@ func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
 		}
 	}
 	m = shell("sleep 100")
-	if _, err := c.Input(limit(t), guest.Input{ID: start(t, c, m).ID(), Data: []byte("x")}); sandbox.KindOf(err) != sandbox.Invalid {
+	if _, err := c.Input(limit(t), guest.Input{ID: start(t, c, m).ID(),
+		Data: []byte("x")}); sandbox.KindOf(err) != sandbox.Invalid {
 		t.Errorf("no pipe: %v", err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/seccomp"
 )
 
-// Stage is what the set-up stage passes to the guest.
+// Stage is the set-up stage's result for the guest.
 type Stage struct {
 	OOMScore *os.File // /proc/self/oom_score_adj, open for writing, which is no longer possible later
 	Spawner  func() error
 }
 
-// Apply executes the plan. fds are the detached mounts that came with it. Afterwards the process is confined except for the
-// last steps, which Spawner and Finish do once the guest's threads exist.
+// Apply executes the plan. fds are the detached mounts that came with it. Afterwards the process is confined except for
+// the last steps, which Spawner and Finish do once the guest's threads exist.
 func Apply(p *Plan, fds []int) (*Stage, error) {
 	a := &applying{plan: p, fds: fds, stage: &Stage{}}
 	newRoot, pivot := a.root.attach, a.root.pivot
@@ -48,8 +48,7 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 	return a.stage, a.run(StepKnobs, a.stage.low)
 }
 
-// low moves kept descriptors to the lowest free numbers, now that the plan's are closed: later calls use numbers above all
-// others (granteeFD).
+// low moves kept descriptors to the lowest free numbers: later calls use numbers above all others (granteeFD).
 func (s *Stage) low() error {
 	if s.OOMScore == nil {
 		return nil
@@ -80,8 +79,8 @@ func (a *applying) all(steps []step) error {
 	return nil
 }
 
-// Spawner confines the calling thread, which must be locked to its goroutine and starts all the code's processes. Only one
-// thread is confined, because every further one costs a signal and a wait for each of the 41 capabilities.
+// Spawner confines the calling thread, which must be locked to its goroutine and starts all the code's processes. Only
+// one thread is confined, because every further one costs a signal and a wait for each of the 41 capabilities.
 func Spawner(p *Plan) error {
 	a := &applying{plan: p}
 	ruleset, rest := p.codeWalls()
@@ -111,7 +110,8 @@ func Finish(p *Plan) error {
 	}
 	program := p.Seccomp
 	if p.Filter != 0 {
-		program = seccomp.New(seccomp.Options{HostWritable: p.Filter&FilterHostWritable != 0, NestedFilters: p.Filter&FilterNested != 0}).Compile()
+		program = seccomp.New(seccomp.Options{HostWritable: p.Filter&FilterHostWritable != 0,
+			NestedFilters: p.Filter&FilterNested != 0}).Compile()
 	}
 	if p.Listen != "" && len(program) == 0 {
 		return nil // the runtime has its own filter
@@ -126,7 +126,7 @@ type applying struct {
 	stage *Stage
 }
 
-// run does one step, or fails it if the plan says so.
+// run runs one step, or fails it if the plan requests that.
 func (a *applying) run(name string, do func() error) error {
 	err := error(unix.EIO)
 	if a.plan.FailAt != name {
@@ -178,8 +178,8 @@ func (a *applying) identity() error {
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// knobs opens files now that must be written later: the sandbox's own /proc will be read-only, and a guest that is not
-// dumpable does not own its files there.
+// knobs opens files for later writes: the sandbox's own /proc will be read-only, and a guest that is not dumpable does
+// not own its files there.
 func (a *applying) knobs() error {
 	fd, err := detachedProc()
 	if err != nil {
@@ -208,7 +208,7 @@ func (a *applying) buildRoot() error {
 	return nil
 }
 
-// loopback sets the network namespace's one interface up, so that servers and clients inside can connect.
+// loopback sets the network namespace's loopback interface up, so that servers and clients inside can connect.
 func (a *applying) loopback() error {
 	if !a.plan.Loopback {
 		return nil
@@ -229,9 +229,10 @@ func (a *applying) loopback() error {
 	return a.boundSockets()
 }
 
-// boundSockets limits what the kernel keeps and no limit counts: closed sockets with unsent data, of which the whole host may have few
-// (net.ipv4.tcp_max_orphans), and copies of time-stamped data in a socket's error queue, which is as long as its buffer. Before Linux 6.18
-// the setting against the copies is the whole host's: there TCP buffers stay small, and the backend watches the sockets.
+// boundSockets limits uncounted kernel memory: closed sockets with unsent data, of which the whole host may have few
+// (net.ipv4.tcp_max_orphans), and copies of time-stamped data in a socket's error queue, which is as long as its
+// buffer. Before Linux 6.18 the setting against copies is the whole host's: TCP buffers stay small there, and the
+// backend watches the sockets.
 func (a *applying) boundSockets() error {
 	settings := map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"}
 	if err := unix.Faccessat(a.root.proc, "sys/net/core/tstamp_allow_data", unix.F_OK, 0); err != nil {
@@ -247,12 +248,13 @@ func (a *applying) boundSockets() error {
 	return nil
 }
 
-// forbidNesting forbids user namespaces inside: most local privilege escalations of recent years began with one. The filter
+// forbidNesting forbids user namespaces inside, with which most recent local privilege escalations begin. The filter
 // refuses them too.
 func (a *applying) forbidNesting() error { return a.set("user/max_user_namespaces", "0") }
 
-// boundWatches limits a sandbox's inotify instances. The kernel also charges those of a user namespace to its maker. Without
-// a limit, one sandbox could take all that the host's root may have (128), and leave none for udev and other sandboxes.
+// boundWatches limits a sandbox's inotify instances, which the kernel also charges to the maker of the user namespace.
+// Without a limit, one sandbox could take all that the host's root may have (128), leaving none for udev and other
+// sandboxes.
 func (a *applying) boundWatches() error {
 	err := a.set("user/max_inotify_instances", watchers)
 	if err == nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Call is one system call. The confinement of the code's processes is a list of them, because two kinds of process execute
-// it: the guest's spawner, whose children inherit it, and a fork of a warm interpreter (see Entry), in which none of our
-// code runs. Both get the same list, so neither can be weaker than the other.
+// Call is one system call. A list of calls confines the code's processes, because two kinds of process execute it: the
+// guest's spawner, whose children inherit the confinement, and a fork of a warm interpreter (see Entry), which runs no
+// code of ours. Both have the same list, so neither is weaker.
 type Call struct {
 	Number uintptr
 	Args   []Arg
@@ -96,8 +96,9 @@ func carryOut(calls []Call) error {
 	return nil
 }
 
-// codeWalls confine the code's processes, in addition to the filter, which the whole guest shares: Landlock, a control group
-// namespace, a session keyring, an empty bounding set, and securebits that make set-id programs harmless.
+// codeWalls returns the calls that confine the code's processes, in addition to the filter, which the whole guest
+// shares: Landlock, a control group namespace, a session keyring, an empty bounding set, and securebits that make
+// set-id programs harmless.
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	rest = credentialCalls()
 	if p.Listen != "" {
@@ -120,7 +121,8 @@ func credentialCalls() []Call {
 	}
 	calls = append(calls, boundCalls()...)
 	// SECBIT_NO_SETUID_FIXUP must stay clear: that fix-up drops the capabilities when a child becomes the code's user.
-	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient | secNoAmbientLocked
+	const bits = secNoroot | secNorootLocked | secNoSetuidFixupLocked | secKeepCapsLocked | secNoAmbient |
+		secNoAmbientLocked
 	return append(calls, call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, bits, 0, 0, 0))
 }
 

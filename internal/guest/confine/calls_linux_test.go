@@ -119,7 +119,8 @@ func TestAppendCalls(t *testing.T) {
 	for range 200 {
 		calls := make([]Call, r.IntN(20))
 		for n := range calls {
-			calls[n] = Call{Number: uintptr(r.Uint64()), Keep: r.IntN(2) == 0, Pass: unix.Errno(r.IntN(1 << 16)), Skip: r.IntN(1 << 16)}
+			calls[n] = Call{Number: uintptr(r.Uint64()), Keep: r.IntN(2) == 0, Pass: unix.Errno(r.IntN(1 << 16)),
+				Skip: r.IntN(1 << 16)}
 			for range r.IntN(7) {
 				a := []Arg{{Value: uintptr(r.Uint64())}, {Kept: true}, {Data: noise(r, 1+r.IntN(40))},
 					{Data: noise(r, 8+r.IntN(40)), Inner: noise(r, 1+r.IntN(300))}}[r.IntN(4)]
@@ -141,7 +142,8 @@ func noise(r *rand.Rand, n int) []byte {
 // TestEntry checks the order of a fork's calls: layers that need rights come before the rights are dropped, ids before
 // capabilities, and the filter last, as it permits none of this.
 func TestEntry(t *testing.T) {
-	p := &Plan{Code: sandbox.User{UID: 1000, GID: 1001}, Landlock: Ruleset{Handled: 1}, Seccomp: bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 5),
+	p := &Plan{Code: sandbox.User{UID: 1000, GID: 1001}, Landlock: Ruleset{Handled: 1},
+		Seccomp: bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 5),
 		Limits:  []Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Soft: 4096, Hard: 4096}},
 		Payload: []Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 64, Hard: 65}}}
 	calls := p.Entry("/work dir")
@@ -164,7 +166,8 @@ func TestEntry(t *testing.T) {
 		default:
 			order = append(order, c.number)
 		}
-		if c.pass != 0 && (c.number != unix.SYS_KEYCTL || c.pass != uint16(unix.ENOSYS)) && c.args[0] != unix.PR_CAPBSET_DROP {
+		if c.pass != 0 && (c.number != unix.SYS_KEYCTL || c.pass != uint16(unix.ENOSYS)) &&
+			c.args[0] != unix.PR_CAPBSET_DROP {
 			t.Errorf("call %d may fail with %d", c.number, c.pass)
 		}
 	}
@@ -177,8 +180,10 @@ func TestEntry(t *testing.T) {
 	if i < 0 || order[0] != unix.SYS_SETSID || !slices.Contains(order[:i], unix.SYS_LANDLOCK_RESTRICT_SELF) {
 		t.Fatalf("the calls begin otherwise: %v", order)
 	}
-	want := []uint64{unix.SYS_UNSHARE, unix.SYS_KEYCTL, unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, unix.SYS_SETGROUPS, unix.SYS_SETRESGID,
-		unix.SYS_SETRESUID, unix.SYS_CAPSET, unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, unix.SYS_CHDIR, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS,
+	want := []uint64{unix.SYS_UNSHARE, unix.SYS_KEYCTL, unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, unix.SYS_SETGROUPS,
+		unix.SYS_SETRESGID,
+		unix.SYS_SETRESUID, unix.SYS_CAPSET, unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, unix.SYS_CHDIR, unix.SYS_PRCTL,
+		unix.PR_SET_NO_NEW_PRIVS,
 		unix.SYS_PRCTL, unix.PR_SET_SECCOMP}
 	if !slices.Equal(order[i:], want) {
 		t.Errorf("the calls are\n%v, not\n%v", order[i:], want)
@@ -189,10 +194,12 @@ func TestEntry(t *testing.T) {
 	if c := of(unix.SYS_SETGROUPS); c.args != [6]uint64{} {
 		t.Errorf("groups are set to %v", c.args)
 	}
-	if u, g := of(unix.SYS_SETRESUID), of(unix.SYS_SETRESGID); u.args != [6]uint64{1000, 1000, 1000} || g.args != [6]uint64{1001, 1001, 1001} {
+	if u, g := of(unix.SYS_SETRESUID), of(unix.SYS_SETRESGID); u.args != [6]uint64{1000, 1000, 1000} ||
+		g.args != [6]uint64{1001, 1001, 1001} {
 		t.Errorf("ids are %v %v", u.args, g.args)
 	}
-	if c := of(unix.SYS_CAPSET); !bytes.Equal(c.memory[1][:24], make([]byte, 24)) || binary.LittleEndian.Uint32(c.memory[0]) != unix.LINUX_CAPABILITY_VERSION_3 {
+	if c := of(unix.SYS_CAPSET); !bytes.Equal(c.memory[1][:24], make([]byte, 24)) ||
+		binary.LittleEndian.Uint32(c.memory[0]) != unix.LINUX_CAPABILITY_VERSION_3 {
 		t.Errorf("capabilities are set to %x", c.memory)
 	}
 	if c := of(unix.SYS_CHDIR); !bytes.HasPrefix(c.memory[0], []byte("/work dir\x00")) {
@@ -200,7 +207,8 @@ func TestEntry(t *testing.T) {
 	}
 	last := got[len(got)-1]
 	filter := data[pointers[uint32(last.args[2])+8]:]
-	if last.args[1] != unix.SECCOMP_MODE_FILTER || binary.LittleEndian.Uint16(last.memory[2]) != 5 || !bytes.HasPrefix(filter, p.Seccomp) {
+	if last.args[1] != unix.SECCOMP_MODE_FILTER || binary.LittleEndian.Uint16(last.memory[2]) != 5 ||
+		!bytes.HasPrefix(filter, p.Seccomp) {
 		t.Errorf("the filter is %x", filter)
 	}
 	words := func(a, b uint64) []byte {

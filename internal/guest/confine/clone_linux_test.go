@@ -18,11 +18,13 @@ func TestCloneTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(os.MkdirAll(filepath.Join(dir, "real", "below"), 0o755), os.Symlink("real", filepath.Join(dir, "link")))
+	err = errors.Join(os.MkdirAll(filepath.Join(dir, "real", "below"), 0o755),
+		os.Symlink("real", filepath.Join(dir, "link")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for source, strict := range map[string]error{"real": nil, "real/below": nil, "link": unix.ELOOP, "link/below": unix.ELOOP} {
+	for source, strict := range map[string]error{"real": nil, "real/below": nil, "link": unix.ELOOP,
+		"link/below": unix.ELOOP} {
 		for flags, want := range map[Flags]error{0: nil, NoLinks: strict} {
 			fd, err := CloneTree(filepath.Join(dir, source), flags)
 			if err != want {

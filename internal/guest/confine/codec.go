@@ -7,10 +7,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
-// anyNumber bounds the lists of a plan: it comes from the host, whose messages have a bound.
+// anyNumber does not bound the lists of a plan: the host's messages have a bound.
 const anyNumber = math.MaxInt
 
-// Fields visits the plan's fields.
 func (p *Plan) Fields(c *wire.Codec) {
 	wire.String(c, 1, &p.ID)
 	wire.Bytes(c, 2, &p.Key)
@@ -42,7 +41,6 @@ func (p *Plan) Fields(c *wire.Codec) {
 	wire.List(c, 23, anyNumber, &p.Landlock.Grants)
 }
 
-// Fields visits the step's fields.
 func (s *Step) Fields(c *wire.Codec) {
 	wire.Uint(c, 1, &s.Do)
 	wire.String(c, 2, &s.Target)
@@ -56,26 +54,23 @@ func (s *Step) Fields(c *wire.Codec) {
 	wire.Uint(c, 10, &s.Flags)
 }
 
-// Fields visits the limit's fields.
 func (l *Rlimit) Fields(c *wire.Codec) {
 	wire.Uint(c, 1, &l.Resource)
 	wire.Uint(c, 2, &l.Soft)
 	wire.Uint(c, 3, &l.Hard)
 }
 
-// Fields visits the grant's fields.
 func (a *Access) Fields(c *wire.Codec) {
 	wire.String(c, 1, &a.Path)
 	wire.Uint(c, 2, &a.Rights)
 }
 
-// Append appends the plan to b, as tagged fields; the same plan in the same bytes.
+// Append appends the plan to b. Equal plans have equal bytes.
 func (p *Plan) Append(b []byte) []byte { return wire.Encode(b, p) }
 
-// Parse reads a plan, of which nothing lies within b afterwards.
+// Parse reads a plan. The plan does not refer to b.
 func (p *Plan) Parse(b []byte) error { return wire.Decode(bytes.Clone(b), p) }
 
-// Fields visits the failure's fields.
 func (f *Failure) Fields(c *wire.Codec) {
 	wire.String(c, 1, &f.Step)
 	wire.Uint(c, 2, &f.Errno)

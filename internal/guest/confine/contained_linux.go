@@ -32,8 +32,8 @@ func ContainedPlan() (*Plan, error) {
 	return p, nil
 }
 
-// Contained does what a runtime leaves to the guest, which is the container's root with few capabilities: the writable
-// places, if the plan has them, and limits. Spawner and Finish do the rest, as after Apply.
+// Contained sets up what a runtime leaves to the guest, which is the container's root with few capabilities: the plan's
+// writable places, and limits. Spawner and Finish do the rest, as after Apply.
 func Contained(p *Plan) (*Stage, error) {
 	a := &applying{plan: p, stage: &Stage{}}
 	haveThreads(p.Threads)
@@ -55,8 +55,8 @@ func (a *applying) containedKnobs() error {
 	return err
 }
 
-// mountWritable makes the writable places by the old mount calls, which gVisor supports. Nothing runs in the container yet
-// that could change a path meanwhile.
+// mountWritable makes the writable places by the old mount calls, which gVisor supports. No other process of the
+// container runs yet that could change a path meanwhile.
 func (a *applying) mountWritable() error {
 	if err := a.noLinks(); err != nil {
 		return err
@@ -70,7 +70,8 @@ func (a *applying) mountWritable() error {
 				err = errors.Join(os.Chown(target, int(s.UID), int(s.GID)), unix.Chmod(target, s.Mode))
 			}
 		case Tmpfs:
-			err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0"+strconv.FormatUint(uint64(s.Mode), 8)+",size="+strconv.FormatInt(s.Size, 10))
+			err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+				"mode=0"+strconv.FormatUint(uint64(s.Mode), 8)+",size="+strconv.FormatInt(s.Size, 10))
 		case Inner:
 			err = unix.Mount("/"+s.Source, target, "", unix.MS_BIND, "")
 		case Symlink:
@@ -90,8 +91,8 @@ func (a *applying) mountWritable() error {
 	return nil
 }
 
-// noLinks refuses a root with a link at the guest's or its socket's path, or on the way to a folder that becomes the code's:
-// a link between them would give the code the host's folder.
+// noLinks refuses a root with a link at the guest's or its socket's path, or on the way to a folder that becomes the
+// code's: a link between them would give the code the host's folder.
 func (a *applying) noLinks() error {
 	paths := []string{os.Args[0], a.plan.Listen}
 	for _, s := range a.plan.Root {
@@ -106,7 +107,7 @@ func (a *applying) noLinks() error {
 				continue
 			}
 			if err == nil && info.Mode()&os.ModeSymlink != 0 {
-				err = errors.New("the root must not have a symbolic link there")
+				err = errors.New("the root has a symbolic link there")
 			}
 			if err != nil {
 				return at(p, err)
@@ -116,7 +117,7 @@ func (a *applying) noLinks() error {
 	return nil
 }
 
-// haveThreads makes the runtime start n threads, which it keeps: each goroutine holds one until all have theirs. An engine's
+// haveThreads makes the runtime start n threads and keep them: each goroutine holds one until all have one. An engine's
 // process limit counts the guest's threads too, so the code never gets more than requested.
 func haveThreads(n int) {
 	var all, ready sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeIdentity makes every thread the guest's user. The process has all capabilities of its own user namespace and an id
-// that is not mapped there.
+// takeIdentity makes every thread the guest's user. The process has all capabilities of its own user namespace and an
+// id that is not mapped there.
 func takeIdentity(uid, gid uint32, setgroups bool) error {
 	if setgroups {
 		if err := syscall.Setgroups(nil); err != nil {
@@ -24,7 +24,8 @@ func takeIdentity(uid, gid uint32, setgroups bool) error {
 	return syscall.Setresuid(int(uid), int(uid), int(uid))
 }
 
-// isIdentity reports whether this process was spawned as the guest's user, with no other group. Its threads are the same.
+// isIdentity reports whether this process was spawned as the guest's user, with no other group. Its threads are the
+// same.
 func isIdentity(uid, gid uint32) bool {
 	u, g := int(uid), int(gid)
 	r, e, s := unix.Getresuid()
@@ -37,7 +38,8 @@ func isIdentity(uid, gid uint32) bool {
 func capabilities(keep uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Permitted: keep, Effective: keep}}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+		uintptr(unsafe.Pointer(&data[0])), 0)
 	if errno != 0 {
 		return errno
 	}
@@ -54,15 +56,16 @@ func permitted() uint32 {
 	return data[0].Permitted
 }
 
-// The guest's capabilities if the code is another user: to become that user, and to signal its processes. They apply only
-// within the sandbox's user namespace, not to the host.
+// The guest's capabilities if the code is another user: to become that user, and to signal its processes. They apply
+// only within the sandbox's user namespace, not to the host.
 const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1<<unix.CAP_SYS_RESOURCE
 
-// noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp applies it to all threads.
+// noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp applies it to all
+// threads.
 func noNewPrivs() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// installSeccomp installs the program on every thread at once, together with no_new_privs, which the calling thread must
-// have (seccomp(2), SECCOMP_FILTER_FLAG_TSYNC).
+// installSeccomp installs the program on every thread at once, together with no_new_privs, which the calling thread
+// must have (seccomp(2), SECCOMP_FILTER_FLAG_TSYNC).
 func installSeccomp(program []byte) error {
 	if len(program) == 0 || len(program)%8 != 0 {
 		return unix.EINVAL

@@ -6,12 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EntryNamespaces are the sandbox's namespaces that a zygote's fork joins after its user namespace. The pid namespace is
-// missing, as a process never changes its own: the zygote joins it for its children, and the fork is spawned in it.
-const EntryNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+// EntryNamespaces are the sandbox's namespaces that a zygote's fork joins after its user namespace. The pid namespace
+// is missing, as a process never changes its own: the zygote joins it for its children, and the fork is spawned in it.
+const EntryNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
+	unix.CLONE_NEWCGROUP
 
-// Entry lists the calls of a zygote's fork in the namespaces of p's sandbox, in order. Afterwards it equals a process that
-// the guest has started there.
+// Entry returns the calls of a zygote's fork in the namespaces of p's sandbox, in order. Afterwards the fork equals a
+// process that the guest has started there.
 func (p *Plan) Entry(dir string) []Call {
 	ruleset, rest := p.codeWalls()
 	calls := append([]Call{call(unix.SYS_SETSID)}, ruleset...)
@@ -52,13 +53,13 @@ func program(filter []byte) Arg {
 	return Arg{Data: data, Inner: filter}
 }
 
-// AppendCalls encodes calls for a zygote's fork, all numbers little-endian: three uint32, the numbers of calls, of pointers
-// within the data, and of data bytes; each call as eight int64; each pointer as two uint32, its position and its target,
-// both offsets in the data; the data.
+// AppendCalls encodes calls for a zygote's fork, all numbers little-endian: three uint32, the numbers of calls, of
+// pointers within the data, and of data bytes; each call as eight int64; each pointer as two uint32, its position and
+// its target, both offsets in the data; the data.
 //
-// A call's eight numbers are its number, its six arguments, and a word of bits: 0 to 5 mark arguments that are offsets in
-// the data, 6 to 11 those that are the kept result, 12 says to keep the result, 16 to 31 are the error to ignore, and 32 to
-// 47 the number of calls to skip then.
+// A call's eight numbers are its number, its six arguments, and a word of bits: 0 to 5 mark arguments that are offsets
+// in the data, 6 to 11 those that are the kept result, 12 says to keep the result, 16 to 31 are the error to ignore,
+// and 32 to 47 the number of calls to skip then.
 func AppendCalls(b []byte, calls []Call) []byte {
 	var table, pointers, data []byte
 	place := func(d []byte) int {

@@ -11,19 +11,20 @@ import (
 
 // A guest's descriptors, besides the null device as 0, 1 and 2.
 const (
-	SetupFD   = 3 // a stream socket: receives the plan, sends the outcome, then is the lifeline
-	ListenFD  = 4 // a listening unix socket, which the host dials
-	SlotFD    = 5 // the claim on host user ids, held as long as the guest lives; else the null device
+	SetupFD  = 3 // a stream socket: receives the plan, sends the outcome, then is the lifeline
+	ListenFD = 4 // a listening unix socket, which the host dials
+	// 5 is the claim on host user ids, held while the guest lives; otherwise the null device.
 	ProgramFD = 6 // the guest program itself, to execute
 )
 
-// maxPlan bounds a plan in bytes, maxFDs its detached mounts (the kernel takes 253 in one message).
+// maxPlan bounds a plan in bytes, MaxFDs its detached mounts (the kernel accepts 253 in one message).
 const (
 	maxPlan = 4 << 20
 	MaxFDs  = 250
 )
 
-// ReceivePlan reads a plan and the descriptors that come with its first byte: a 4-byte little-endian length, then the plan.
+// ReceivePlan reads a plan and the descriptors that come with its first byte: a 4-byte little-endian length, then the
+// plan.
 func ReceivePlan(setup *os.File) (*Plan, []int, error) {
 	fd := int(setup.Fd())
 	var length [4]byte
@@ -73,7 +74,7 @@ func descriptors(oob []byte) ([]int, error) {
 	return fds, nil
 }
 
-// Report sends the outcome of the set-up: a 4-byte little-endian length, then the failure, empty on success.
+// Report sends the outcome of the set-up: a 4-byte little-endian length, then the failure, which is empty on success.
 func Report(setup *os.File, f *Failure) error {
 	body := f.Append(nil)
 	_, err := setup.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...))

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors for the Landlock calls, as a rule contains its folder's number within a structure. They are above all open
-// ones (Stage.low), and below the limit of open files, which is set later for the code.
+// Descriptors for the Landlock calls, as a rule's structure contains its folder's number. They are above all open ones
+// (Stage.low), and below the code's limit of open files, which is set later.
 const (
 	granteeFD = 62
 	rulesetFD = 63
 )
 
-// calls restrict the calling thread and its children to the granted paths. The host chose rights that this kernel's version
-// knows; a right that is handled and not granted is denied. The guest's other threads stay outside, so that the scopes also
-// keep the code from signalling the guest.
+// calls returns calls that restrict the calling thread and its children to the granted paths. The host has chosen
+// rights that this kernel supports; a handled right that is not granted is denied. The guest's other threads stay
+// outside, so the scopes also keep the code from signaling the guest.
 func (r *Ruleset) calls() []Call {
 	if r.Handled|r.Scoped == 0 {
 		return nil
@@ -31,15 +31,17 @@ func (r *Ruleset) calls() []Call {
 	for _, g := range r.Grants {
 		calls = append(calls, grantCalls(g)...)
 	}
-	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, uintptr(r.Flags)), call(unix.SYS_CLOSE, rulesetFD))
+	return append(calls, call(unix.SYS_LANDLOCK_RESTRICT_SELF, rulesetFD, uintptr(r.Flags)),
+		call(unix.SYS_CLOSE, rulesetFD))
 }
 
 // Rights that apply to files; the kernel refuses others on a file.
-const fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+const fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+	unix.LANDLOCK_ACCESS_FS_READ_FILE |
 	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-// grantCalls grant rights below one path, which may not exist, or may be a file. A file refuses rights that apply to folders
-// (EINVAL), so the file rights are granted first.
+// grantCalls grants rights below one path, which may be missing, or a file. A file refuses rights that apply to folders
+// (EINVAL), so file rights are granted first.
 func grantCalls(g Access) []Call {
 	rule := func(rights uint64) Call {
 		beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: granteeFD}

@@ -1,8 +1,8 @@
-// Package confine is the set-up stage of a guest that a backend starts in new namespaces: it builds the root, confines its
-// own process and returns. The guest is then pid 1 of the sandbox, and its children inherit the confinement.
+// Package confine is the set-up stage of a guest that a backend starts in new namespaces: it builds the root, confines
+// its own process and returns. The guest is then pid 1 of the sandbox, and its children inherit the confinement.
 //
-// The host decides everything and sends it as a Plan. A failing step ends the guest before any user code exists, and its
-// name goes back to the host.
+// The host sends all decisions as a Plan. A failing step ends the guest before any user code exists, and the guest
+// reports its name to the host.
 package confine
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Plan is everything that the set-up stage does.
+// Plan is the input of the set-up stage.
 type Plan struct {
 	ID       string // of the sandbox
 	Key      []byte // the guest demands it on connections
@@ -35,15 +35,15 @@ type Plan struct {
 	Lease   int64 // nanoseconds; for sandboxes that are not one-shot
 
 	// Execute, if it has paths, makes the process a zygote instead of a guest: a program that waits to be forked into
-	// sandboxes. Then only Root and Limits count.
+	// sandboxes. Only Root and Limits apply then.
 	Execute Program
 
-	// MakeTemplate makes the process build a template root instead. Then only Root counts.
+	// MakeTemplate makes the process build a template root instead. Only Root applies then.
 	MakeTemplate bool
 
 	Container // for guests that a container runtime starts; else zero
 
-	// FailAt names a step to fail, for the test that walks through all of them.
+	// FailAt names a step to fail, for the test of all steps.
 	FailAt string
 }
 
@@ -51,12 +51,12 @@ type Plan struct {
 type Container struct {
 	Listen  string // path of the socket to make; other guests inherit one
 	Filter  Filter // used if Seccomp is empty
-	Threads int    // least number of threads before it serves: the process limit counts them
+	Threads int    // minimum number of threads before the guest serves: the process limit counts them
 	Visited bool   // the host connects by bridges, processes that the runtime starts beside the guest
 }
 
-// EnvPlan holds the plan, in base64, of a guest that a container runtime starts. The code never sees it: nothing inside may
-// read the guest's environment.
+// EnvPlan holds the plan, in base64, of a guest that a container runtime starts. The code never sees it: nothing inside
+// may read the guest's environment.
 const EnvPlan = "FUMEHOOD_PLAN"
 
 // Encode returns the plan for EnvPlan.
@@ -65,8 +65,8 @@ func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Appe
 // StartLease is how long a one-shot guest in a container waits for its lifeline.
 const StartLease = 30 * time.Second
 
-// BridgeArg, followed by the path of a guest's socket, as the only argument makes the guest program a bridge: it copies
-// stdin to the socket, and the socket to stdout.
+// BridgeArg, followed by the path of a guest's socket, as the only argument makes the guest program a bridge, which
+// copies stdin to the socket, and the socket to stdout.
 const BridgeArg = "--bridge="
 
 // Filter makes the guest compile the system call policy itself, as the host may have another processor or system.
@@ -146,7 +146,7 @@ type Access struct {
 	Rights uint64 // LANDLOCK_ACCESS_FS_* bits
 }
 
-// Names of steps, in errors and failpoints. A step of the root is StepRoot, a space, and its target.
+// Names of steps, in errors and failpoints. A step of the root is StepRoot, a space and its target.
 const (
 	StepPlan      = "read plan"
 	StepIdentity  = "take identity"
@@ -172,8 +172,10 @@ const (
 )
 
 // Steps lists the steps in order, for the test that fails each.
-var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot, StepPivot,
-	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv, StepSeccomp}
+var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot,
+	StepPivot,
+	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv,
+	StepSeccomp}
 
 // Failure is a step that failed.
 type Failure struct {

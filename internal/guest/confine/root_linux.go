@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// root builds the new root on a detached tmpfs, then attaches it over a folder of the old one. Sources are opened before, as
-// this may hide them.
+// root builds the new root on a detached tmpfs, and attaches it over a folder of the old one. It opens sources before,
+// as the new root may hide them.
 type root struct {
 	fd      int // of the new root
 	proc    int // our own proc mount, never attached
@@ -43,9 +43,9 @@ func mountOf(fs int, attr int) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
 }
 
-// openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not copy a
-// mount without the locked ones beneath it), and sets their properties. fds are those that came with the plan. It runs as
-// the user who started us: the sandbox's ids need no access to what the caller may see.
+// openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not copy
+// a mount without the locked ones beneath it), and sets their properties. fds are those that came with the plan. It
+// runs as the user who started us: the sandbox's ids need no access to what the caller may see.
 func (r *root) openSources(steps []Step, fds []int) error {
 	r.sources = make([]int, len(steps))
 	for i, s := range steps {
@@ -96,7 +96,8 @@ func CloneTree(source string, flags Flags) (int, error) {
 	if flags&NoLinks == 0 {
 		return unix.OpenTree(unix.AT_FDCWD, source, clone)
 	}
-	place, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	place, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return -1, err
 	}
@@ -118,7 +119,7 @@ func setProperties(fd int, s Step) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 }
 
-// attach makes the new root and attaches it over a folder of the old one, which is about to vanish. Any folder works that
+// attach makes the new root and attaches it over a folder of the old one, which then vanishes. Any folder works that
 // exists everywhere.
 func (r *root) attach() error {
 	fd, err := tmpfs(Step{Size: rootBytes, Inodes: rootInodes, Mode: 0o755}, 0)
@@ -281,7 +282,7 @@ func (r *root) file(s Step) error {
 	})
 }
 
-// bind attaches a detached mount. The target is made if it lies on the new root's own tmpfs; inside another bind it must
+// bind attaches a detached mount. It makes a missing target on the new root's own tmpfs; inside another bind it must
 // exist.
 func (r *root) bind(mount int, target string) error {
 	defer unix.Close(mount)
@@ -317,8 +318,8 @@ func (r *root) attachAt(mount, parent int, name, target string) error {
 	return nil
 }
 
-// procMount attaches a proc that shows the code only its own processes, read-only: the code need not change anything in it,
-// and could lower its oom_score_adj to the guest's.
+// procMount attaches a proc that shows the code only its own processes, read-only: otherwise the code could lower its
+// oom_score_adj to the guest's.
 func (r *root) procMount(s Step) error {
 	fd, err := detachedProc("hidepid=invisible", "gid="+strconv.FormatUint(uint64(s.GID), 10))
 	if err != nil {
@@ -333,7 +334,8 @@ func (r *root) devpts(s Step) error {
 		return err
 	}
 	defer unix.Close(fs)
-	for key, value := range map[string]string{"ptmxmode": "0" + strconv.FormatUint(uint64(s.Mode), 8), "mode": "0600", "max": "64"} {
+	for key, value := range map[string]string{"ptmxmode": "0" + strconv.FormatUint(uint64(s.Mode), 8), "mode": "0600",
+		"max": "64"} {
 		if err := unix.FsconfigSetString(fs, key, value); err != nil {
 			return err
 		}
@@ -365,8 +367,8 @@ func (r *root) detach(s Step) error {
 	return unix.Unmount(path.Join(r.inert, s.Target), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
-// mask covers a file or folder of /proc, or of what the root shows, with an empty one of the new root. A missing one needs
-// no mask.
+// mask covers a file or folder of /proc, or of what the root shows, with an empty one of the new root. A missing one
+// needs no mask.
 func (r *root) mask(s Step) error {
 	return r.in(s.Target, func(parent int, name string) error {
 		var st unix.Stat_t
@@ -397,8 +399,8 @@ func (r *root) clone(source string) (mount int, err error) {
 	return mount, err
 }
 
-// seal makes mounts of the new root read-only: its own tmpfs, ".", and its /proc if there is one. Other mounts have their
-// own properties.
+// seal makes mounts of the new root read-only: its own tmpfs, ".", and its /proc if there is one. Other mounts have
+// their own properties.
 func (r *root) seal(targets ...string) error {
 	r.forget("")
 	for _, target := range targets {

@@ -8,13 +8,13 @@ import (
 )
 
 // Template builds the root of p, reports, and keeps it until the host closes setup. The host keeps the mount namespace.
-// Guests whose plans have Template are spawned in copies of it, so that none has to build this part or ever sees the host's
-// mounts. As a copy belongs to another user namespace, the kernel locks everything in it: no guest can unmount it, make it
-// writable or look beneath it (mount_namespaces(7)).
+// Guests whose plans have Template are spawned in copies of it, so none builds this part or ever sees the host's
+// mounts. As a copy belongs to another user namespace, the kernel locks everything in it: no guest can unmount it, make
+// it writable or look beneath it (mount_namespaces(7)).
 //
-// A guest may mount its own /proc only if its mount namespace has a fully visible one. So there is one, of this process's
-// pid namespace, which dies with it. It lies in a hidden mount: a file system that the new root covers, so no path leads to
-// it.
+// A guest may mount its own /proc only if its mount namespace has a fully visible one. So the template has one, of this
+// process's pid namespace, which dies with it. It is in a hidden mount: a file system that the new root covers, so no
+// path leads to it.
 func Template(p *Plan, setup *os.File) error {
 	a := &applying{plan: p}
 	a.root.proc = -1 // no proc of its own
@@ -73,8 +73,8 @@ func (r *root) hiddenMount() (int, error) {
 	return fd, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// adopt uses the root that this process was spawned in as the new one. It must be the template that the host means: in any
-// other, such as the host's own, nothing may continue.
+// adopt uses the root in which this process was spawned as the new one. It fails unless that is the host's template,
+// and not, for example, the host's own root.
 func (r *root) adopt(device uint64) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

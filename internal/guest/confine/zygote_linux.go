@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Zygote builds the root of p and executes p's program in it, with setup as descriptor 3: a warm interpreter that will be
+// Zygote builds the root of p and executes p's program in it, with setup as descriptor 3: a warm interpreter to be
 // forked into sandboxes. It returns only on failure. It calls report just before it executes the program.
 //
-// The zygote is not a sandbox: it runs only what root has installed on this host. Of root's capabilities it keeps
-// CAP_SYS_ADMIN, with which its children join sandboxes' namespaces, and CAP_SYS_PTRACE, without which a pidfd does not lead
-// to those of a process that is not dumpable (setns(2)). It sees a read-only root, no network and no processes.
+// The zygote is not a sandbox: it runs only programs that root has installed on this host. Of root's capabilities it
+// keeps CAP_SYS_ADMIN, with which its children join sandboxes' namespaces, and CAP_SYS_PTRACE, which the pidfd of a
+// process that is not dumpable requires for that (setns(2)). It sees a read-only root, no network and no processes.
 func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
 	a := &applying{plan: p, fds: fds}
 	a.root.proc = -1 // its root has no proc

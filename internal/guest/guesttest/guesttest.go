@@ -1,5 +1,5 @@
-// Package guesttest runs the guest's server as a real process for tests: a child that is a subreaper, so it reaps like pid
-// 1, with a listening socket in a folder of the test. Test code only.
+// Package guesttest runs the guest's server as a real process for tests: a child that is a subreaper, so it reaps like
+// pid 1, with a listening socket in a folder of the test. Test code only.
 package guesttest
 
 import (
@@ -36,7 +36,8 @@ const Timeout = 2 * time.Minute
 // ID is the guest's id.
 const ID = "guesttest"
 
-// Main must be called first by the TestMain of a package that uses Start. In the child it runs the guest and never returns.
+// Main must be called first by the TestMain of a package that uses Start. In the child it runs the guest and never
+// returns.
 func Main() {
 	lease := os.Getenv(child)
 	if lease == "" {
@@ -61,8 +62,9 @@ func Main() {
 	unix.CloseOnExec(4)
 	oom, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
 	check(err)
-	s, err := server.New(server.Config{Key: Key, ID: ID, Init: true, Lease: time.Duration(ms) * time.Millisecond, OOMScore: oom,
-		User: sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, Lifeline: os.NewFile(4, "lifeline")})
+	s, err := server.New(server.Config{Key: Key, ID: ID, Init: true, Lease: time.Duration(ms) * time.Millisecond,
+		OOMScore: oom,
+		User:     sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, Lifeline: os.NewFile(4, "lifeline")})
 	check(err)
 	go s.Serve(os.NewFile(3, "listener"))
 	os.Stdout.WriteString(string(s.Wait()) + "\n")
@@ -102,8 +104,8 @@ func Start(t testing.TB, lease time.Duration) *Guest {
 	return start(t, lease, 0)
 }
 
-// StartInit starts a guest as pid 1 of a pid namespace, with a /proc in which each user sees only its own processes, and
-// without the capability to bypass that: as strict as a sandbox. It needs root and otherwise skips the test.
+// StartInit starts a guest as pid 1 of a pid namespace, with a /proc in which each user sees only its own processes,
+// and without the capability to bypass that: as strict as a sandbox. It needs root and otherwise skips the test.
 func StartInit(t testing.TB) *Guest {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -140,7 +142,8 @@ func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 	g.life, g.out = lifeW, outR
 	g.cmd = exec.Command("/proc/self/exe")
 	// With the race detector, each guest would sleep for a second before it exits.
-	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"), child+"="+strconv.Itoa(int(lease/time.Millisecond)))
+	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"),
+		child+"="+strconv.Itoa(int(lease/time.Millisecond)))
 	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
 	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}

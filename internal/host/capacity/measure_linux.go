@@ -20,10 +20,10 @@ func measure(l *sandbox.Limits) {
 		l.Pids, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	}
 	var files unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // beyond is RLIM_INFINITY
-		l.OpenFiles = int64(files.Max) // a sandbox's own is no higher: setrlimit(2)
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // larger is RLIM_INFINITY
+		l.OpenFiles = int64(files.Max) // a sandbox cannot have more: setrlimit(2)
 	}
-	around, _ := cgroup.Around() // without groups nothing is lowered
+	around, _ := cgroup.Around() // without groups there are no lower limits
 	lower(&l.MemoryBytes, around.MemoryBytes)
 	lower(&l.CPUMillis, around.CPUMillis)
 	lower(&l.Pids, around.Pids)

@@ -4,5 +4,5 @@ package capacity
 
 import "github.com/fumehood-dev/fumehood/sandbox"
 
-// measure adds nothing: sandboxes run in an engine's virtual machine, which has its own size.
+// measure does nothing: sandboxes run in an engine's virtual machine, which has its own size.
 func measure(*sandbox.Limits) {}

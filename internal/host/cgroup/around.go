@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Around returns this process's limits: the smallest of its own groups and all visible groups above them. Zero is unlimited.
+// Around returns this process's limits: the smallest of its own groups and all visible groups above them. Zero is
+// unlimited.
 func Around() (Limits, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
 	return h.around(), err

@@ -35,7 +35,8 @@ func TestAround(t *testing.T) {
 	if got, want := (hierarchies{v1: v1}).around(), (Limits{MemoryBytes: 2000, Pids: 77}); got != want {
 		t.Errorf("v1: %+v, want %+v", got, want)
 	}
-	if got, want := (hierarchies{v2: root + "/v2/a/b"}).around(), (Limits{MemoryBytes: 1000, CPUMillis: 1500}); got != want {
+	if got, want := (hierarchies{v2: root + "/v2/a/b"}).around(), (Limits{MemoryBytes: 1000,
+		CPUMillis: 1500}); got != want {
 		t.Errorf("v2: %+v, want %+v", got, want)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 var trees atomic.Int64 // a systemd scope is not made twice under one name
@@ -66,8 +68,9 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"memory.max": "67108864", "memory.swap.max": "0", "cpu.max": "25000 50000", "pids.max": "20", "cgroup.max.descendants": "0",
-		"memory.limit_in_bytes": "67108864", "cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "50000",
+		"memory.max": "67108864", "memory.swap.max": "0", "cpu.max": "25000 50000", "pids.max": "20",
+		"cgroup.max.descendants": "0",
+		"memory.limit_in_bytes":  "67108864", "cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "50000",
 	} {
 		for _, dir := range dirsOf(g) {
 			if text, err := readFile(dir, file); err == nil && strings.TrimSpace(string(text)) != want {
@@ -82,8 +85,8 @@ func TestGroup(t *testing.T) {
 			t.Errorf("processes %v, want %d in each of %d hierarchies", pids, sleeper.Process.Pid, len(g.branches))
 		}
 		u := of.Usage()
-		if tree.Enforcer(Pids) != "" && u.Pids != 1 {
-			t.Errorf("%d processes are counted", u.Pids)
+		if tree.Enforcer(Pids) != "" && u.PidsNow != 1 {
+			t.Errorf("%d processes are counted", u.PidsNow)
 		}
 		if tree.Enforcer(Memory) != "" && (u.MemoryNow < 0 || u.OOMKills != 0) {
 			t.Errorf("usage %+v", u)
@@ -106,7 +109,8 @@ func TestGroup(t *testing.T) {
 			t.Errorf("%s is left", dir)
 		}
 	}
-	if u := g.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}) {
+	if u := g.Usage(); u != (sandbox.Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, PidsNow: -1,
+		PidsRefused: -1, DiskWritten: -1}) {
 		t.Errorf("a group that is gone has used %+v", u)
 	}
 }
@@ -187,7 +191,8 @@ func TestDoor(t *testing.T) {
 	if err := os.Remove(g.branches[len(g.branches)-1].Dir); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := g.Door(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), g.branches[len(g.branches)-1].Dir) {
+	if d, err := g.Door(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(),
+		g.branches[len(g.branches)-1].Dir) {
 		t.Errorf("got %v, %v", d, err)
 	}
 	if n := descriptors(t); n != before {
@@ -246,16 +251,19 @@ func TestFiles(t *testing.T) {
 	if err := writeFile(dir, "f", "17"); err != nil || readNumber(dir, "f") != 17 {
 		t.Errorf("%v, then %d", err, readNumber(dir, "f"))
 	}
-	if err := writeFile(dir, "missing", "17"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir+"/missing") {
+	if err := writeFile(dir, "missing", "17"); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), dir+"/missing") {
 		t.Errorf("got %v: a kernel's file is never made", err)
 	}
 	if err := writeFile("/dev", "full", "17"); err == nil || !strings.HasPrefix(err.Error(), "write /dev/full: ") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := readFile(filepath.Dir(dir), filepath.Base(dir)); err == nil || !strings.HasPrefix(err.Error(), "read "+dir+": ") {
+	if _, err := readFile(filepath.Dir(dir), filepath.Base(dir)); err == nil ||
+		!strings.HasPrefix(err.Error(), "read "+dir+": ") {
 		t.Errorf("got %v", err)
 	}
-	for text, want := range map[string]int64{"": -1, "max\n": -1, "9223372036854771712\n": 9223372036854771712, "-5": -5, "1 2": -1} {
+	for text, want := range map[string]int64{"": -1, "max\n": -1, "9223372036854771712\n": 9223372036854771712, "-5": -5,
+		"1 2": -1} {
 		if err := os.WriteFile(filepath.Join(dir, "n"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +296,8 @@ func TestHierarchies(t *testing.T) {
 			"30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n" +
 				"31 23 0:27 / /cg\\040roup/pids rw - cgroup cgroup rw,pids\n",
 			"3:cpu,cpuacct:/a\n2:pids:/b\n1:name=systemd:/c\n",
-			"", "", map[Controller]string{CPU: "/sys/fs/cgroup/cpu,cpuacct/a", CPUAcct: "/sys/fs/cgroup/cpu,cpuacct/a", Pids: "/cg roup/pids/b"}},
+			"", "", map[Controller]string{CPU: "/sys/fs/cgroup/cpu,cpuacct/a", CPUAcct: "/sys/fs/cgroup/cpu,cpuacct/a",
+				Pids: "/cg roup/pids/b"}},
 		{"hybrid",
 			"30 23 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 			"4:memory:/m\n0::/\n",

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's files are accessed by plain system calls: package os would add each to its poller and remove it again, which
-// doubles the cost.
+// These functions use plain system calls: package os would add each kernel file to its poller and remove it again,
+// which doubles the cost.
 
 func readFile(dir, name string) ([]byte, error) {
 	path := filepath.Join(dir, name)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Limits limits a group. A zero field is unlimited.
@@ -32,10 +34,10 @@ type Group struct {
 	before   Counts // of the sandboxes that the group had before
 }
 
-// Before is what the group had counted before its sandbox began, for the record from which another process finds it.
+// Before returns the group's counts from before its sandbox, for the record from which another process finds the group.
 func (g *Group) Before() Counts { return g.before }
 
-// Since makes a found group count from there.
+// Since sets the counts from before the sandbox of a found group.
 func (g *Group) Since(before Counts) { g.before = before }
 
 // Create makes a group with its limits set, or leaves nothing behind.
@@ -57,7 +59,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Find returns the group of that name below a tree's recorded folders, as far as it still exists.
+// Find returns the existing parts of the group with this name below a tree's recorded folders.
 func Find(dirs []string, name string) *Group {
 	g := &Group{}
 	for _, dir := range dirs {
@@ -83,12 +85,12 @@ func Find(dirs []string, name string) *Group {
 	return g
 }
 
-// IsThere reports whether anything of the group was found. Nothing is if no hierarchy is ours.
+// IsThere reports whether any part of the group was found: none without a hierarchy of ours.
 func (g *Group) IsThere() bool { return len(g.branches) > 0 }
 
-// cpuPeriod is the enforcement period of CPU time, in microseconds. With the default of 100 ms a throttled program stalls
-// for up to 100 ms; a shorter period costs more timer work. The kernel refuses quotas below leastQuota, so small shares of a
-// CPU have a longer period.
+// cpuPeriod is the enforcement period of CPU time, in microseconds. With the default of 100 ms a throttled program
+// stalls for up to 100 ms; a shorter period costs more timer work. The kernel refuses quotas below leastQuota, so small
+// shares of a CPU have a longer period.
 const (
 	cpuPeriod  = 50_000
 	leastQuota = 1_000
@@ -100,7 +102,7 @@ func cpuTime(millis int64) (quota, period int64) {
 	return millis * period / 1000, period
 }
 
-// socketBytes is the most that v1 lets a sandbox's sockets hold, in addition to its memory.
+// socketBytes is the maximum memory of a sandbox's sockets on v1, in addition to its memory limit.
 const socketBytes = 32 << 20
 
 func (b branch) limit(l Limits) error {
@@ -184,36 +186,26 @@ func (d *Door) Close() {
 	}
 }
 
-// Usage is what the group has used. A negative figure is unknown here.
-type Usage struct {
-	CPU        time.Duration
-	MemoryNow  int64
-	MemoryPeak int64
-	OOMKills   int64
-	Pids       int64
-	Refused    int64 // forks and threads, at the limit of pids
-}
-
-// Usage reads the group's counters.
-func (g *Group) Usage() Usage {
-	u := Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}
+// Usage reads the group's counters. A figure that is unknown here is -1.
+func (g *Group) Usage() sandbox.Usage {
+	u := sandbox.Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
 	for _, b := range g.branches {
 		if b.V2 {
-			u.readV2(b)
+			readV2(&u, b)
 		} else {
-			u.readV1(b)
+			readV1(&u, b)
 		}
 	}
 	if u.OOMKills >= 0 {
 		u.OOMKills -= g.before.OOMKills
 	}
-	if u.Refused >= 0 {
-		u.Refused -= g.before.Refused
+	if u.PidsRefused >= 0 {
+		u.PidsRefused -= g.before.Refused
 	}
 	return u
 }
 
-// OOMKills is Usage's figure alone, for who asks often.
+// OOMKills reads only Usage.OOMKills, for frequent callers.
 func (g *Group) OOMKills() int64 {
 	for _, b := range g.branches {
 		file := "memory.events"
@@ -227,26 +219,26 @@ func (g *Group) OOMKills() int64 {
 	return 0
 }
 
-func (u *Usage) readV2(b branch) {
+func readV2(u *sandbox.Usage, b branch) {
 	set(&u.MemoryNow, readNumber(b.Dir, "memory.current"))
 	set(&u.MemoryPeak, readNumber(b.Dir, "memory.peak")) // Linux 5.19
 	set(&u.OOMKills, readKey(b.Dir, "memory.events", "oom_kill"))
-	set(&u.Pids, readNumber(b.Dir, "pids.current"))
-	set(&u.Refused, readKey(b.Dir, "pids.events", "max"))
+	set(&u.PidsNow, readNumber(b.Dir, "pids.current"))
+	set(&u.PidsRefused, readKey(b.Dir, "pids.events", "max"))
 	if us := readKey(b.Dir, "cpu.stat", "usage_usec"); us >= 0 {
 		u.CPU = time.Duration(us) * time.Microsecond
 	}
 }
 
-func (u *Usage) readV1(b branch) {
+func readV1(u *sandbox.Usage, b branch) {
 	if b.has(Memory) {
 		set(&u.MemoryNow, readNumber(b.Dir, "memory.usage_in_bytes"))
 		set(&u.MemoryPeak, readNumber(b.Dir, "memory.max_usage_in_bytes"))
 		set(&u.OOMKills, readKey(b.Dir, "memory.oom_control", "oom_kill"))
 	}
 	if b.has(Pids) {
-		set(&u.Pids, readNumber(b.Dir, "pids.current"))
-		set(&u.Refused, readKey(b.Dir, "pids.events", "max"))
+		set(&u.PidsNow, readNumber(b.Dir, "pids.current"))
+		set(&u.PidsRefused, readKey(b.Dir, "pids.events", "max"))
 	}
 	if b.has(CPUAcct) {
 		if ns := readNumber(b.Dir, "cpuacct.usage"); ns >= 0 {
@@ -288,8 +280,7 @@ func readKey(dir, file, key string) int64 {
 	return -1
 }
 
-// Processes lists the group's pids, as this process sees them. Those in a foreign pid namespace would show as 0 and are left
-// out.
+// Processes lists the group's pids in this process's pid namespace.
 func (g *Group) Processes() []int {
 	var pids []int
 	for _, b := range g.branches {
@@ -322,8 +313,7 @@ func (g *Group) Kill() {
 // throttled by a CPU limit die late on a busy host.
 const removeTimeout = 30 * time.Second
 
-// Remove removes the group once it is empty, or reports which folder cannot be removed. It may keep an empty group for a
-// later sandbox, under another name.
+// Remove removes the group once it is empty. It may keep an empty group for a later sandbox, under another name.
 func (g *Group) Remove(ctx context.Context) error {
 	if g.tree != nil && g.tree.idle.keep(g) {
 		return nil
@@ -354,14 +344,14 @@ func removeDir(ctx context.Context, dir string) error {
 	}
 }
 
-// RemoveTree removes a dead process's tree folder, with the process's own leaf. Groups that still hold processes stay.
+// RemoveTree removes a dead process's tree folder and the process's own leaf, unless a group in it still has processes.
 func RemoveTree(dir string) {
 	removeIdle(dir)
 	_ = unix.Rmdir(filepath.Join(dir, supervisor))
 	_ = unix.Rmdir(dir)
 }
 
-// Of returns the group of a process, whoever made it. For reading only.
+// Of returns the group of any process, for reading only.
 func Of(pid int) (*Group, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/"+strconv.Itoa(pid)+"/cgroup")
 	if err != nil {
@@ -378,7 +368,7 @@ func Of(pid int) (*Group, error) {
 
 // Limits reads the group's limits. Zero is unlimited.
 func (g *Group) Limits() (l Limits) {
-	positive := func(n int64) int64 { return max(n, 0) } // "max", and what is not there, are read as -1
+	positive := func(n int64) int64 { return max(n, 0) } // "max" and missing files read as -1
 	for _, b := range g.branches {
 		if b.has(Pids) {
 			l.Pids = positive(readNumber(b.Dir, "pids.max"))
@@ -388,7 +378,7 @@ func (g *Group) Limits() (l Limits) {
 			if b.has(Memory) {
 				l.MemoryBytes = positive(readNumber(b.Dir, "memory.max"))
 			}
-			if n := cpuV2(b.Dir); n > 0 { // beside v1 groups an engine makes a v2 group without controllers
+			if n := cpuV2(b.Dir); n > 0 { // engines make a v2 group without controllers beside v1 groups
 				l.CPUMillis = n
 			}
 		default:

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLimitV1 checks a v1 group's settings: without the socket limit, a sandbox holds gigabytes in unread connections, which
-// nothing counts.
+// TestLimitV1 checks a v1 group's settings: without the socket limit, a sandbox holds gigabytes in unread connections,
+// which nothing counts.
 func TestLimitV1(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{

@@ -68,8 +68,8 @@ func readOwn(file string) (map[string]string, error) {
 	return own, nil
 }
 
-// below returns where a group's path is found under a mount that shows the hierarchy from root on. Of a path outside of root
-// only the mount itself is visible, as in a container without a cgroup namespace.
+// below returns a group's folder under a mount that shows the hierarchy below root. For a path outside of root it
+// returns the mount point, as in a container without a cgroup namespace.
 func below(root, point, path string) string {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idle keeps groups that sandboxes have left, for later ones with the same limits: making and removing the four groups of a
-// v1 host takes 1 ms of CPU, much of it long after the removal. Only v1 lets a group be renamed, so that every group is
-// named after its sandbox; on v2 there is only one group to make, and none is kept.
+// idle keeps the groups of ended sandboxes for later ones with the same limits: making and removing the four groups of
+// a v1 host takes 1 ms of CPU, much of it long after the removal. Only v1 permits renaming, which keeps every group
+// named after its sandbox. A v2 sandbox has only one group, so idle keeps none.
 type idle struct {
 	mu     sync.Mutex // guards all below
 	groups []*Group
@@ -49,8 +49,8 @@ func (i *idle) take(name string, l Limits) *Group {
 	return nil
 }
 
-// keep takes a group that its sandbox has left. It returns false if the group must be removed: a process is not quite gone,
-// or much is still charged, which the next sandbox would lack.
+// keep takes the group of an ended sandbox. It returns false if the group must be removed: it still has a process, or
+// much charged memory, which the next sandbox would lack.
 func (i *idle) keep(g *Group) bool {
 	if g.tree == nil || !g.isV1() || len(g.branches) != len(g.tree.branches) {
 		return false
@@ -63,7 +63,7 @@ func (i *idle) keep(g *Group) bool {
 	if i.closed {
 		return false
 	}
-	if len(i.groups) == maxIdle { // the oldest may have limits that nobody requests any more
+	if len(i.groups) == maxIdle { // the oldest may have unused limits
 		i.groups[0].discard()
 		i.groups = slices.Delete(i.groups, 0, 1)
 	}
@@ -95,7 +95,7 @@ func (g *Group) has(c Controller) bool {
 	return slices.ContainsFunc(g.branches, func(b branch) bool { return b.has(c) })
 }
 
-// DropIdle removes the idle groups; no more are kept.
+// DropIdle removes the idle groups and keeps no more.
 func (t *Tree) DropIdle() {
 	if t != nil {
 		t.idle.close()
@@ -133,7 +133,7 @@ func (g *Group) rename(name string) error {
 	return nil
 }
 
-// reset has the counters begin anew. Those of out-of-memory kills and refused forks cannot, and are remembered.
+// reset sets the counters to zero, and records those that cannot be reset: out-of-memory kills and refused forks.
 func (g *Group) reset() error {
 	for _, b := range g.branches {
 		var err error

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // openV1 makes a tree with groups that can be kept, or skips the test.
@@ -40,7 +42,7 @@ func inside(t *testing.T, g *Group, script string) {
 	if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() == 99) {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Minute); g.Usage().Pids != 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); g.Usage().PidsNow != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("somebody stays: %v", g.Processes())
 		}
@@ -69,8 +71,8 @@ func create(t *testing.T, tree *Tree, name string, l Limits) *Group {
 	return g
 }
 
-// TestUsedAgain: a reused group is the same folder with the next sandbox's name and the same limits, and neither sandbox
-// sees the other's figures.
+// TestUsedAgain: a reused group is the same folder with the next sandbox's name and the same limits, and neither
+// sandbox sees the other's figures.
 func TestUsedAgain(t *testing.T) {
 	tree := openV1(t)
 	limits := Limits{MemoryBytes: 32 << 20, CPUMillis: 1500, Pids: 20}
@@ -103,13 +105,14 @@ func TestUsedAgain(t *testing.T) {
 		if err != nil || filepath.Base(b.Dir) != "second" || !os.SameFile(now, was[filepath.Dir(b.Dir)]) {
 			t.Errorf("%s is not the group of before: %v", b.Dir, err)
 		}
-		for file, want := range map[string]string{"memory.limit_in_bytes": "33554432", "pids.max": "20", "cpu.cfs_quota_us": "75000", "cpu.cfs_period_us": "50000"} {
+		for file, want := range map[string]string{"memory.limit_in_bytes": "33554432", "pids.max": "20",
+			"cpu.cfs_quota_us": "75000", "cpu.cfs_period_us": "50000"} {
 			if text, err := readFile(b.Dir, file); err == nil && strings.TrimSpace(string(text)) != want {
 				t.Errorf("%s is %s", file, text)
 			}
 		}
 	}
-	if u := second.Usage(); u.OOMKills != 0 || u.CPU != 0 || u.Pids != 0 || u.MemoryPeak > maxLeftover {
+	if u := second.Usage(); u.OOMKills != 0 || u.CPU != 0 || u.PidsNow != 0 || u.MemoryPeak > maxLeftover {
 		t.Errorf("the second begins with %+v", u)
 	}
 	inside(t, second, outOfMemory)
@@ -118,10 +121,12 @@ func TestUsedAgain(t *testing.T) {
 	}
 	found := Find(tree.Dirs(), "second") // by another process
 	found.Since(second.Before())
-	if u, want := found.Usage(), second.Usage(); u.OOMKills != want.OOMKills || u.Refused != want.Refused || found.OOMKills() != want.OOMKills {
+	if u, want := found.Usage(), second.Usage(); u.OOMKills != want.OOMKills || u.PidsRefused != want.PidsRefused ||
+		found.OOMKills() != want.OOMKills {
 		t.Errorf("another process finds %+v, want %+v", u, want)
 	}
-	if u := first.Usage(); u != (Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, Pids: -1, Refused: -1}) || len(first.Processes()) != 0 {
+	if u := first.Usage(); u != (sandbox.Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, PidsNow: -1,
+		PidsRefused: -1, DiskWritten: -1}) || len(first.Processes()) != 0 {
 		t.Errorf("the first is told of the second: %+v", u)
 	}
 	first.Kill()
@@ -220,8 +225,8 @@ func TestNotUsedAgain(t *testing.T) {
 	})
 }
 
-// TestIdleGroupsOfTheDead: clean-up after a killed process removes its idle groups, and one that was being renamed for a
-// sandbox.
+// TestIdleGroupsOfTheDead: clean-up after a killed process removes its idle groups, and one that was being renamed for
+// a sandbox.
 func TestIdleGroupsOfTheDead(t *testing.T) {
 	tree := openV1(t)
 	limits := Limits{MemoryBytes: 64 << 20, CPUMillis: 1000, Pids: 20}

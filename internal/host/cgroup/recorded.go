@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recorded returns the existing folders of a record. Processes in them will be killed, and the folders removed, so each must
-// be a control group with a tree's name, reached without links; else it is an error. Nobody can put a link or an imitated
-// file into the kernel's own file systems.
+// Recorded returns the existing folders of a record. The caller kills their processes and removes them, so each must be
+// a control group with a tree's name, reached without links. Nobody can put a link or an imitation into the kernel's
+// own file systems.
 func Recorded(dirs []string, isTree func(name string) bool) ([]string, error) {
 	var there []string
 	for _, dir := range dirs {

@@ -16,8 +16,8 @@ const (
 	systemdManager = systemdName + ".Manager"
 )
 
-// startScope asks the service manager (for an ordinary user, the user's own) to move this process into a new scope with a
-// delegated subtree, and waits for it. See org.freedesktop.systemd1(5), StartTransientUnit.
+// startScope makes the service manager (for an ordinary user, the user's own) move this process into a new scope with a
+// delegated subtree. See org.freedesktop.systemd1(5), StartTransientUnit.
 func startScope(ctx context.Context, unit string) error {
 	// The user's bus is at a fixed path (systemd's user@.service); many sessions lack the variable that names it.
 	address := "unix:path=/run/dbus/system_bus_socket"
@@ -29,7 +29,8 @@ func startScope(ctx context.Context, unit string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(systemdManager), dbus.WithMatchMember("JobRemoved")); err != nil {
+	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(systemdManager),
+		dbus.WithMatchMember("JobRemoved")); err != nil {
 		return err
 	}
 	signals := make(chan *dbus.Signal, 64)
@@ -51,7 +52,8 @@ func startScope(ctx context.Context, unit string) error {
 	}
 	var job dbus.ObjectPath
 	manager := conn.Object(systemdName, systemdPath)
-	err = manager.CallWithContext(ctx, systemdManager+".StartTransientUnit", 0, unit, "fail", properties, []auxiliary{}).Store(&job)
+	err = manager.CallWithContext(ctx, systemdManager+".StartTransientUnit", 0, unit, "fail", properties,
+		[]auxiliary{}).Store(&job)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@
 
 // Package cgroup makes control groups for sandboxes, on a host with cgroup v2, v1, a mixture, or none.
 //
-// A Tree is a place where this process may make groups. A Group limits and counts one sandbox, and has the sandbox's name in
-// every hierarchy that is needed. All limits are set before the first process enters.
+// A Tree is a place where this process may make groups. A Group limits and counts one sandbox, and has the sandbox's
+// name in every hierarchy that is needed. All limits are set before the first process enters.
 package cgroup
 
 import (
@@ -63,7 +63,7 @@ func (t *Tree) Detail() string { return t.detail }
 // Fix explains how to make missing controllers available.
 func (t *Tree) Fix() string { return t.fix }
 
-// Dirs are the folders in which this tree makes its groups, for the record from which a later process cleans up.
+// Dirs returns the folders in which this tree makes its groups.
 func (t *Tree) Dirs() []string {
 	dirs := make([]string, 0, len(t.branches))
 	for _, b := range t.branches {
@@ -72,9 +72,9 @@ func (t *Tree) Dirs() []string {
 	return dirs
 }
 
-// Open finds a place for groups and makes a folder of the given name there, in each necessary hierarchy. It announces each
-// folder before it makes it, so that the caller can record what another process would have to remove. Finding no place is no
-// error: the tree then enforces nothing, and Detail says why.
+// Open finds a place for groups and makes a folder of the given name there, in each necessary hierarchy. It announces
+// each folder before it makes it, so that the caller can record it for a later clean-up. Without a place the tree
+// enforces nothing, and Detail explains why.
 func Open(name string, announce func(dir string) error) (*Tree, error) {
 	h, err := readHierarchies("/proc/self/mountinfo", "/proc/self/cgroup")
 	if err != nil {
@@ -152,23 +152,27 @@ func (t *Tree) describe(h hierarchies, why error) {
 	case os.Geteuid() == 0 && h.v2 == "" && len(h.v1) == 0:
 		t.fix = "mount -t cgroup2 none /sys/fs/cgroup"
 	case os.Geteuid() == 0:
-		t.fix = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable /sys/fs/cgroup)"
+		t.fix = "run where the cgroup file system is writable (in a container: --cgroupns=private and a writable " +
+			"/sys/fs/cgroup)"
 	default:
 		t.fix = "log in through systemd (systemctl --user must answer), or run as root"
 	}
 }
 
-// Lose makes the tree pretend that the host lacks some controllers, before it has made groups. For the test that forces
-// every downgrade.
+// Lose makes the tree pretend that the host lacks some controllers, before it has made groups. For the test of all
+// downgrades.
 func (t *Tree) Lose(lacking ...string) {
 	for i := range t.branches {
 		b := &t.branches[i]
-		b.Controllers = slices.DeleteFunc(b.Controllers, func(c Controller) bool { return slices.Contains(lacking, string(c)) })
+		b.Controllers = slices.DeleteFunc(b.Controllers, func(c Controller) bool {
+			return slices.Contains(lacking,
+				string(c))
+		})
 	}
 	t.describe(hierarchies{}, nil)
 }
 
-// Close removes the tree's own folders that hold no groups.
+// Close removes the tree's own folders without groups.
 func (t *Tree) Close() error {
 	t.idle.close()
 	var errs []error

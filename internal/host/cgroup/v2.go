@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// errNoControllers says that the v2 tree exists but has no controllers, as on a hybrid host that binds them all to v1.
+// errNoControllers reports a v2 tree without controllers, as on a hybrid host that binds them all to v1.
 var errNoControllers = errors.New("cgroup v2 has no controllers")
 
 var wanted = []Controller{Memory, Pids, CPU}
@@ -22,8 +22,8 @@ var wanted = []Controller{Memory, Pids, CPU}
 // supervisor is the leaf for this process, as a group with groups below it may hold no processes itself.
 const supervisor = "supervisor"
 
-// openV2 finds or makes our own v2 group with the controllers enabled. If systemd runs, it is asked for a delegated scope,
-// because it alone may write to its tree; otherwise the nearest group above us that delegates controllers is used.
+// openV2 finds or makes our own v2 group with the controllers enabled: in a delegated scope of systemd, if that runs,
+// as only systemd may write to its tree; otherwise in the nearest group above us that delegates controllers.
 func openV2(h hierarchies, name string, announce func(string) error) (branch, error) {
 	if have := controllersIn(h.root, "cgroup.controllers"); len(have) == 0 {
 		return branch{}, errNoControllers
@@ -54,7 +54,7 @@ func openV2(h hierarchies, name string, announce func(string) error) (branch, er
 	}
 }
 
-// delegatedScope asks systemd for a delegated scope, and returns its folder once we are in it.
+// delegatedScope moves this process into a delegated scope of systemd, and returns the scope's folder.
 func delegatedScope(h hierarchies, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func prepareV2(dir string) (branch, error) {
 	return branch{Dir: dir, V2: true, Controllers: on}, nil
 }
 
-// enable delegates every wanted controller that dir has to its children; it skips those that it cannot.
+// enable delegates every wanted controller of dir to its children, as far as possible.
 func enable(dir string) error {
 	var errs []error
 	for _, c := range wanted {

@@ -1,5 +1,5 @@
-// Package enforce decides what happens to requested limits and policies that a host cannot enforce: refuse, waive, or warn.
-// Each backend lists what it enforces; the decision is made here, once for all backends.
+// Package enforce decides whether a requested limit or policy that a host cannot enforce is refused, waived or
+// reported. Each backend lists what it enforces.
 package enforce
 
 import (
@@ -12,16 +12,16 @@ import (
 // Limit is one limit or policy of a spec, and what enforces it.
 type Limit struct {
 	Name       sandbox.LimitName
-	By         string // what enforces it, for Policy.Enforcers; "" is nothing
-	Gap        string // what By does not cover: "not for what is written to the host's directories"; "" is nothing
+	By         string // its enforcer, for Policy.Enforcers; "" is none
+	Gap        string // the part that By does not cover; "" is none
 	Why        string // why it is not fully enforced
-	Fix        string // how to get it enforced
-	Mandatory  bool   // unless waived: an unenforced one is refused even if nobody named it
+	Fix        string // how to enforce it
+	Mandatory  bool   // an unenforced one is refused unless waived, even if unnamed
 	Documented bool   // Features report that this backend never enforces it, so no warning is needed
 }
 
-// Counts adds what a memory limit counts: files too, as the sandbox's own places lie in memory. The kernel's figure is the limit and own, the
-// bytes that the backend itself needs.
+// Counts describes what a memory limit counts: files too, as the sandbox's own places are in memory. The kernel's
+// figure is the limit and own, the bytes of the backend itself.
 func (b Limit) Counts(own int64) Limit {
 	if b.By == "" {
 		return b
@@ -38,7 +38,7 @@ func (b Limit) complete() bool { return b.By != "" && b.Gap == "" }
 // List holds the limits and policies of one spec, in the order of sandbox.Waivable.
 type List []Limit
 
-// Unenforced lists what is not enforced, or not everywhere the code can reach.
+// Unenforced lists limits that are not enforced, or only in part.
 func (l List) Unenforced() []sandbox.LimitName {
 	var names []sandbox.LimitName
 	for _, b := range l {
@@ -54,8 +54,8 @@ func asked(spec *sandbox.Spec, b Limit) bool {
 	return b.Mandatory || spec.IsNamed(b.Name) || b.Name == sandbox.PolicyCommands
 }
 
-// Refusal is the error for every mandatory or named limit that is not fully enforced; nil if the caller waived them all. It
-// also lists the waived ones: a request that waives the whole list is not refused again.
+// Refusal returns an error for all mandatory or named limits that are not fully enforced; nil if the caller waived them
+// all. The error also lists the waived ones: a request that waives the whole list succeeds.
 func (l List) Refusal(backend string, spec *sandbox.Spec) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported}
 	refused := false
@@ -84,7 +84,7 @@ func addOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-// Report writes into a sandbox's policy what is enforced, by what, and what is not. The spec has passed Refusal.
+// Report writes the enforced and unenforced limits into a sandbox's policy. The spec has passed Refusal.
 func (l List) Report(p *sandbox.Policy, spec *sandbox.Spec) {
 	p.Limits, p.Commands = spec.Limits, spec.Commands
 	p.Enforcers = map[sandbox.LimitName]string{}
@@ -109,12 +109,11 @@ func (l List) Report(p *sandbox.Policy, spec *sandbox.Spec) {
 	}
 }
 
-// Directories is a limit on the sandbox's own writable places. Host directories have only the limits of their own file
-// systems.
+// Directories returns a limit on the sandbox's own writable places, which does not cover host directories.
 func Directories(b Limit, spec *sandbox.Spec) Limit {
 	if b.By != "" && spec.HostWritable() {
-		b.Gap = "not for what is written to the host's directories"
-		b.Why = "nothing limits what the code writes to a host directory"
+		b.Gap = "except for files in host directories"
+		b.Why = "nothing limits the files that code writes to a host directory"
 		b.Fix = "leave out the workspace and the writable mounts"
 	}
 	return b
@@ -124,9 +123,11 @@ func Directories(b Limit, spec *sandbox.Spec) Limit {
 func Refuse(backend string, spec *sandbox.Spec) error {
 	switch {
 	case len(spec.Devices) > 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the " + backend + " backend passes no devices in"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the " + backend +
+			" backend passes no devices in"}
 	case spec.User.UID == 0:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "the " + backend + " backend does not run code as uid 0",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "the " + backend +
+			" backend does not run code as uid 0",
 			Fix: "leave the user at 1000"}
 	}
 	return nil

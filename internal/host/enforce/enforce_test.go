@@ -18,14 +18,15 @@ func list(spec *sandbox.Spec) List {
 
 // TestRefusal: a refusal names every missing limit at once, and a request that waives them all is not refused again.
 func TestRefusal(t *testing.T) {
-	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Workspace: "/w", Named: []sandbox.LimitName{sandbox.LimitCPUs, sandbox.LimitDisk},
+	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Workspace: "/w", Named: []sandbox.LimitName{sandbox.LimitCPUs,
+		sandbox.LimitDisk},
 		AllowUnenforced: []string{"disk"}}
 	err := list(&spec).Refusal("x", &spec)
 	want := []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs, sandbox.LimitDisk}
 	if !slices.Equal(sandbox.UnenforcedOf(err), want) || !slices.Equal(list(&spec).Unenforced(), want) {
 		t.Errorf("unenforced: %v; want %v", sandbox.UnenforcedOf(err), want)
 	}
-	if want := "x: limit memory, cpus, disk: no groups; nothing limits what the code writes to a host directory (make some; and " +
+	if want := "x: limit memory, cpus, disk: no groups; nothing limits the files that code writes to a host directory (make some; and " +
 		"leave out the workspace and the writable mounts; or run without limits: memory, cpus, disk)"; err.Error() != want {
 		t.Errorf("it says %q", err)
 	}
@@ -36,17 +37,20 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("waived, but refused: %v", err)
 	}
 	var nothing sandbox.Spec
-	if unenforced := sandbox.UnenforcedOf(list(&nothing).Refusal("x", &nothing)); !slices.Equal(unenforced, []sandbox.LimitName{sandbox.LimitMemory}) {
+	if unenforced := sandbox.UnenforcedOf(list(&nothing).Refusal("x", &nothing)); !slices.Equal(unenforced,
+		[]sandbox.LimitName{sandbox.LimitMemory}) {
 		t.Errorf("of a spec that names nothing: %v", unenforced)
 	}
 }
 
 // TestReport: a limit that is not enforced is unlimited, and reported as waived or as a warning.
 func TestReport(t *testing.T) {
-	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"cat"}, AllowUnenforced: []string{"memory", "pids", "commands"}}
+	spec := sandbox.Spec{Limits: sandbox.DefaultLimits, Commands: []string{"cat"},
+		AllowUnenforced: []string{"memory", "pids", "commands"}}
 	var p sandbox.Policy
 	append(list(&spec), Limit{Name: sandbox.PolicyCommands, Documented: true}).Report(&p, &spec)
-	if p.Limits.MemoryBytes != sandbox.Unlimited || p.Limits.CPUMillis != sandbox.Unlimited || p.Limits.Pids != sandbox.DefaultLimits.Pids || p.Commands != nil {
+	if p.Limits.MemoryBytes != sandbox.Unlimited || p.Limits.CPUMillis != sandbox.Unlimited ||
+		p.Limits.Pids != sandbox.DefaultLimits.Pids || p.Commands != nil {
 		t.Errorf("limits %+v, commands %v", p.Limits, p.Commands)
 	}
 	if want := []string{"memory", "commands"}; !slices.Equal(p.Unenforced, want) {

@@ -5,16 +5,16 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Group is a limit that a cgroup controller enforces, or nothing does.
+// Group returns a limit that a cgroup controller enforces, if the host has it.
 func Group(name sandbox.LimitName, tree *cgroup.Tree, c cgroup.Controller) Limit {
 	b := Limit{Name: name, By: tree.Enforcer(c)}
 	if b.By == "" {
-		b.Why, b.Fix = "nothing on this host can enforce it: "+tree.Detail(), tree.Fix()
+		b.Why, b.Fix = "this host cannot enforce it: "+tree.Detail(), tree.Fix()
 	}
 	return b
 }
 
-// Memory is always mandatory: without it a sandbox can take the host down.
+// Memory returns the memory limit, which is always mandatory: without it a sandbox can take the host down.
 func Memory(tree *cgroup.Tree) Limit {
 	b := Group(sandbox.LimitMemory, tree, cgroup.Memory)
 	b.Mandatory = true

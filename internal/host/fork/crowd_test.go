@@ -16,9 +16,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
 )
 
-// TestCrowd starts thousands of children from many goroutines, some of which fail, beside starts of package os, while the
-// collector runs and stacks grow and move: an error between vfork and exec shows as a crash, a hang, a wrong answer or a
-// leaked descriptor.
+// TestCrowd starts thousands of children from many goroutines, some of which fail, beside starts of package os, while
+// the collector runs and stacks grow and move: an error between vfork and exec shows as a crash, a hang, a wrong answer
+// or a leaked descriptor.
 func TestCrowd(t *testing.T) {
 	const starters = 8
 	starts := 400 // of each
@@ -80,7 +80,8 @@ func stillborn(t *testing.T, order *fork.Order) {
 	}
 }
 
-// echo makes a child print a word. deep calls lie between this and the start, so that forks happen on stacks of many sizes.
+// echo makes a child print a word. deep calls lie between this and the start, so that forks happen on stacks of many
+// sizes.
 func echo(t *testing.T, order *fork.Order, word string, deep int) {
 	if deep > 0 {
 		var room [256]byte

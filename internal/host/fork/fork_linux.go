@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The runtime's hooks of package syscall, which it keeps open to others.
+// The runtime's hooks of package syscall, which the runtime permits others to use.
 
 //go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
 func runtimeBeforeFork()
@@ -19,12 +19,13 @@ func runtimeAfterFork()
 //go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
 func runtimeAfterForkInChild()
 
-// vfork is the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the caller's stack
-// and memory, and the caller's thread waits, until the child has executed a program or exited. It is in assembly because the
-// child overwrites the stack below its caller's frame, where a Go function's return address would be.
+// vfork makes the system call trap, clone(2) or clone3(2), without a stack for the child. The child runs on the
+// caller's stack and memory, and the caller's thread waits, until the child executes a program or exits. It is in
+// assembly because the child overwrites the stack below its caller's frame, where a Go function's return address would
+// be.
 func vfork(trap, a1, a2, a3 uintptr) (pid, errno uintptr)
 
-// child is an order as the kernel takes it. The child process writes where and why it failed into it.
+// child is an order in the kernel's form. The child process writes the step and cause of its failure into it.
 type child struct {
 	making
 
@@ -92,11 +93,11 @@ var nameless [1]byte // the empty path
 
 var self = [...]byte{'0'} // writing it to a control group's tasks moves the writer there
 
-// forkExec returns in the parent only. The caller must call runtimeAfterFork at once: this frame then contains what the
-// child left there, so only the results of vfork may be used any more.
+// forkExec returns only in the parent. The caller must call runtimeAfterFork at once: the child has overwritten this
+// frame, so only the results of vfork are valid.
 //
-// Between fork and exec only system calls are made. Any other function call could grow the stack or wait for another thread,
-// which does not exist in the child: hence one long function.
+// Between fork and exec it makes only system calls. Any other function call could grow the stack or wait for another
+// thread, which does not exist in the child: hence one long function.
 //
 //go:noinline
 //go:norace
@@ -137,20 +138,24 @@ func forkExec(c *child) (pid, failed uintptr) {
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 			goto out
 		}
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.spawned.GID), uintptr(c.spawned.GID), uintptr(c.spawned.GID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.spawned.GID), uintptr(c.spawned.GID),
+			uintptr(c.spawned.GID))
 		if errno != 0 {
 			goto out
 		}
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.spawned.UID), uintptr(c.spawned.UID), uintptr(c.spawned.UID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.spawned.UID), uintptr(c.spawned.UID),
+			uintptr(c.spawned.UID))
 		if errno != 0 {
 			goto out
 		}
 		header.Version = unix.LINUX_CAPABILITY_VERSION_3
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
 			goto out
 		}
 		caps[0].Effective, caps[1].Effective = caps[0].Permitted, caps[1].Permitted
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
 			goto out
 		}
 		c.step = Fork
@@ -169,7 +174,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 	for i = range c.ignored {
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0,
+		0)
 	c.step = Session
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto out
@@ -184,17 +190,20 @@ func forkExec(c *child) (pid, failed uintptr) {
 	c.step = Privileges
 	if len(c.ambient) > 0 {
 		header.Version = unix.LINUX_CAPABILITY_VERSION_3
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
 			goto out
 		}
 		for i = range c.ambient {
 			caps[c.ambient[i]>>5&1].Inheritable |= 1 << (c.ambient[i] & 31)
 		}
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&caps)), 0); errno != 0 {
 			goto out
 		}
 		for i = range c.ambient {
-			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c.ambient[i], 0, 0, 0)
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c.ambient[i], 0,
+				0, 0)
 			if errno != 0 {
 				goto out
 			}
@@ -217,7 +226,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 	}
 	c.step = Limits
 	for i = range c.limits {
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, c.limits[i].resource, uintptr(unsafe.Pointer(&c.limits[i].value)), 0, 0, 0)
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, c.limits[i].resource,
+			uintptr(unsafe.Pointer(&c.limits[i].value)), 0, 0, 0)
 		if errno != 0 {
 			goto out
 		}
@@ -230,12 +240,14 @@ func forkExec(c *child) (pid, failed uintptr) {
 			}
 		}
 		c.step = Group
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.become.GID), uintptr(c.become.GID), uintptr(c.become.GID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(c.become.GID), uintptr(c.become.GID),
+			uintptr(c.become.GID))
 		if errno != 0 {
 			goto out
 		}
 		c.step = User
-		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.become.UID), uintptr(c.become.UID), uintptr(c.become.UID))
+		_, _, errno = syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(c.become.UID), uintptr(c.become.UID),
+			uintptr(c.become.UID))
 		if errno != 0 {
 			goto out
 		}
@@ -274,7 +286,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 out:
 	c.errno = errno
 	if c.reportOut >= 0 {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.reportOut), uintptr(unsafe.Pointer(&c.report)), unsafe.Sizeof(c.report))
+		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.reportOut), uintptr(unsafe.Pointer(&c.report)),
+			unsafe.Sizeof(c.report))
 	}
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 127, 0, 0)

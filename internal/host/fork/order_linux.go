@@ -1,6 +1,7 @@
-// Package fork starts programs, by vfork(2) if possible: the child borrows this process's memory until it executes, so the
-// cost does not depend on this process's size. Package os copies the page tables of the whole process for a new user
-// namespace (1.5 ms for a small server), and can neither set limits nor enter control groups between fork and exec.
+// Package fork starts programs, by vfork(2) if possible: the child borrows this process's memory until it executes, so
+// the cost does not depend on this process's size. Package os copies the page tables of the whole process for a new
+// user namespace (1.5 ms for a small server), and can neither set limits nor enter control groups between fork and
+// exec.
 package fork
 
 import (
@@ -16,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order is a program to start, and what its process does before.
+// Order is a program to start, and its process's steps before that.
 type Order struct {
-	Paths   []string // possible paths of the program, tried like execvp(3), but scripts without #! are refused
-	Program int      // without Paths, the child's descriptor, of Files, to execute; its path need not be visible
+	Paths   []string // possible paths of the program, tried like execvp(3), without scripts that lack #!
+	Program int      // without Paths: the child's descriptor, in Files, to execute; its path may be invisible
 	Argv    []string
 	Env     []string
 	Dir     string // as the child sees it, after Become; "" is this process's
@@ -32,9 +33,9 @@ type Order struct {
 	Tasks      []int     // open "tasks" files of v1 groups, which the child enters
 	Ambient    []uintptr // capabilities to keep across exec, although the id is not mapped in the new user namespace
 
-	// Copy gives the child a copy of this process's memory instead of lending it. It is for a child that others may stop
-	// before it executes, such as processes of the user that it becomes: a stopped child with borrowed memory blocks its
-	// parent's thread for ever.
+	// Copy gives the child a copy of this process's memory instead of lending it. It is for a child that other
+	// processes of its user may stop before it executes: a stopped child with borrowed memory blocks its parent's
+	// thread for ever.
 	Copy bool
 
 	PIDFD  bool // return a pidfd of the child
@@ -55,7 +56,7 @@ type Identity struct {
 	KeepGroups bool // keep the supplementary groups, if setgroups is denied (CVE-2014-8989)
 }
 
-// Step is what a child was about to do when it failed.
+// Step is the step at which a child failed.
 type Step int
 
 // The steps, in order.
@@ -76,12 +77,13 @@ const (
 	Execute
 )
 
-var steps = [...]string{"fork", "join mounts", "take identity", "new session", "join control group", "keep capabilities", "set descriptors", "set terminal", "set limits",
+var steps = [...]string{"fork", "join mounts", "take identity", "new session", "join control group",
+	"keep capabilities", "set descriptors", "set terminal", "set limits",
 	"set groups", "set group", "set user", "change directory", "execute"}
 
 func (s Step) String() string { return steps[s] }
 
-// Error is a child that failed before its program. Nothing of it is left.
+// Error reports a child that failed before its program, and is gone.
 type Error struct {
 	Step  Step
 	Errno syscall.Errno
@@ -90,16 +92,16 @@ type Error struct {
 func (e *Error) Error() string { return e.Step.String() + ": " + e.Errno.Error() }
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Start starts the program and returns once it runs, or was killed before: its pid and, if wanted, a pidfd, which the caller
-// closes; else -1. The caller waits for the process, its child. The process inherits the calling thread's confinement; a
-// caller that has some locks its goroutine to the thread.
+// Start starts the program and returns once it runs, or was killed before: its pid and, with PIDFD, a pidfd that the
+// caller closes, otherwise -1. The caller waits for the process, its child. The process inherits the calling thread's
+// confinement; a confined caller locks its goroutine to the thread.
 func (o *Order) Start() (pid, pidfd int, err error) {
 	c, err := o.prepare()
 	if err != nil {
 		return -1, -1, err
 	}
 	defer c.close()
-	// Whoever makes a descriptor close-on-exec by a second call holds this lock for reading.
+	// Code that makes a descriptor close-on-exec by a second call holds this lock for reading.
 	syscall.ForkLock.Lock()
 	child, failed := forkExec(c)
 	runtimeAfterFork()
@@ -134,12 +136,11 @@ func reap(pid int) {
 	}
 }
 
-// execTimeout is how long a child with its own memory may take to execute its program, generous for a busy host: it only
-// makes a few system calls.
+// execTimeout bounds the few system calls of a child with its own memory until it executes its program, on a busy host.
 const execTimeout = 5 * time.Second
 
-// hear waits until a child with its own memory has executed its program, or takes over its report of a failure. A child that
-// does neither is killed: another process of its user has stopped it.
+// hear waits until a child with its own memory executes its program or reports a failure. It kills a child that does
+// neither, because another process of its user has stopped it.
 func (c *child) hear(pid int) {
 	unix.Close(c.reportOut)
 	c.reportOut = -1
@@ -155,7 +156,7 @@ func (c *child) hear(pid int) {
 	}
 }
 
-// prepare converts everything for the kernel, as nothing can be allocated after the fork.
+// prepare converts the order for the kernel, as the child cannot allocate.
 func (o *Order) prepare() (_ *child, err error) {
 	if o.Mounts > 0 && o.As == nil {
 		return nil, errors.New("Mounts needs As") // the maker joins them
@@ -229,12 +230,12 @@ func (c *child) pipe(above int) error {
 	return err
 }
 
-// clone chooses the system call: only clone3 can name a control group, and the guest's own filter permits only clone.
+// clone chooses the system call: only clone3 supports a control group, and the guest's own filter permits only clone.
 //
-// A process spawned under another identity has a maker between it and this one. The maker takes that identity and then makes
-// the process: the maker of a user namespace owns it, and a later change would have to be made on every thread. The maker
-// shares this process's descriptors, so that the pidfd arrives here, and passes on its parent (CLONE_PARENT), whose exit
-// signal then is its own.
+// A process under another identity has a maker between it and this process. The maker takes that identity and then
+// makes the process: the maker of a user namespace owns it, and a later change would affect every thread. The maker
+// shares this process's descriptors, so that the pidfd arrives here, and its parent (CLONE_PARENT), whose exit signal
+// is then its own.
 func (c *child) clone(o *Order) {
 	flags := o.Namespaces
 	if !o.Copy {
@@ -260,8 +261,8 @@ func (c *child) clone(o *Order) {
 	}
 }
 
-// ignored lists the signals that this process ignored when it first started a program. The kernel resets handled signals at
-// exec, but not these, and a program with SIGPIPE ignored misbehaves.
+// ignored lists the signals that this process ignored when it first started a program. The kernel resets handled
+// signals at exec, but not these, and a program with SIGPIPE ignored misbehaves.
 var ignored = sync.OnceValue(func() (signals []uintptr) {
 	for n := uintptr(1); n <= 64; n++ {
 		var action [4]uintptr

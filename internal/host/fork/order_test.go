@@ -33,7 +33,8 @@ func shell(t testing.TB, script string) *fork.Order {
 	}
 	t.Cleanup(func() { null.Close() })
 	fd := int(null.Fd())
-	return &fork.Order{Paths: []string{"/bin/sh"}, Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+	return &fork.Order{Paths: []string{"/bin/sh"}, Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
+		Dir:   "/",
 		Files: []int{fd, fd, fd}}
 }
 
@@ -102,8 +103,8 @@ func descriptors(t testing.TB) string {
 	return strings.Join(all, "\n")
 }
 
-// TestEveryStepFails makes each possible step fail: the error names it and the errno, and neither a child nor a descriptor
-// is left.
+// TestEveryStepFails makes each possible step fail: the error names it and the errno, and neither a child nor a
+// descriptor is left.
 func TestEveryStepFails(t *testing.T) {
 	// What root may do without a user namespace fails in a namespace without ids.
 	other := uintptr(unix.CLONE_NEWUSER)
@@ -124,7 +125,10 @@ func TestEveryStepFails(t *testing.T) {
 		{fork.Descriptors, []error{unix.EBADF}, func(o *fork.Order) { o.Files = append(o.Files, 1<<29) }},
 		{fork.Terminal, []error{unix.ENOTTY}, func(o *fork.Order) { o.TTY = true }},
 		{fork.Limits, []error{unix.EINVAL}, func(o *fork.Order) { o.Limits = []fork.Limit{{Resource: 99, Value: 1}} }},
-		{fork.Groups, denied, func(o *fork.Order) { o.Become, o.Namespaces = &fork.Identity{UID: stranger, GID: stranger}, other }},
+		{fork.Groups, denied, func(o *fork.Order) {
+			o.Become, o.Namespaces = &fork.Identity{UID: stranger, GID: stranger},
+				other
+		}},
 		{fork.Group, denied, func(o *fork.Order) {
 			o.Become, o.Namespaces = &fork.Identity{UID: stranger, GID: stranger, KeepGroups: true}, other
 		}},
@@ -182,8 +186,8 @@ func readOnly(t testing.TB) int {
 	return int(f.Fd())
 }
 
-// TestMounts: a child sees the mounts of its given namespace, and its program by descriptor only; without such a namespace
-// it is not spawned.
+// TestMounts: a child sees the mounts of its given namespace, and its program by descriptor only; without such a
+// namespace it is not spawned.
 func TestMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("joining a mount namespace needs root")
@@ -415,7 +419,8 @@ func TestTerminal(t *testing.T) {
 	o := shell(t, "readlink /proc/$$/fd/0; cut -d' ' -f7,8 /proc/$$/stat; echo $$; : </dev/tty && echo controlled")
 	o.Files[0], o.TTY = int(tty.Fd()), true
 	got := strings.Split(output(t, o), "\n")
-	if len(got) != 4 || got[0] != tty.Name() || got[3] != "controlled" || strings.HasPrefix(got[1], "0 ") || !strings.HasSuffix(got[1], " "+got[2]) {
+	if len(got) != 4 || got[0] != tty.Name() || got[3] != "controlled" || strings.HasPrefix(got[1], "0 ") ||
+		!strings.HasSuffix(got[1], " "+got[2]) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -443,7 +448,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestNamespaces: the first process of a new user namespace is unmapped there, and keeps only the requested capabilities.
+// TestNamespaces: the first process of a new user namespace is unmapped there, and keeps only the requested
+// capabilities.
 func TestNamespaces(t *testing.T) {
 	o := shell(t, "grep ^CapEff: /proc/self/status; echo $$; id -u")
 	o.Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID

@@ -16,8 +16,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
 )
 
-// TestSpawn: a process spawned under an identity has it in all ids, without groups, and owns the user namespace made with
-// it; the starter's identity is unchanged, and it is the parent.
+// TestSpawn: a process spawned under an identity has it in all ids, without groups, and owns the user namespace made
+// with it; the starter's identity is unchanged, and it is the parent.
 func TestSpawn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can be spawned as another")
@@ -43,7 +43,8 @@ func TestSpawn(t *testing.T) {
 		ids        string
 	}{
 		{"in this user namespace", 0, "1879048000 1879048000 1879048000 1879048000"},
-		{"with a namespace that takes the rights of who starts it", unix.CLONE_NEWNS, "1879048000 1879048000 1879048000 1879048000"},
+		{"with a namespace that takes the rights of who starts it", unix.CLONE_NEWNS,
+			"1879048000 1879048000 1879048000 1879048000"},
 		{"in one of its own", unix.CLONE_NEWUSER, "65534 65534 65534 65534"}, // nothing is mapped yet
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestSpawn(t *testing.T) {
 			if got := field(text, "Uid"); got != c.ids {
 				t.Errorf("its ids are %s", got)
 			}
-			if got := field(text, "Gid"); c.namespaces != unix.CLONE_NEWUSER && got != "1879048001 1879048001 1879048001 1879048001" {
+			if got := field(text, "Gid"); c.namespaces != unix.CLONE_NEWUSER &&
+				got != "1879048001 1879048001 1879048001 1879048001" {
 				t.Errorf("its group ids are %s", got)
 			}
 			if got := field(text, "Groups"); got != "" && got != "none" {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOwnThread calls do on a thread that ends with it, so do may change the thread. It is never the process's first thread:
-// the Go runtime cannot end that one, and /proc/self is that thread's.
+// OnOwnThread calls do on a thread that ends with it, so do may change the thread. It is never the process's first
+// thread: the Go runtime cannot end that one, and /proc/self is that thread's.
 func OnOwnThread(do func()) {
 	done := make(chan struct{})
 	go func() {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visit opens a file and a socket in other namespaces, for kinds of files that belong to the namespace in which they are
-// opened. A short-lived child does it, which shares this process's memory and descriptors: no thread of ours leaves its
-// namespaces, and only a process with one thread can enter a user namespace (setns(2)).
+// Visit opens a file and a socket that belong to the namespaces in which they are opened. A short-lived child, which
+// shares this process's memory and descriptors, enters these namespaces: a user namespace requires a process with one
+// thread (setns(2)).
 type Visit struct {
 	Of         int     // a pidfd (Linux 5.8), or an open namespace
 	Namespaces uintptr // CLONE_NEW* flags: what to enter
@@ -25,7 +25,7 @@ const (
 	OpenSocket
 )
 
-// visiting is a visit as the kernel takes it. The child writes the results into it.
+// visiting is a visit in the kernel's form. The child writes the results into it.
 type visiting struct {
 	of, namespaces uintptr
 	path           *byte
@@ -59,8 +59,8 @@ func (v *Visit) Open() (file, socket int, err error) {
 	return -1, -1, &Error{c.step, c.errno}
 }
 
-// visit returns in the parent only, which must call runtimeAfterFork at once; see forkExec. The child runs with all signals
-// blocked, and executes nothing.
+// visit returns only in the parent, which must call runtimeAfterFork at once; see forkExec. The child runs with all
+// signals blocked, and executes no program.
 //
 //go:noinline
 //go:norace
@@ -79,7 +79,8 @@ func visit(c *visiting) (pid, failed uintptr) {
 		goto out
 	}
 	c.step = OpenFile
-	pid, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.path)), syscall.O_RDWR|syscall.O_CLOEXEC, 0, 0, 0)
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.path)),
+		syscall.O_RDWR|syscall.O_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
 		goto out
 	}

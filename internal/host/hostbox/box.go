@@ -1,5 +1,5 @@
-// Package hostbox is the part of a box that backends share: its identity and record, its end, and, on Linux, the processes,
-// control group and host ids of a box on this host.
+// Package hostbox is the part of a box that backends share: its identity and record, its end, and, on Linux, the
+// processes, control group and host ids of a box on this host.
 package hostbox
 
 import (
@@ -159,12 +159,13 @@ func (c *Core) Record(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
 		Before: c.Before}.Write(c.Dir)
 }
 
-// PromoteBy makes the box living with record, which writes its record. The lifeline stays: the guest ends with it until it
-// has a lease.
+// PromoteBy makes the box living with record, which writes its record. The lifeline stays: the guest ends with it until
+// it has a lease.
 func (c *Core) PromoteBy(lifetime sandbox.Lifetime, record func() error) error {
 	const step = "promote"
 	if !lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: c.Backend + ": " + step, Msg: "the lifetime is that of a one-shot sandbox"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: c.Backend + ": " + step,
+			Msg: "the lifetime is that of a one-shot sandbox"}
 	}
 	c.mu.Lock() // so that Close does not begin meanwhile
 	defer c.mu.Unlock()

@@ -48,8 +48,8 @@ type Resources struct {
 	Limits cgroup.Limits
 }
 
-// Claim takes the box's resources: its folder, which is the record from which every other name derives; its host ids; its
-// control group. fail wraps the error of a step, or fails it.
+// Claim takes the box's resources: its folder, which is the record from which every other name derives; its host ids;
+// its control group. fail wraps the error of a step, or fails it.
 func (box *Box) Claim(r Resources, made *undo.Stack, fail func(step string, err error) error) error {
 	err := os.Mkdir(box.Dir, 0o700)
 	if err == nil {
@@ -117,12 +117,12 @@ func (box *Box) OOMKills() int64 {
 
 func (box *Box) usage() sandbox.Usage {
 	u := box.Group.Usage()
-	return sandbox.Usage{Wall: time.Since(box.Began), CPU: u.CPU, MemoryPeak: u.MemoryPeak, MemoryNow: u.MemoryNow,
-		OOMKills: u.OOMKills, PidsNow: u.Pids, PidsRefused: u.Refused, DiskWritten: -1}
+	u.Wall = time.Since(box.Began)
+	return u
 }
 
-// KillTimeout bounds how long Close waits for killed processes. A process that survives it hangs in the kernel; its host ids
-// and folder then stay reserved until the next start finds it dead.
+// KillTimeout bounds how long Close waits for killed processes. A process that survives it hangs in the kernel; its
+// host ids and folder then stay reserved until the next start finds it dead.
 const KillTimeout = 30 * time.Second
 
 // Close ends the sandbox and frees its resources.
@@ -134,7 +134,8 @@ func (box *Box) close() error {
 	select {
 	case <-box.ended:
 	case <-time.After(KillTimeout):
-		return &sandbox.Error{Op: box.Backend + ": end sandbox", Msg: "its processes do not die; the next start retries from " + box.Dir}
+		return &sandbox.Error{Op: box.Backend + ": end sandbox",
+			Msg: "its processes do not die; the next start retries from " + box.Dir}
 	}
 	if box.Entry != nil {
 		box.Entry.Lock()
@@ -161,8 +162,8 @@ func (box *Box) Promote(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
 // Finder lists a box's processes by its name; the first ends all others.
 type Finder func(sandbox.ID) []int
 
-// among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but only its
-// owner can put it into the box's control group, and give it an id of the caller or a guest.
+// among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but only
+// its owner can put it into the box's control group, and give it an id of the caller or a guest.
 func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 	members, caller := group.Processes(), hostid.ReadCaller()
 	return slices.DeleteFunc(find(id), func(pid int) bool {
@@ -170,8 +171,8 @@ func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
 	})
 }
 
-// Reattach makes a box from the folder of a living one that claims hold, and returns its record. The caller watches the box.
-// An error leaves the box unchanged.
+// Reattach makes a box from the folder of a living one that claims hold, and returns its record. The caller watches the
+// box. An error leaves the box unchanged.
 func Reattach(backend, dir string, claims *instance.Claims, find Finder) (*Box, instance.Box, error) {
 	id := sandbox.ID(filepath.Base(dir))
 	box := &Box{Core: Core{Backend: backend, Sandbox: id, Dir: dir, Claims: claims}}
@@ -204,12 +205,12 @@ func (find Finder) Lives(_ context.Context, id sandbox.ID, owner instance.Record
 	return len(find.among(cgroup.Find(owner.CgroupDirs, string(id)), id)) > 0, nil
 }
 
-// reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the next
-// start.
+// reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the
+// next start.
 const reapTimeout = 5 * time.Second
 
-// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. A box that does
-// not end keeps its folder, so the next Reap finds it.
+// Reap ends one box of a dead owner. Usually it has ended by itself: its guest holds a lifeline or a lease. A box that
+// does not end keeps its folder, so the next Reap finds it.
 func Reap(ctx context.Context, backend, dir string, owner instance.Record, find Finder) error {
 	id := sandbox.ID(filepath.Base(dir))
 	group := cgroup.Find(owner.CgroupDirs, string(id))

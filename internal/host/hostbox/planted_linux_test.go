@@ -100,7 +100,8 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 		}, true, ""},
 		{"a link in place of the run folder", func(s *scene) {
 			s.plant(victim, map[string]string{"../real/instances/photos/boxes/x": ""})
-			s.plant(attacker, map[string]string{"../" + filepath.Base(s.run): "-> " + filepath.Join(filepath.Dir(s.run), "real")})
+			s.plant(attacker, map[string]string{"../" + filepath.Base(s.run): "-> " + filepath.Join(filepath.Dir(s.run),
+				"real")})
 		}, true, ""},
 		{"a record that names the victim's process", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
@@ -109,11 +110,13 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 		}, true, ""},
 		{"a record and a link to a file of the victim's", func(s *scene) {
 			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
-				"instances/abcdefghij/record.json": record(s.run + "/fumehood-abcdefghij"), "fumehood-abcdefghij/" + id + "/cgroup.events": "",
-				"fumehood-abcdefghij/" + id + "/cgroup.kill": "-> " + s.home + "/photos/cat"})
+				"instances/abcdefghij/record.json":             record(s.run + "/fumehood-abcdefghij"),
+				"fumehood-abcdefghij/" + id + "/cgroup.events": "",
+				"fumehood-abcdefghij/" + id + "/cgroup.kill":   "-> " + s.home + "/photos/cat"})
 		}, true, ""},
 		{"a lock that leads elsewhere", func(s *scene) {
-			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "-> " + s.home + "/made", "instances/abcdefghij/boxes/x": ""})
+			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "-> " + s.home + "/made",
+				"instances/abcdefghij/boxes/x": ""})
 		}, true, ""},
 		{"a record of one's own that names a process", func(s *scene) {
 			s.plant(victim, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
@@ -121,7 +124,8 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 				"fumehood-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, false, "instances/abcdefghij/record.json"},
 		{"what bears no record", func(s *scene) {
-			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow", "instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
+			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow",
+				"instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
 		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,7 +134,8 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 			before := s.files()
 			got := s.cleanUp()
 			after := s.files()
-			if c.refused && (got.ReapKind != sandbox.Unavailable || got.OpenKind != sandbox.Unavailable || !strings.Contains(got.OpenFix, "XDG_RUNTIME_DIR")) ||
+			if c.refused && (got.ReapKind != sandbox.Unavailable || got.OpenKind != sandbox.Unavailable ||
+				!strings.Contains(got.OpenFix, "XDG_RUNTIME_DIR")) ||
 				!c.refused && (got.Open != "" || !strings.Contains(got.Reap, c.says) || (got.Reap == "") != (c.says == "")) {
 				t.Errorf("the victim got %+v", got)
 			}
@@ -152,13 +157,16 @@ func set(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	s := &scene{T: t, run: filepath.Join(top, "tmp", "fumehood-65534"), home: filepath.Join(top, "home"), process: exec.Command("sleep", "600")}
-	err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(filepath.Dir(s.run), 0o700), os.Chmod(filepath.Dir(s.run), os.ModeSticky|0o777))
+	s := &scene{T: t, run: filepath.Join(top, "tmp", "fumehood-65534"), home: filepath.Join(top, "home"),
+		process: exec.Command("sleep", "600")}
+	err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(filepath.Dir(s.run), 0o700),
+		os.Chmod(filepath.Dir(s.run), os.ModeSticky|0o777))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.plant(victim, map[string]string{"../../home/photos/cat": "meow", "../../home/photos/boxes/x": ""})
-	s.process.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: victim, Gid: victim}, Pdeathsig: syscall.SIGKILL}
+	s.process.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: victim, Gid: victim},
+		Pdeathsig: syscall.SIGKILL}
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +247,8 @@ func cleanUp(t *testing.T, run string) {
 	}
 }
 
-// TestReapLeavesStrangers: a process of somebody else's that has a box's arguments is neither killed nor waited for. Its name is for all to read.
+// TestReapLeavesStrangers: a process of somebody else's that has a box's arguments is neither killed nor waited for.
+// Its name is for all to read.
 func TestReapLeavesStrangers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: only root can become two other users")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Caller is this process's user, and the host ids it can give to sandboxes.
+// Caller is this process's user, and its host ids for sandboxes.
 type Caller struct {
 	UID, GID    uint32
 	Subordinate uint32 // the first of IDs consecutive user and group ids delegated to the caller; 0 is none
@@ -22,7 +22,7 @@ const (
 	Shared      = "shared"      // the caller's own id
 )
 
-// ReadCaller identifies this process, and reads an ordinary user's subordinate ids where they can be used.
+// ReadCaller identifies this process, and reads an ordinary user's usable subordinate ids.
 func ReadCaller() Caller {
 	c := Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	if c.UID == 0 {
@@ -45,7 +45,8 @@ func ReadCaller() Caller {
 
 // Owns reports whether a process with this host user id can be a guest of the caller.
 func (c Caller) Owns(uid uint32) bool {
-	return uid == c.UID || c.UID == 0 && IsGuest(uid) || c.Subordinate != 0 && uid >= c.Subordinate && uid < c.Subordinate+IDs
+	return uid == c.UID || c.UID == 0 && IsGuest(uid) || c.Subordinate != 0 && uid >= c.Subordinate &&
+		uid < c.Subordinate+IDs
 }
 
 // firstSubordinate returns the start of the user's first large enough range in a subuid(5) file, or 0.

@@ -11,11 +11,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// File is where host user ids are claimed: byte n is slot n. It is always empty.
+// File is the empty file whose byte locks claim host user ids: byte n is slot n.
 const File = "host-ids"
 
-// Host user ids for the sandboxes of root, from a range that no distribution assigns: systemd's "UIDs and GIDs on systemd
-// systems" lists 1879048192 to 2147352575 as unused. A slot is two consecutive ids, the guest's and the code's.
+// Host user ids for the sandboxes of root, from a range that no distribution assigns: systemd's "UIDs and GIDs on
+// systemd systems" lists 1879048192 to 2147352575 as unused. A slot is two consecutive ids, the guest's and the code's.
 const (
 	firstHostID = 1_879_048_192
 	slotCount   = 65_536
@@ -41,12 +41,11 @@ func (p *Pair) Release() {
 	}
 }
 
-// FD is the claim, for a process that inherits it to hold it too.
+// FD returns the claim's descriptor. A process that inherits it holds the claim too.
 func (p *Pair) FD() int { return int(p.file.Fd()) }
 
-// Take claims a pair of ids that no live sandbox on this host has. A claim is an open file description lock (fcntl(2)), so
-// the kernel frees it when its last holder is gone, however it died. The search starts at random, so ids are not reused
-// soon.
+// Take claims a pair of ids that no live sandbox on this host has. A claim is an open file description lock (fcntl(2)),
+// which the kernel frees with its last holder. The search starts at random, so ids are not reused soon.
 func Take(path string) (*Pair, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

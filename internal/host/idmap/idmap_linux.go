@@ -13,13 +13,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Detach clones the mount of a host path, to be attached in a sandbox. For a writable mount, the owner on disk is mapped to
-// the code's host id: the code owns what its owner owns, and new files belong to the owner. That needs Linux 5.12 and a file
-// system with id mapping. A guest other than 0 may create files there too, as a file server does before it gives them to the
-// code; until then they belong on disk to root, or to nobody if root is the owner.
+// Detach clones the mount of a host path, for a sandbox. It maps the owner of a writable mount to the code's host id:
+// the code owns the owner's files, and new files belong to the owner. That requires Linux 5.12 and a file system with
+// id mapping. A guest other than 0 may create files there too, which it then gives to the code; until then they belong
+// on disk to root, or to nobody if root is the owner.
 func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
 	op := "mount " + mount.Source
-	// No element may be a link: else the path checked and the path opened could differ.
+	// No element may be a link: otherwise the checked and the opened path could differ.
 	place, err := nolink.OpenPath(mount.Source)
 	if err != nil {
 		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
@@ -75,8 +75,7 @@ func mapping(owner, code, guest uint32) []syscall.SysProcIDMap {
 	return m
 }
 
-// mappedNamespace makes a user namespace that maps the owner on disk to the host id, for use in a mount. It lives as long as
-// the descriptor.
+// mappedNamespace makes a user namespace that maps the owner on disk to the host id, for a mount.
 func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	// Any stopped process would do; one that waits for its traced exec stops before it runs anything.
 	attr := &syscall.SysProcAttr{
@@ -91,7 +90,8 @@ func mappedNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	defer r.Close()
 	defer w.Close()
 	// "cat" of an empty pipe waits until the other end closes.
-	p, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: []*os.File{r, nil, nil}, Env: []string{}, Sys: attr})
+	p, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{Files: []*os.File{r, nil, nil}, Env: []string{},
+		Sys: attr})
 	if err != nil {
 		return nil, fmt.Errorf("make a namespace for the id map: %w", err)
 	}

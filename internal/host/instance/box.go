@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Box is the record that lets another process reattach a living box. It lies in the box's folder. It holds the guest's key,
-// so only its owner may read it.
+// Box is the record from which another process reattaches a living box. It is in the box's folder, and contains the
+// guest's key, so only its owner may read it.
 type Box struct {
 	Key       []byte           `json:"key"`
 	Lifetime  sandbox.Lifetime `json:"lifetime"`       // a box is living if its record says so
@@ -21,18 +21,19 @@ type Box struct {
 	Before    cgroup.Counts    `json:"before"` // of its control group
 }
 
-// NotLiving says why a box that is there cannot be reattached.
+// NotLiving explains why an existing box cannot be reattached.
 const NotLiving = "it is not a living sandbox, or its creation was never completed"
 
-// Over says why a living box cannot be reattached whose guest does not run.
+// Over explains why a living box without a running guest cannot be reattached.
 func (b Box) Over() string {
-	return "it has ended: no server renewed its lease of " + b.Lifetime.GuestLease().String() + ", or it was ended from elsewhere"
+	return "it has ended: no server renewed its lease of " + b.Lifetime.GuestLease().String() +
+		", or it was ended from elsewhere"
 }
 
 // BoxFile is the record's file name.
 const BoxFile = "box.json"
 
-// Write writes the record into the box's folder, whole or not at all.
+// Write writes the record into the box's folder atomically.
 func (b Box) Write(dir string) error {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -53,7 +54,8 @@ func ReadBox(dir string) (b Box, err error) {
 		return b, err
 	}
 	if err = json.Unmarshal(text, &b); err != nil {
-		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "find out who wrote it, then run: rm -r " + dir}
+		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "find out which program wrote it, then run: rm -r " +
+			dir}
 	}
 	return b, nil
 }

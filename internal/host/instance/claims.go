@@ -13,17 +13,17 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Claims are the boxes of dead instances that this process has reattached. A box stays in the folder where it was made, and a
-// lock beside it tells others that it has an owner again. So there is nothing that a crash could leave half done: the lock goes
-// with the process. The lock's file is removed after the folder, and no ID is used twice: who locks a removed file finds no
+// Claims are the boxes of dead instances that this process has reattached. A box stays in its original folder, and a
+// lock beside it shows that it has an owner again. A crash leaves nothing half done, as the lock ends with the process.
+// The lock's file is removed after the folder, and no ID is used twice, so a process that locks a removed file finds no
 // folder. The zero Claims has none.
 type Claims struct {
 	mu   sync.Mutex // guards held
 	held map[string]*os.File
 }
 
-// Claim makes this process the owner of a box that a dead instance left, and returns its folder. Whether the box is living, and
-// lives, is for the caller to see; Release gives it back.
+// Claim makes this process the owner of a dead instance's box, and returns its folder. The caller checks whether the
+// box is living and has processes. Release gives the box back.
 func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir string, err error) {
 	if _, err := sandbox.ParseID(string(id)); err != nil { // it becomes part of a path
 		return "", err
@@ -40,7 +40,7 @@ func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir stri
 	if err != nil {
 		return "", err
 	}
-	// Whoever ends boxes holds this lock too, so nobody ends the box while it is claimed.
+	// A process that ends boxes holds this lock too, so none ends the box meanwhile.
 	dead, err := lockDead(ctx, root, name, takeTries)
 	if err != nil {
 		return "", explainLock(id, err)
@@ -56,7 +56,7 @@ func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir stri
 	if _, err = root.Lstat(inside); err == nil {
 		err = writeOwner(file)
 	} else {
-		_ = root.Remove(inside + claimSuffix) // this call may have made it; it goes with the instance at the latest
+		_ = root.Remove(inside + claimSuffix) // this call may have made it; otherwise the instance's end removes it
 		err = explainLock(id, err)
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Claims) Claim(ctx context.Context, run string, id sandbox.ID) (dir stri
 // claimSuffix follows a box's ID in the name of the lock.
 const claimSuffix = ".lock"
 
-// makerOf finds the instance that made a box. A box never moves.
+// makerOf finds the instance that made a box, which never moves.
 func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
 	found, err := fs.ReadDir(run.FS(), instancesDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,10 +91,10 @@ func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
 
 func noBox(id sandbox.ID) error {
 	return &sandbox.Error{Kind: sandbox.NotFound, Op: "reattach " + string(id),
-		Msg: "there is no such sandbox: it was closed, or the host has restarted"}
+		Msg: "no such sandbox: it was closed, or the host has restarted"}
 }
 
-// explainLock says why a lock that is needed to claim a box cannot be had.
+// explainLock explains why a box's lock is not available.
 func explainLock(id sandbox.ID, err error) error {
 	switch {
 	case errors.Is(err, errLocked):
@@ -107,8 +107,8 @@ func explainLock(id sandbox.ID, err error) error {
 	return err
 }
 
-// writeOwner records this process in a lock that it holds. A forked child that has not executed its program yet may hold a dead
-// process's lock for a moment, so the lock alone does not tell whether the owner lives.
+// writeOwner records this process in a lock that it holds. A forked child that has not executed its program yet may
+// briefly hold a dead process's lock, so the lock alone does not prove that the owner lives.
 func writeOwner(lock *os.File) error {
 	text, err := json.Marshal(Record{PID: os.Getpid(), Started: startOf(os.Getpid())})
 	if err == nil {
@@ -120,7 +120,7 @@ func writeOwner(lock *os.File) error {
 	return err
 }
 
-// readOwner is empty while the owner is not recorded.
+// readOwner returns an empty record while the owner is not recorded.
 func readOwner(run *os.Root, file string) (rec Record) {
 	text, err := run.ReadFile(file)
 	if err != nil || json.Unmarshal(text, &rec) != nil {
@@ -129,8 +129,7 @@ func readOwner(run *os.Root, file string) (rec Record) {
 	return rec
 }
 
-// Release gives up a box. If its folder is gone, and was the last of its instance, the instance is removed too. For a box that is
-// not claimed it does nothing.
+// Release gives up a claimed box. If its folder is gone, and was the instance's last one, it removes the instance too.
 func (c *Claims) Release(ctx context.Context, dir string) error {
 	c.mu.Lock()
 	file := c.held[dir]
@@ -143,7 +142,7 @@ func (c *Claims) Release(ctx context.Context, dir string) error {
 		return drop(file)
 	}
 	err := file.Close()
-	_ = os.Remove(dir + claimSuffix) // it goes with the instance at the latest
+	_ = os.Remove(dir + claimSuffix) // otherwise the instance's end removes it
 	maker := filepath.Dir(filepath.Dir(dir))
 	root, openErr := os.OpenRoot(filepath.Dir(filepath.Dir(maker)))
 	if openErr != nil {
@@ -152,7 +151,7 @@ func (c *Claims) Release(ctx context.Context, dir string) error {
 	defer root.Close()
 	lock, lockErr := lockDead(ctx, root, filepath.Base(maker), lockTries)
 	if lockErr != nil {
-		return err // its owner lives, another process has removed it, or the next Reap does
+		return err // its owner lives, or another process or the next Reap removes it
 	}
 	defer lock.Close()
 	rec, readErr := readRecord(root, folderOf(filepath.Base(maker)), filepath.Base(maker))

@@ -1,5 +1,5 @@
-// Package instance lets our processes that make sandboxes find each other's. Each instance owns a locked folder, where it
-// records what it is about to make elsewhere. Whoever finds an unlocked folder destroys or takes over what is left.
+// Package instance lets processes find the sandboxes of other processes. Each instance owns a locked folder, where it
+// records resources before it makes them. A process that finds an unlocked folder destroys or takes over its boxes.
 package instance
 
 import (
@@ -25,9 +25,8 @@ import (
 //	RUN/instances/I/boxes/ID/     one sandbox; its backend defines the content
 //	RUN/instances/I/boxes/ID.lock held by the process that has reattached it (Claims)
 //
-// A box's folder is made before anything else of the box, and every other name derives from its ID. So whoever finds the
-// folder can find the rest. It all lies on a tmpfs and disappears at a reboot, like the sandboxes; nothing is synced to
-// disk.
+// A box's folder is made before all its other parts, whose names derive from its ID. So a process that finds the folder
+// finds the rest. All of it is on a tmpfs and disappears at a reboot, like the sandboxes; nothing is synced to disk.
 type Instance struct {
 	Dir  string
 	Tree *cgroup.Tree // where its control groups are made; nil if it makes none
@@ -39,8 +38,9 @@ func (in *Instance) BoxDir(id sandbox.ID) string { return filepath.Join(in.Dir, 
 
 // Record is what an instance writes before it makes anything outside its folder.
 type Record struct {
-	PID        int      `json:"pid"`     // of the owner
-	Started    string   `json:"started"` // when the owner started, in the kernel's count: its pid alone may have been reused
+	PID int `json:"pid"` // of the owner
+	// when the owner started, in the kernel's count: its pid alone may have been reused
+	Started    string   `json:"started"`
 	CgroupDirs []string `json:"cgroup_dirs"`
 }
 
@@ -56,8 +56,8 @@ func (r Record) write(run *os.Root, dir string) error {
 	return run.Rename(temporary, path.Join(dir, recordFile))
 }
 
-// readRecord reads the record of an instance folder below run. It is trusted only if its control groups are that instance's
-// own. fs.ErrNotExist means that the owner died before it wrote one.
+// readRecord reads the record of an instance folder below run, which may only have that instance's own control groups.
+// fs.ErrNotExist means that the owner died before it wrote one.
 func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
 	text, err := run.ReadFile(path.Join(dir, recordFile))
 	if err != nil {
@@ -67,13 +67,14 @@ func readRecord(run *os.Root, dir, name string) (rec Record, err error) {
 		rec.CgroupDirs, err = cgroup.Recorded(rec.CgroupDirs, func(tree string) bool { return tree == treePrefix+name })
 	}
 	if err != nil {
-		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile), Err: err, Fix: "find out who wrote it, then remove its folder"}
+		return Record{}, &sandbox.Error{Op: "read " + filepath.Join(run.Name(), filepath.FromSlash(dir), recordFile),
+			Err: err, Fix: "find out which program wrote it, then remove its folder"}
 	}
 	return rec, nil
 }
 
-// ownerLives reports whether the process that wrote the record still runs. Where that cannot be known, whoever holds the
-// lock is the owner.
+// ownerLives reports whether the process that wrote the record still runs. If that is unknown, the holder of the lock
+// is the owner.
 func (r Record) ownerLives() bool {
 	return !canReadStart || r.PID > 0 && startOf(r.PID) == r.Started && r.Started != ""
 }
@@ -96,12 +97,13 @@ func Open(run string) (*Instance, error) {
 	})
 }
 
-// OpenWithoutGroups makes a locked instance whose control groups somebody else makes.
+// OpenWithoutGroups makes a locked instance without control groups.
 func OpenWithoutGroups(run string) (*Instance, error) {
 	return openWith(run, func(string, func(string) error) (*cgroup.Tree, error) { return nil, nil })
 }
 
-func openWith(run string, groups func(name string, announce func(dir string) error) (*cgroup.Tree, error)) (*Instance, error) {
+func openWith(run string, groups func(name string, announce func(dir string) error) (*cgroup.Tree, error)) (*Instance,
+	error) {
 	root, err := rundir.Make(run)
 	if err != nil {
 		return nil, err
@@ -126,8 +128,8 @@ func openWith(run string, groups func(name string, announce func(dir string) err
 	return in, nil
 }
 
-// makeFolder makes and locks an instance's folder. Meanwhile no process looks for dead instances: an unlocked folder counts
-// as dead.
+// makeFolder makes and locks an instance's folder. No process searches for dead instances meanwhile, as an unlocked
+// folder counts as dead.
 func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	if err := run.MkdirAll(instancesDir, 0o700); err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func makeFolder(run *os.Root, dir string) (lock *os.File, err error) {
 	return openLocked(run, path.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// lockMaking takes the lock that is held while an instance is made or found dead. It is never held for long.
+// lockMaking takes the lock for making an instance, or finding a dead one. It is never held for long.
 func lockMaking(run *os.Root) (*os.File, error) {
 	f, err := openMaking(run)
 	if err != nil {
@@ -175,7 +177,7 @@ func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// Close releases the instance. Boxes that still live keep its folder and their control groups, for the next process to find.
+// Close releases the instance. Its folder and control groups stay for living boxes, for the next process to find.
 func (in *Instance) Close() error {
 	var errs []error
 	left, _ := os.ReadDir(filepath.Join(in.Dir, boxesDir))
@@ -191,9 +193,9 @@ func (in *Instance) Close() error {
 	return errors.Join(append(errs, in.lock.Close())...)
 }
 
-// lockDead takes the lock of an instance that has no owner. A forked child that has not yet executed its program may hold a
-// dead owner's lock for a moment, and another process that cleans up after it for longer. errLocked means that the owner lives,
-// errBusy that somebody else held the lock at every try. A folder without a lock, whose maker died early, is removed.
+// lockDead takes the lock of an instance without an owner. A forked child that has not executed its program yet may
+// briefly hold a dead owner's lock, a process that cleans up longer. errLocked means that the owner lives, errBusy that
+// another process held the lock at every try. lockDead removes a folder without a lock, whose maker died early.
 func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
 	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
 		rec, err := readRecord(run, folderOf(name), name)
@@ -201,10 +203,10 @@ func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.Fi
 	})
 }
 
-// errBusy says that a lock stayed with somebody who is not the owner.
+// errBusy reports a lock that stayed with another process than the owner.
 var errBusy = errors.New("another process is cleaning up")
 
-// lockLeft tries for a lock that its owner may have left.
+// lockLeft tries to take a lock that its owner may have left.
 func lockLeft(ctx context.Context, tries int, try func() (*os.File, error), ownerLives func() bool) (*os.File, error) {
 	for {
 		lock, err := try()
@@ -214,7 +216,7 @@ func lockLeft(ctx context.Context, tries int, try func() (*os.File, error), owne
 		if tries--; tries <= 0 {
 			return nil, errBusy
 		}
-		select { // without the lock, which whoever makes an instance needs
+		select { // without the lock, which makers of instances need
 		case <-time.After(lockPause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -236,7 +238,7 @@ func tryDead(run *os.Root, name string) (*os.File, error) {
 	return lock, err
 }
 
-// removeBare removes an instance's folder that has no record yet. If it holds anything, it stays as it is.
+// removeBare removes an instance's folder without a record, unless it has other content.
 func removeBare(run *os.Root, dir string) error {
 	made := []string{boxesDir, lockFile, recordFile + ".new"}
 	found, err := fs.ReadDir(run.FS(), dir)
@@ -254,8 +256,8 @@ func removeBare(run *os.Root, dir string) error {
 	return nil
 }
 
-// How often, and how far apart, to try for a dead owner's lock, for the making lock, and for what a box to reattach needs, which
-// a process may hold that ends other boxes.
+// Numbers of tries for a dead owner's lock, for the making lock, and for the locks of a box to reattach, which a
+// process that ends other boxes may hold; and the pause between tries.
 const (
 	lockTries  = 100
 	birthTries = 3 * lockTries
@@ -274,5 +276,5 @@ func OwnerOf(dir string) (Record, error) {
 	return readRecord(root, ".", filepath.Base(folder))
 }
 
-// Abandon drops the lock, as this process's death would. For tests.
+// Abandon drops the lock, like this process's death. For tests.
 func (in *Instance) Abandon() error { return in.lock.Close() }

@@ -49,8 +49,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestReap: a dead instance's boxes are ended, except living ones that live and claimed ones; living instances are left alone.
-// The last box's release removes the instance.
+// TestReap: a dead instance's boxes are ended, except living ones that live and claimed ones; living instances are left
+// alone. The last box's release removes the instance.
 func TestReap(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	dead, alive := open(t, run), open(t, run)
@@ -67,7 +67,8 @@ func TestReap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[sandbox.ID]sandbox.Kind{claimed: sandbox.Exists, neighbour: sandbox.Exists, sandbox.NewID(): sandbox.NotFound,
+	for id, want := range map[sandbox.ID]sandbox.Kind{claimed: sandbox.Exists, neighbour: sandbox.Exists,
+		sandbox.NewID():     sandbox.NotFound,
 		"../boxes/" + lives: sandbox.Invalid} {
 		if _, err := others.Claim(t.Context(), run, id); sandbox.KindOf(err) != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -78,7 +79,8 @@ func TestReap(t *testing.T) {
 		Lives: func(_ context.Context, id sandbox.ID, _ Record) (bool, error) { return id == lives, nil },
 		End: func(_ context.Context, id sandbox.ID, dir string, owner Record) error {
 			for _, dir := range dead.Tree.Dirs() { // a scope of systemd ends with its last process
-				if owner.PID != os.Getpid() || !slices.Contains(owner.CgroupDirs, dir) && (exists(dir) || !strings.HasSuffix(dir, ".scope")) {
+				if owner.PID != os.Getpid() || !slices.Contains(owner.CgroupDirs, dir) &&
+					(exists(dir) || !strings.HasSuffix(dir, ".scope")) {
 					t.Errorf("the owner is %+v, without %s", owner, dir)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked is tryLock's error when somebody else holds the lock.
+// errLocked is tryLock's error when another process holds the lock.
 const errLocked = unix.EWOULDBLOCK
 
 // tryLock locks an open file or folder until its last descriptor closes.

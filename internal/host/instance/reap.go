@@ -13,18 +13,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Reaper is what a backend knows of the boxes that dead instances left.
+// Reaper is a backend's part in ending the boxes of dead instances.
 type Reaper struct {
 	// Lives reports whether the guest of a living box runs.
 	Lives func(ctx context.Context, id sandbox.ID, owner Record) (bool, error)
 
-	// End ends one box and frees everything that belongs to it, its folder included.
+	// End ends one box and frees its resources and its folder.
 	End func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
 }
 
-// Reap ends what dead instances left, except living boxes whose guest runs, and boxes that a living process has reattached. Instances
-// with a living owner are left alone. A box that cannot be ended keeps its folder and record for the next process. A folder
-// without a record is not ours.
+// Reap ends the boxes of dead instances, except living boxes with a running guest, and boxes that a living process has
+// reattached. It ignores instances with a living owner. A box that does not end keeps its folder and record for the
+// next process. A folder without a record is not ours.
 func (r Reaper) Reap(ctx context.Context, run string) error {
 	root, err := rundir.Open(run)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +77,7 @@ func (r Reaper) instance(ctx context.Context, run *os.Root, name string) error {
 	return errors.Join(append(errs, removeEmpty(run, name, rec))...)
 }
 
-// box ends one box of a dead instance, unless it lives on.
+// box ends one box of a dead instance, unless it is living and has a guest.
 func (r Reaper) box(ctx context.Context, run *os.Root, name string, id sandbox.ID, owner Record) error {
 	inside := boxFolder(name, id)
 	claim, err := openLocked(run, inside+claimSuffix, os.O_RDWR)
@@ -125,7 +125,7 @@ func boxesOf(run *os.Root, name string) (ids []sandbox.ID, err error) {
 	return ids, nil
 }
 
-// removeEmpty removes a dead instance whose lock is held, once it has no box any more.
+// removeEmpty removes a dead instance without boxes, whose lock is held.
 func removeEmpty(run *os.Root, name string, rec Record) error {
 	if left, err := boxesOf(run, name); err != nil || len(left) > 0 {
 		return err // the record stays for the next process

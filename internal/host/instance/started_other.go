@@ -2,8 +2,8 @@
 
 package instance
 
-// canReadStart says whether startOf works here. Without it, no child holds a dead parent's lock: only the system's own call
-// forks here.
+// canReadStart reports whether startOf works here. No child holds a dead parent's lock here: only the system's own call
+// forks.
 const canReadStart = false
 
 func startOf(int) string { return "" }

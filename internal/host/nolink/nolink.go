@@ -1,5 +1,5 @@
-// Package nolink opens host paths that contain no symbolic link. Code that could once write to a host folder may have left
-// links there; following one on the host opens whatever the code chose.
+// Package nolink opens host paths that contain no symbolic link. Code that could once write to a host folder may have
+// left links there; following one on the host opens whatever the code chose.
 package nolink
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Open opens an absolute, clean path like os.OpenFile, but follows no link and does not wait on a pipe. The kernel checks
-// for links in the same call where it can (Linux 5.6, macOS 11); otherwise Open checks before and after.
+// Open opens an absolute, clean path like os.OpenFile, but follows no link and does not wait on a pipe. The kernel
+// checks for links in the same call where it can (Linux 5.6, macOS 11); otherwise Open checks before and after.
 func Open(path string, flag int, perm os.FileMode) (*os.File, error) { return open(path, flag, perm) }
 
 // OpenRoot opens an absolute, clean path as a directory and follows no link.
@@ -43,13 +43,13 @@ func Stat(path string) (os.FileInfo, error) {
 	return os.Lstat(path)
 }
 
-// Refuse is the error for the symbolic link at link. It does not say where the link leads: that is for hostile code to choose.
+// Refuse returns the error for a symbolic link. It omits the target, which hostile code may have chosen.
 func Refuse(link string) error {
 	return &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, and sandboxed code may have created it",
-		Fix: "name the file or folder that you mean by a path without links, or replace the link by it"}
+		Fix: "name the file or folder by a path without links, or replace the link"}
 }
 
-// refuse returns an error where an element of a path is a link.
+// refuse returns an error if an element of a path is a link.
 func refuse(path string) error {
 	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
 		if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -62,10 +62,10 @@ func refuse(path string) error {
 }
 
 func changed(path string) error {
-	return &sandbox.Error{Kind: sandbox.Invalid, Msg: path + " became another file while it was opened"}
+	return &sandbox.Error{Kind: sandbox.Invalid, Msg: path + " was replaced while it was opened"}
 }
 
-// openLooking is Open for systems whose kernel does not check for links itself.
+// openLooking is Open for kernels that do not check for links themselves.
 func openLooking(path string, flag int, perm os.FileMode) (*os.File, error) {
 	if err := refuse(path); err != nil {
 		return nil, err

@@ -21,17 +21,21 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	real, file := filepath.Join(top, "real"), filepath.Join(top, "real", "file")
-	if err := errors.Join(os.Mkdir(real, 0o700), os.WriteFile(file, []byte("text"), 0o600), os.Symlink("real", filepath.Join(top, "link")),
+	if err := errors.Join(os.Mkdir(real, 0o700), os.WriteFile(file, []byte("text"), 0o600),
+		os.Symlink("real", filepath.Join(top, "link")),
 		os.Symlink("file", filepath.Join(real, "last"))); err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]func(string, int, os.FileMode) (*os.File, error){"by the kernel": Open, "by looking": openLooking} {
-		for path, linked := range map[string]bool{file: false, filepath.Join(real, "last"): true, filepath.Join(top, "link", "file"): true} {
+	for name, open := range map[string]func(string, int, os.FileMode) (*os.File, error){"by the kernel": Open,
+		"by looking": openLooking} {
+		for path, linked := range map[string]bool{file: false, filepath.Join(real, "last"): true,
+			filepath.Join(top, "link", "file"): true} {
 			f, err := open(path, os.O_RDONLY, 0)
 			if err == nil {
 				f.Close()
 			}
-			if (err != nil) != linked || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" || strings.Contains(err.Error(), "leads")) {
+			if (err != nil) != linked || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" ||
+				strings.Contains(err.Error(), "leads")) {
 				t.Errorf("%s: %s: %v", name, path, err)
 			}
 		}

@@ -8,11 +8,13 @@ import (
 )
 
 func open(path string, flag int, perm os.FileMode) (*os.File, error) {
-	how := unix.OpenHow{Flags: uint64(flag | unix.O_CLOEXEC | unix.O_NONBLOCK), Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: uint64(flag | unix.O_CLOEXEC | unix.O_NONBLOCK),
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	if flag&os.O_CREATE != 0 {
 		how.Mode = uint64(perm.Perm()) // openat2(2): else it must be 0
 	}
-	fd, err := openat2(path, &how) // EAGAIN: another process holds a lease on the file and is asked to release it (fcntl(2))
+	// EAGAIN: another process holds a lease on the file and is asked to release it (fcntl(2))
+	fd, err := openat2(path, &how)
 	switch {
 	case err == nil:
 		return os.NewFile(uintptr(fd), path), nil

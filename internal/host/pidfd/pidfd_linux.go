@@ -1,5 +1,5 @@
-// Package pidfd refers to processes by descriptor, so that no signal hits a later process with the same id (pidfd_open(2),
-// Linux 5.3).
+// Package pidfd refers to processes by descriptor, so that no signal hits a later process with the same id
+// (pidfd_open(2), Linux 5.3).
 package pidfd
 
 import (
@@ -24,8 +24,8 @@ type Process struct {
 // Kill kills the process. If it is the init of a pid namespace, all processes there end too.
 func (p *Process) Kill() { _ = unix.PidfdSendSignal(p.FD, unix.SIGKILL, nil, 0) }
 
-// Wait returns once the process is gone. A pid namespace's init ends after all its processes. How a process ended that is not
-// our child is unknown on Linux before 6.15 if its parent has been quick to reap it: -1 and 0.
+// Wait returns once the process is gone. A pid namespace's init ends after all its processes. The end of a process that
+// is not our child is unknown, -1 and 0, on Linux before 6.15 if its parent has already reaped it.
 func (p *Process) Wait() (code, signal int) {
 	if !p.Child {
 		_ = Await(context.Background(), p.FD)
@@ -44,7 +44,7 @@ func (p *Process) Wait() (code, signal int) {
 	}
 }
 
-// exit is how a process ended that is not our child.
+// exit returns how a process that is not our child ended.
 func (p *Process) exit() (code, signal int) {
 	status, isZombie := zombie(p.PID)
 	if isZombie && unix.PidfdSendSignal(p.FD, 0, nil, 0) == nil { // not reaped yet, so the number is still its own
@@ -98,8 +98,8 @@ func KillAndWait(ctx context.Context, pid int) {
 	_ = Await(ctx, p.FD)
 }
 
-// lookEvery is how often a wait checks whether its context was canceled. The end of the process and the context's deadline
-// wake it at once.
+// lookEvery is how often a wait checks whether its context was canceled. The end of the process and the context's
+// deadline wake it at once.
 const lookEvery = 100 * time.Millisecond
 
 // Await waits until the process behind a pidfd has ended (a pidfd is readable then: pidfd_open(2)).
@@ -142,8 +142,8 @@ func Find(wanted func(argv []string) bool) (pids []int) {
 	return pids
 }
 
-// Stat returns the fields of proc_pid_stat(5) from the third one, the state; none if there is no such process. They follow
-// the last parenthesis, as the name before it may contain anything.
+// Stat returns the fields of proc_pid_stat(5) from the third one, the state; none if there is no such process. They
+// follow the last parenthesis, as the name before it may contain anything.
 func Stat(pid int) []string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -152,7 +152,7 @@ func Stat(pid int) []string {
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
-// Status returns the fields of a line of proc_pid_status(5), as "Uid:"; none where there is no such line or process.
+// Status returns the fields of a line of proc_pid_status(5), such as "Uid:"; none if there is no such line or process.
 func Status(pid int, line string) []string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -166,8 +166,8 @@ func Status(pid int, line string) []string {
 	return nil
 }
 
-// IsOfUser says whether the real, effective and saved user id of a process are such as is says. That of its file calls may be another's, as a
-// guest makes those as the code.
+// IsOfUser reports whether is returns true for a process's real, effective and saved user ids. Its file-system id may
+// differ: a guest makes file calls as the code.
 func IsOfUser(pid int, is func(uid uint32) bool) bool {
 	ids := Status(pid, "Uid:")
 	return len(ids) > 3 && !slices.ContainsFunc(ids[:3], func(text string) bool {

@@ -16,11 +16,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// commandPath is where allowed commands are looked for, the PATH of sandboxes.
+// commandPath is the search path of allowed commands, the PATH of sandboxes.
 var commandPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// support lists the module folders without which an interpreter cannot start, by the beginning of its file name. They are
-// read, not executed.
+// support lists the module folders that an interpreter needs to start, by the beginning of its file name.
 var support = map[string][]string{
 	"python3": {"/usr/lib/python3*", "/usr/local/lib/python3*", "/etc/python3*"},
 	"node":    {"/usr/share/nodejs", "/usr/share/node_modules", "/usr/lib/node_modules"},
@@ -28,12 +27,12 @@ var support = map[string][]string{
 	"ruby":    {"/usr/lib/ruby", "/usr/share/rubygems-integration"},
 }
 
-// closure is what a list of allowed commands needs: files, by their path in the sandbox, and folders.
+// closure is the files and folders that a list of allowed commands needs.
 type closure struct {
 	root    *os.Root
 	dir     string
 	files   map[string]string // path in the sandbox -> host path
-	exec    []string          // those that may be executed: programs, interpreters, dynamic linkers
+	exec    []string          // executable files: programs, interpreters, dynamic linkers
 	folders []string
 }
 
@@ -73,7 +72,8 @@ func (c *closure) command(name string) error {
 			return err
 		}
 	}
-	return &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: name + " is not in the root's " + strings.Join(commandPath, ", ")}
+	return &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: name + " is not in the root's " +
+		strings.Join(commandPath, ", ")}
 }
 
 // program adds an executable file, with its interpreter or its libraries.
@@ -118,7 +118,7 @@ func (c *closure) program(at string) error {
 	return c.libraries(host)
 }
 
-// resolve follows links below the root, as the kernel will inside, and returns the file's host path.
+// resolve follows links below the root like the kernel inside, and returns the file's host path.
 func (c *closure) resolve(at string) (string, error) {
 	current := at
 	for range 40 { // the kernel's limit on links
@@ -158,7 +158,7 @@ func (c *closure) throughFolderLinks(at string, cause error) (string, error) {
 	return c.resolve(path.Join("/", to, parts[1]))
 }
 
-// libraryPath is where the dynamic linker looks besides its cache (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
+// libraryPath is the dynamic linker's search path (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
 func (c *closure) libraryPath() []string {
 	paths := []string{"/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64"}
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu*", "/usr/local/lib/*-linux-gnu*"} {
@@ -222,7 +222,7 @@ func (c *closure) library(name string, search []string) error {
 		c.files[at] = host
 		return c.libraries(host)
 	}
-	return nil // a missing one is the program's own problem
+	return nil // the program handles a missing one
 }
 
 func (c *closure) addFolders(patterns []string) {
@@ -248,8 +248,8 @@ func (c *closure) folderLibraries(folder string) error {
 	return nil
 }
 
-// Restricted is the read-only part of a root with only the allowed commands and what they need. It also returns the files
-// that may be executed.
+// Restricted returns the read-only part of a root with only the allowed commands and the files they need, and the
+// executable files.
 func Restricted(dir string, commands []string) ([]confine.Step, []string, error) {
 	c, err := commandClosure(dir, commands)
 	if err != nil {
@@ -284,8 +284,7 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 	return append(steps, etc...), c.exec, err
 }
 
-// throughTopLink is the path at which a file is attached if its top folder is a link: targets are never reached through
-// links.
+// throughTopLink returns the path at which a file is attached if its top folder is a link: targets contain no links.
 func (c *closure) throughTopLink(at string) string {
 	parts := strings.SplitN(strings.TrimPrefix(at, "/"), "/", 2)
 	if to, err := os.Readlink(filepath.Join(c.dir, parts[0])); err == nil && len(parts) == 2 {

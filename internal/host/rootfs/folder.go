@@ -8,11 +8,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Folder is the host folder of a root file system: "/" for the host's own.
+// Folder returns the host folder of a root file system: "/" for the host's own.
 func Folder(root sandbox.Root) (string, error) {
 	switch {
 	case root.Image != "":
-		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend has no images yet",
+		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend does not support images",
 			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker", "podman"}}}
 	case root.Dir == "":
 		return "/", nil

@@ -21,7 +21,8 @@ func TestLinksOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"lib": "usr/lib", "usr/lib/python3.11": "python3.12", "usr/lib/python3.99": outside} {
+	for link, to := range map[string]string{"lib": "usr/lib", "usr/lib/python3.11": "python3.12",
+		"usr/lib/python3.99": outside} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}

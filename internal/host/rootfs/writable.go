@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// EmptyDir is a folder of the new root that ends up empty and read-only. diskDir is where the file system of all writable
-// places is attached while they are made.
+// EmptyDir is a folder of the new root that ends up empty and read-only. diskDir is where the file system of all
+// writable places is attached while they are made.
 const (
 	EmptyDir = "run"
 	diskDir  = EmptyDir
@@ -27,8 +27,8 @@ var WritablePlaces = []struct {
 	{"shm", "/dev/shm", 0o1777, false, confine.Writable | confine.NoExec},
 }
 
-// Writable makes the writable places. It leaves out the workspace if a host directory replaces it. With noExec nothing in
-// them can be executed.
+// Writable makes the writable places. It leaves out the workspace if a host directory replaces it. With noExec nothing
+// in them can be executed.
 func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) []confine.Step {
 	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
 	for _, w := range WritablePlaces {
@@ -39,7 +39,8 @@ func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) [
 		if w.owned {
 			dir.UID, dir.GID = code.UID, code.GID
 		}
-		inner := confine.Step{Do: confine.Inner, Target: strings.TrimPrefix(w.Target, "/"), Source: dir.Target, Flags: w.flags}
+		inner := confine.Step{Do: confine.Inner, Target: strings.TrimPrefix(w.Target, "/"), Source: dir.Target,
+			Flags: w.flags}
 		if noExec {
 			inner.Flags |= confine.NoExec
 		}
@@ -53,7 +54,8 @@ func Places() []confine.Step {
 	dir := func(target string, mode uint32) confine.Step {
 		return confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(target, "/"), Mode: mode}
 	}
-	steps := []confine.Step{dir("proc", 0o555), dir(EmptyDir, 0o755), dir("dev/pts", 0o755), dir("home", 0o755), dir("var", 0o755),
+	steps := []confine.Step{dir("proc", 0o555), dir(EmptyDir, 0o755), dir("dev/pts", 0o755), dir("home", 0o755),
+		dir("var", 0o755),
 		{Do: confine.Symlink, Target: "var/tmp", Source: "/tmp"}}
 	for _, w := range WritablePlaces {
 		steps = append(steps, dir(w.Target, 0o755))

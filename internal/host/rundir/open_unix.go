@@ -153,7 +153,8 @@ func (w *walk) judge(path string, above element) (element, error) {
 			fix = "have root remove it"
 		}
 		return at, w.refuse(path+" belongs to another user (id "+strconv.Itoa(int(at.uid))+")", fix)
-	case above.shared() && (at.isLink || !at.isDir && at.names > 1): // even root's: others may have hard-linked it here (link(2))
+	// even root's: others may have hard-linked it here (link(2))
+	case above.shared() && (at.isLink || !at.isDir && at.names > 1):
 		return at, w.refuse(path+" is a link in a folder that others may write to", "use the folder that it points to")
 	case above.shared() && at.dev != above.dev:
 		return at, w.refuse(path+" is mounted in a folder that others may write to", "unmount it")

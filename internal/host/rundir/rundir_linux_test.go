@@ -33,14 +33,18 @@ func TestJudge(t *testing.T) {
 		{"root's", 0o755, nil, "", ""},
 		{"root's in a sticky folder", sticky, nil, "", ""},
 		{"in a folder that others write to", 0o777, nil, "up", " and could"},
-		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up", " belongs to"},
-		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) }, "up/file", " belongs to"},
+		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up",
+			" belongs to"},
+		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) },
+			"up/file", " belongs to"},
 		{"written by root's group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "", ""},
 		{"written by a group", 0o755, toGroup, "up/file", " and could"},
 		{"written by a group, in a closed folder", 0o700, toGroup, "up/file", " and could"},
-		{"a second name in a sticky folder", sticky, func(up, file string) error { return os.Link(file, up+"/other") }, "up/file", " is a link"},
+		{"a second name in a sticky folder", sticky, func(up, file string) error { return os.Link(file, up+"/other") },
+			"up/file", " is a link"},
 		{"a link to a stranger's", 0o755, func(up, file string) error {
-			return errors.Join(os.Rename(file, up+"/other"), os.Symlink("other", file), os.Chown(up+"/other", stranger, stranger))
+			return errors.Join(os.Rename(file, up+"/other"), os.Symlink("other", file),
+				os.Chown(up+"/other", stranger, stranger))
 		}, "up/other", " belongs to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,7 +66,8 @@ func TestJudge(t *testing.T) {
 				t.Errorf("given the folder: %v", err)
 			}
 			err = Judge(file, "")
-			if c.bad == "" && err != nil || c.bad != "" && (sandbox.FixOf(err) == "" || !strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
+			if c.bad == "" && err != nil || c.bad != "" && (sandbox.FixOf(err) == "" ||
+				!strings.Contains(err.Error(), filepath.Join(top, c.bad)+c.says)) {
 				t.Errorf("got %v", err)
 			}
 			if err := Judge(up, ""); (err == nil) != (c.up&0o022 == 0 && c.bad != "up") {
@@ -109,7 +114,8 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 			return errors.Join(dir(top+"/up", 0o755), os.WriteFile(top+"/up/run", nil, 0o600))
 		}, "up/run"},
 		{"a mount in a sticky folder", func(top string) error {
-			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700), unix.Mount("none", top+"/up/run", "tmpfs", 0, "mode=0700,size=4k"))
+			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700),
+				unix.Mount("none", top+"/up/run", "tmpfs", 0, "mode=0700,size=4k"))
 		}, "up/run"},
 		{"written by a group above", func(top string) error {
 			return errors.Join(dir(top+"/up", 0o770), os.Chown(top+"/up", 0, stranger))
@@ -124,7 +130,10 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 		{"a stranger's link above", func(top string) error {
 			return errors.Join(dir(top+"/own", 0o700), os.Symlink("own", top+"/up"), os.Lchown(top+"/up", stranger, stranger))
 		}, "up"},
-		{"behind a link", func(top string) error { return errors.Join(dir(top+"/open", 0o777), os.Symlink("open", top+"/up")) }, "open"},
+		{"behind a link", func(top string) error {
+			return errors.Join(dir(top+"/open", 0o777),
+				os.Symlink("open", top+"/up"))
+		}, "open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top, err := os.MkdirTemp("", "rundir-") // others cannot enter t.TempDir
@@ -158,7 +167,8 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 			}
 			for _, open := range []func(string) (*os.Root, error){Open, Make} {
 				_, err := open(run)
-				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) || sandbox.FixOf(err) == "" {
+				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) ||
+					sandbox.FixOf(err) == "" {
 					t.Errorf("got %v", err)
 				}
 			}

@@ -5,9 +5,9 @@ package seccomp
 import "golang.org/x/sys/unix"
 
 // group is a group of calls, with the kernel memory that a sandbox can hold by them outside any memory control group.
-// Document the same for each call that you add. "Counts" is true since Linux 5.15, which completed it (System V objects,
-// signals, timers). For file locks and TCP sockets, which the kernel does not limit, the native backend watches sandboxes
-// (hoard).
+// Document the same for each call that you add. "Counts" is true since Linux 5.15, which completed it (System V
+// objects, signals, timers). For file locks and TCP sockets, which the kernel does not limit, the native backend
+// watches sandboxes (hoard).
 type group struct {
 	uncounted string
 	calls     []int
@@ -17,12 +17,15 @@ type group struct {
 // namespaces and mounts, load code into the kernel, trace or read other processes, hold keys, set the host's clocks and
 // names, open files by handle, and the few for single privileged programs.
 var allowed = []group{
-	{"Descriptors, files, entries and pipes count, with their names and pages. Not a symbolic link's target up to 128 bytes, nor the 300 " +
-		"bytes at most of a descriptor without a file: the limits of inodes, open files and processes limit both. Not locks on parts of files, " +
+	{"Descriptors, files, entries and pipes count, with their names and pages. Not a symbolic link's target up to 128 " +
+		"bytes, nor the 300 " +
+		"bytes at most of a descriptor without a file: the limits of inodes, open files and processes limit both. Not " +
+		"locks on parts of files, " +
 		"192 bytes each. Extended attributes are refused below, as nothing counts an ACL's 64 KiB on each file.", []int{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
 		unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_OPENAT, unix.SYS_OPENAT2,
-		unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_STATFS,
+		unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FSTATFS,
+		unix.SYS_STATFS,
 		unix.SYS_GETDENTS64, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT,
 		unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_READLINKAT, unix.SYS_FCHMOD,
 		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
@@ -46,7 +49,8 @@ var allowed = []group{
 		unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL,
 		unix.SYS_MEMBARRIER, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_MSEAL,
 	}},
-	{"Tasks, stacks and credentials count. Not a session's place in the scheduler (with autogroup), 1.5 KiB for each CPU, nor a few " +
+	{"Tasks, stacks and credentials count. Not a session's place in the scheduler (with autogroup), 1.5 KiB for each " +
+		"CPU, nor a few " +
 		"hundred bytes per task for I/O and priority-inheriting locks: the process limit limits them.", []int{
 		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID,
 		unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETTID, unix.SYS_GETPGID, unix.SYS_SETPGID, unix.SYS_GETSID,
@@ -62,16 +66,20 @@ var allowed = []group{
 		unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_GETCPU, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL,
 	}},
 	{"Timers and queued signals count, and RLIMIT_SIGPENDING limits them.", []int{
-		unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGPENDING,
+		unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
+		unix.SYS_RT_SIGPENDING,
 		unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGSUSPEND,
-		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP,
+		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL, unix.SYS_NANOSLEEP,
+		unix.SYS_CLOCK_NANOSLEEP,
 		unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_GETITIMER, unix.SYS_SETITIMER,
-		unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
+		unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME,
+		unix.SYS_TIMER_SETTIME,
 	}},
-	{"Sockets, data in AF_UNIX sockets and descriptors in flight count; for TCP and UDP see loopback in SECURITY.md. Not connections that nobody " +
+	{"Sockets, data in AF_UNIX sockets and descriptors in flight count; for TCP and UDP see loopback in SECURITY.md. " +
+		"Not connections that nobody " +
 		"accepts, nor unsent data of closed sockets, 3 KiB each. Not 256 bytes of a " +
-		"connection for a minute after its end: net.ipv4.tcp_max_tw_buckets limits them per network namespace, by default to " +
-		"64 MiB. Options that hold memory are refused below (socket and setsockopt).", []int{
+		"connection for a minute after its end: net.ipv4.tcp_max_tw_buckets limits them per network namespace, by default " +
+		"to 64 MiB. Options that hold memory are refused below (socket and setsockopt).", []int{
 		unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT,
 		unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_SENDMMSG, unix.SYS_RECVMMSG, unix.SYS_GETSOCKOPT, unix.SYS_SHUTDOWN,
@@ -88,12 +96,14 @@ var allowed = []group{
 // since Linux 6.15 each refusal goes to the host's audit log, as often as the code likes.
 var nested = []int{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
 
-// absent are answered as by a kernel that lacks them; their callers fall back: glibc from clone3 (whose flags lie behind a
-// pointer) to clone, libuv from io_uring (whose work passes no filter) to epoll. The older asynchronous I/O's requests have
-// a host-wide limit (fs.aio-max-nr), which one sandbox could use up. Without memory node policies a host looks like one with
-// a single node: each page of a file in memory could hold a policy of 300 bytes that nothing counts.
+// absent are answered as by a kernel that lacks them; their callers fall back: glibc from clone3 (whose flags lie
+// behind a pointer) to clone, libuv from io_uring (whose work passes no filter) to epoll. The older asynchronous I/O's
+// requests have a host-wide limit (fs.aio-max-nr), which one sandbox could use up. Without memory node policies a host
+// looks like one with a single node: each page of a file in memory could hold a policy of 300 bytes that nothing
+// counts.
 var absent = []int{
-	unix.SYS_IO_SETUP, unix.SYS_IO_DESTROY, unix.SYS_IO_SUBMIT, unix.SYS_IO_CANCEL, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS,
+	unix.SYS_IO_SETUP, unix.SYS_IO_DESTROY, unix.SYS_IO_SUBMIT, unix.SYS_IO_CANCEL, unix.SYS_IO_GETEVENTS,
+	unix.SYS_IO_PGETEVENTS,
 	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
 	unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_GET_MEMPOLICY, unix.SYS_SET_MEMPOLICY_HOME_NODE,
 }
@@ -102,16 +112,17 @@ var absent = []int{
 // nobody; copying programs cope.
 var unsupported = []int{unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR}
 
-// pinning are answered as by files that cannot be moved so; callers copy instead. What they put into a socket is the file's own page, which
-// stays in the host's memory as long as nobody reads it, and was counted to whoever read the file first, another sandbox maybe.
+// pinning are answered as by files that do not support them; callers copy instead. They put a file's own page into a
+// socket, which stays in the host's memory until it is read, charged to the file's first reader, perhaps another
+// sandbox.
 var pinning = []int{unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE}
 
-// skipped are answered with success and not carried out: they flush whole file systems of the host, not the sandbox's files alone. What it
-// writes to a directory of the host fsync flushes.
+// skipped succeed without effect: they flush whole file systems of the host, not only the sandbox's files. fsync
+// flushes files in host directories.
 var skipped = []int{unix.SYS_SYNC, unix.SYS_SYNCFS}
 
-// flushes are also skipped unless a host directory is writable. Even on a read-only host file, each flushes the disk's own
-// cache.
+// flushes are also skipped unless a host directory is writable. Even on a read-only host file, each flushes the disk's
+// own cache.
 var flushes = []int{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC_FILE_RANGE}
 
 const (

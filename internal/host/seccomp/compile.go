@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data (linux/seccomp.h). Arguments are 64 bits, little-endian on both supported architectures, so
-// the low half comes first.
+// Offsets in struct seccomp_data (linux/seccomp.h). Arguments are 64 bits, little-endian on both supported
+// architectures, so the low half comes first.
 const (
 	offsetNr   = 0
 	offsetArch = 4

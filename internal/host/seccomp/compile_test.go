@@ -28,7 +28,8 @@ func newMachine(code []byte) *machine {
 	m := &machine{program: make([]unix.SockFilter, len(code)/8), reached: make([]bool, len(code)/8)}
 	for i := range m.program {
 		c := code[i*8:]
-		m.program[i] = unix.SockFilter{Code: binary.NativeEndian.Uint16(c), Jt: c[2], Jf: c[3], K: binary.NativeEndian.Uint32(c[4:])}
+		m.program[i] = unix.SockFilter{Code: binary.NativeEndian.Uint16(c), Jt: c[2], Jf: c[3],
+			K: binary.NativeEndian.Uint32(c[4:])}
 	}
 	return m
 }
@@ -72,8 +73,8 @@ func (m *machine) run(t testing.TB, arch uint32, nr int, args [6]uint64) uint32 
 	return 0
 }
 
-// TestCompiledEqualsPolicy checks every system call number and the edges of every argument rule against the policy's tables.
-// It finds wrongly compiled rules and wrong jumps.
+// TestCompiledEqualsPolicy checks every system call number and the edges of every argument rule against the policy's
+// tables. It finds wrongly compiled rules and wrong jumps.
 func TestCompiledEqualsPolicy(t *testing.T) {
 	for name, o := range variants {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +133,8 @@ func TestRefused(t *testing.T) {
 		unix.SYS_ADJTIMEX, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_VHANGUP,
 		unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_REMAP_FILE_PAGES, unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP,
 		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET, unix.SYS_IO_SETUP,
-		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_SYNC, unix.SYS_SYNCFS,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_SYNC,
+		unix.SYS_SYNCFS,
 		unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE,
 	}
 	for name, o := range variants {
@@ -147,7 +149,8 @@ func TestRefused(t *testing.T) {
 			(p.Answer(unix.SYS_PRCTL, [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}) == Allow) != o.NestedFilters {
 			t.Errorf("%s: filters of the code's own", name)
 		}
-		if (p.Answer(unix.SYS_FSYNC, [6]uint64{}) == Allow) != o.HostWritable || (p.Answer(unix.SYS_MSYNC, [6]uint64{0, 0, unix.MS_SYNC}) == Allow) != o.HostWritable {
+		if (p.Answer(unix.SYS_FSYNC, [6]uint64{}) == Allow) != o.HostWritable ||
+			(p.Answer(unix.SYS_MSYNC, [6]uint64{0, 0, unix.MS_SYNC}) == Allow) != o.HostWritable {
 			t.Errorf("%s: flushes of the host's files", name)
 		}
 		for args, call := range map[[6]uint64]int{
@@ -185,7 +188,8 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
+	for _, args := range [][6]uint64{{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP},
+		{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP},
 		{unix.AF_UNIX, unix.SOCK_STREAM, 0}, {unix.AF_UNIX, unix.SOCK_SEQPACKET, unix.AF_UNIX}} {
 		if New(Options{}).Answer(unix.SYS_SOCKET, args) != Allow {
 			t.Errorf("socket with %x is refused", args)

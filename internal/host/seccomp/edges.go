@@ -2,8 +2,8 @@
 
 package seccomp
 
-// Edges returns arguments at which a rule of a call changes its answer, with noise in the bits that the kernel ignores. For
-// tests that compare a filter with the policy.
+// Edges returns arguments at which a rule of a call changes its answer, with noise in the bits that the kernel ignores.
+// For tests that compare a filter with the policy.
 func (p *Policy) Edges(nr int) [][6]uint64 {
 	all := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}}
 	passing := p.passing(nr)
@@ -35,8 +35,8 @@ func (p *Policy) Edges(nr int) [][6]uint64 {
 	return all
 }
 
-// passing returns arguments that pass the rules of a call that accept only certain values, in every combination, so that
-// later rules are reached.
+// passing returns arguments that pass the rules of a call that accept only certain values, in every combination, so
+// that later rules are reached.
 func (p *Policy) passing(nr int) [][6]uint64 {
 	all := [][6]uint64{{}}
 	for _, r := range p.calls[nr].rules {

@@ -20,8 +20,8 @@ func (a Answer) Errno() syscall.Errno {
 	return syscall.Errno(a)
 }
 
-// Rule refuses or skips a call by the value of one 32-bit argument. A call's rules are tried in order; the first match gives
-// the answer, and without a match the call is allowed.
+// Rule refuses or skips a call by the value of one 32-bit argument. A call's rules are tried in order; the first match
+// gives the answer, and without a match the call is allowed.
 type Rule struct {
 	Arg    int // 0 to 5
 	Mask   uint32
@@ -98,8 +98,8 @@ const (
 
 	anyBits = ^uint32(0)
 
-	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) lies in clone's signal byte and
-	// exists only for unshare and clone3, which are refused entirely.
+	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) lies in clone's signal byte
+	// and exists only for unshare and clone3, which are refused entirely.
 	cloneNamespaces = 0x7e020000
 
 	setIDBits = 0o6000
@@ -151,7 +151,8 @@ func (p *Policy) Answers(nr int) bool {
 	return ok && nr <= p.Newest && (c.answer == Allow || c.answer == Skip)
 }
 
-// Answer is the filter's answer to a call of this architecture, from the policy's tables, for tests of the compiled program.
+// Answer is the filter's answer to a call of this architecture, from the policy's tables, for tests of the compiled
+// program.
 func (p *Policy) Answer(nr int, args [6]uint64) Answer {
 	if nr < 0 || nr > p.Newest {
 		return enosys

@@ -12,8 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// configure gives the interface its addresses, its route and the gateway's hardware address, and sets it up, by one batch of messages on a
-// routing socket (rtnetlink(7)). IPv6 is left out where the host has none.
+// configure sets the interface's addresses, its route and the gateway's hardware address, and sets it up, by batches of
+// messages on a routing socket (rtnetlink(7)), without IPv6 if the host has none.
 func configure(socket int) error {
 	index, err := opened{socket: socket}.index()
 	if err != nil {
@@ -21,40 +21,43 @@ func configure(socket int) error {
 	}
 	err = send(socket, []message{
 		linkMessage(loopback, unix.IFF_UP),
-		linkMessage(index, 0, attribute(unix.IFLA_ADDRESS, sandbox.LinkHardware), number(unix.IFLA_MTU, sandbox.LinkMTU), number(unix.IFLA_TXQLEN, queue)),
+		linkMessage(index, 0, attribute(unix.IFLA_ADDRESS, sandbox.LinkHardware), number(unix.IFLA_MTU, sandbox.LinkMTU),
+			number(unix.IFLA_TXQLEN, queue)),
 		addressMessage(index, sandbox.LinkAddress4),
 	})
 	if err != nil {
 		return err
 	}
-	// No address of the link's own, and so no searches for neighbours and routers, which nobody would answer.
+	// No link-local address, and so no unanswered searches for neighbours and routers.
 	six := nested(unix.IFLA_AF_SPEC, nested(unix.AF_INET6, attribute(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{noAddress})))
 	if err := send(socket, []message{linkMessage(index, 0, six)}); err != nil && !lacks6(err) {
 		return err
 	}
-	err = send(socket, []message{linkMessage(index, unix.IFF_UP), routeMessage(index, sandbox.LinkGateway4), neighbourMessage(index, sandbox.LinkGateway4)})
+	err = send(socket, []message{linkMessage(index, unix.IFF_UP), routeMessage(index, sandbox.LinkGateway4),
+		neighbourMessage(index, sandbox.LinkGateway4)})
 	if err != nil {
 		return err
 	}
-	// Only now: the route of an address that an interface has when it goes up is made without waiting for memory, and is lost where that fails.
+	// After the interface is up: the kernel may lose the route of an earlier address for want of memory.
 	if err := send(socket, []message{addressMessage(index, sandbox.LinkAddress6)}); lacks6(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return send(socket, []message{routeMessage(index, sandbox.LinkGateway6), neighbourMessage(index, sandbox.LinkGateway6)})
+	return send(socket, []message{routeMessage(index, sandbox.LinkGateway6),
+		neighbourMessage(index, sandbox.LinkGateway6)})
 }
 
-// queue is how many frames wait for the outer end at most. Nothing counts their memory; a frame has at most 64 KiB.
+// queue bounds the frames that wait for the outer end. Nothing counts their memory, up to 64 KiB each.
 const queue = 256
 
-// loopback is the number of every namespace's first interface. gVisor takes over none that is down.
+// loopback is the index of every namespace's first interface. gVisor ignores an interface that is down.
 const loopback = 1
 
 // noAddress is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
 const noAddress = 1
 
-// lacks6 reports whether an error means that the kernel has no IPv6, or that it is turned off.
+// lacks6 reports whether an error means that the kernel has no IPv6, or disabled it.
 func lacks6(err error) bool {
 	return errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EACCES)
 }
@@ -68,7 +71,7 @@ type message struct {
 
 const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 
-// linkMessage changes an interface, and sets flags of it.
+// linkMessage changes an interface and sets its flags.
 func linkMessage(index int32, flags uint32, attributes ...[]byte) message {
 	b := make([]byte, 4, 64) // struct ifinfomsg: family, type
 	b = binary.NativeEndian.AppendUint32(b, uint32(index))
@@ -81,24 +84,28 @@ func addressMessage(index int32, p netip.Prefix) message {
 	b := []byte{family(p.Addr()), byte(p.Bits()), 0, unix.RT_SCOPE_UNIVERSE} // struct ifaddrmsg
 	b = binary.NativeEndian.AppendUint32(b, uint32(index))
 	ip := p.Addr().AsSlice()
-	// Without a search for others with the same address, which takes a second.
-	return message{unix.RTM_NEWADDR, create, join(b, [][]byte{attribute(unix.IFA_LOCAL, ip), attribute(unix.IFA_ADDRESS, ip), number(unix.IFA_FLAGS, unix.IFA_F_NODAD)})}
+	// NODAD: a search for others with the same address takes a second.
+	return message{unix.RTM_NEWADDR, create, join(b, [][]byte{attribute(unix.IFA_LOCAL, ip),
+		attribute(unix.IFA_ADDRESS, ip), number(unix.IFA_FLAGS, unix.IFA_F_NODAD)})}
 }
 
 // routeMessage makes a gateway the default route.
 func routeMessage(index int32, gateway netip.Addr) message {
 	// struct rtmsg: family, lengths of the destination and the source, service, table, protocol, scope, type, flags
-	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST, 0, 0, 0, 0}
-	return message{unix.RTM_NEWROUTE, create, join(b, [][]byte{attribute(unix.RTA_GATEWAY, gateway.AsSlice()), number(unix.RTA_OIF, uint32(index))})}
+	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST,
+		0, 0, 0, 0}
+	return message{unix.RTM_NEWROUTE, create, join(b, [][]byte{attribute(unix.RTA_GATEWAY, gateway.AsSlice()),
+		number(unix.RTA_OIF, uint32(index))})}
 }
 
-// neighbourMessage says where the gateway is, which saves asking.
+// neighbourMessage sets the gateway's hardware address, so the kernel need not query it.
 func neighbourMessage(index int32, gateway netip.Addr) message {
 	b := []byte{family(gateway), 0, 0, 0} // struct ndmsg
 	b = binary.NativeEndian.AppendUint32(b, uint32(index))
 	b = binary.NativeEndian.AppendUint16(b, unix.NUD_PERMANENT)
 	b = append(b, 0, unix.RTN_UNICAST)
-	return message{unix.RTM_NEWNEIGH, create, join(b, [][]byte{attribute(unix.NDA_DST, gateway.AsSlice()), attribute(unix.NDA_LLADDR, sandbox.LinkGatewayHardware)})}
+	return message{unix.RTM_NEWNEIGH, create, join(b, [][]byte{attribute(unix.NDA_DST, gateway.AsSlice()),
+		attribute(unix.NDA_LLADDR, sandbox.LinkGatewayHardware)})}
 }
 
 func family(a netip.Addr) byte {
@@ -128,7 +135,8 @@ func join(b []byte, attributes [][]byte) []byte {
 	return b
 }
 
-// send has the kernel execute the messages, and returns the first error. Each is answered before send(2) returns.
+// send makes the kernel execute the messages, and returns the first error. The kernel answers each before send(2)
+// returns.
 func send(socket int, messages []message) error {
 	var all []byte
 	for i, m := range messages {
@@ -159,7 +167,8 @@ func send(socket int, messages []message) error {
 			}
 			answered++
 			if code := int32(binary.NativeEndian.Uint32(r.Data)); code < 0 && first == nil {
-				first = fmt.Errorf("rtnetlink: message %d of kind %d: %w", r.Header.Seq, messages[min(int(r.Header.Seq), len(messages)-1)].kind, syscall.Errno(-code))
+				first = fmt.Errorf("rtnetlink: message %d of kind %d: %w", r.Header.Seq,
+					messages[min(int(r.Header.Seq), len(messages)-1)].kind, syscall.Errno(-code))
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package tap gives a network namespace its one interface: a TAP device whose outer end, a descriptor, can be held by a gate in this process.
-// Nothing changes in the host's own network.
+// Package tap makes the one interface of a network namespace: a TAP device whose outer end, a descriptor, a gate in
+// this process can hold. The host's own network does not change.
 package tap
 
 import (
@@ -9,21 +9,21 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Kept keeps the outer end of a box's network until somebody takes it, and ends with the box.
+// Kept keeps the outer end of a box's network until Take, and ends with the box.
 type Kept struct {
 	mu   sync.Mutex // guards both, and is held while an end is opened
 	file *os.File
 	shut bool
 }
 
-// Put keeps an end; there must be none yet.
+// Put keeps an end. Kept must have none.
 func (k *Kept) Put(file *os.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.file = file
 }
 
-// Take returns the kept end, which is the caller's from then on, or else one that open opens.
+// Take returns the kept end, or one that open opens, and its ownership.
 func (k *Kept) Take(open func() (*os.File, error)) (*os.File, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,8 +37,8 @@ func (k *Kept) Take(open func() (*os.File, error)) (*os.File, error) {
 	return open()
 }
 
-// Shut waits for Take and makes each later one fail: by then the descriptor of the box's process may be another's. It returns the function
-// that closes an end that nobody took, which the kernel may need 50 ms for.
+// Shut waits for Take and makes each later one fail, as the box's process may be gone. It returns a function that
+// closes the kept end, if any, which may take 50 ms.
 func (k *Kept) Shut() (release func() error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Policy is the effective network policy of a sandbox for which p was requested.
+// Policy returns the effective network policy of a sandbox that requested p.
 func Policy(p sandbox.NetworkPolicy) sandbox.NetworkPolicy {
 	if !p.Linked() {
 		return sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}
@@ -22,10 +22,10 @@ func Detail(linked bool) string {
 	return "loopback only"
 }
 
-// Wall says whether sandboxes with a network can be had on this host.
+// Wall reports whether this host supports sandboxes with a network.
 func Wall() sandbox.Wall { return WallOf(Available()) }
 
-// WallOf is Wall where more than the device may be missing.
+// WallOf is Wall for a backend with its own requirements; err is the missing one.
 func WallOf(err error) sandbox.Wall {
 	w := sandbox.Wall{Name: "gate", State: sandbox.WallEnforced, Detail: "the networks restricted and full can be had"}
 	if err != nil {
@@ -38,7 +38,8 @@ func WallOf(err error) sandbox.Wall {
 	return w
 }
 
-// None is the error for the outer end of a sandbox without a network.
+// None returns the error for the outer end of a sandbox without a network.
 func None() error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "the sandbox was created without a network"}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface",
+		Msg: "the sandbox was created without a network"}
 }

@@ -13,17 +13,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// device makes TAP devices (tuntap.txt in the kernel's documentation). A device belongs to the network namespace in which this is opened.
+// device makes TAP devices (tuntap.txt in the kernel's documentation) in the network namespace in which it is opened.
 const device = "/dev/net/tun"
 
 // Place is a network namespace. The caller is root, or owns the user namespace that owns it.
 type Place struct {
 	FD  int  // of a process in it (a pidfd), or of the namespace itself
-	Own bool // the namespace belongs to a user namespace of the caller's, which must be entered first
+	Own bool // the namespace belongs to a user namespace of the caller, to be entered first
 }
 
-// Make makes and configures the interface (sandbox.LinkName), and returns its outer end, non-blocking. The interface vanishes with the last
-// descriptor of it, unless it is to stay: then it lasts as long as its namespace, and what is sent while nobody holds it is dropped.
+// Make makes and configures the interface (sandbox.LinkName), and returns its outer end, non-blocking. The interface
+// vanishes with its last descriptor. With stay it lasts as long as its namespace, and drops frames without an outer
+// end.
 func Make(ctx context.Context, at Place, stay bool) (*os.File, error) {
 	o, err := open(at)
 	if err != nil {
@@ -45,7 +46,7 @@ func Make(ctx context.Context, at Place, stay bool) (*os.File, error) {
 	return os.NewFile(uintptr(o.file), sandbox.LinkName), nil
 }
 
-// Take returns the outer end of an interface that stays, and changes nothing of it.
+// Take returns the outer end of an interface that stays, and does not change the interface.
 func Take(ctx context.Context, at Place) (*os.File, error) {
 	o, err := open(at)
 	if err != nil {
@@ -61,7 +62,7 @@ func Take(ctx context.Context, at Place) (*os.File, error) {
 	return os.NewFile(uintptr(o.file), sandbox.LinkName), nil
 }
 
-// Available says whether this process can make interfaces: nil, or why not, with the fix.
+// Available returns nil if this process can make interfaces, otherwise the reason and a fix.
 func Available() error {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
@@ -70,11 +71,12 @@ func Available() error {
 	return f.Close()
 }
 
-// opened is what was opened in a place: the device, which is nothing yet, and a socket that configures interfaces.
+// opened is a device that is not attached yet, and a socket that configures interfaces.
 type opened struct{ file, socket int }
 
 func open(at Place) (o opened, err error) {
-	v := fork.Visit{Of: at.FD, Namespaces: unix.CLONE_NEWNET, Path: device, Socket: [3]int{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}}
+	v := fork.Visit{Of: at.FD, Namespaces: unix.CLONE_NEWNET, Path: device,
+		Socket: [3]int{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}}
 	if at.Own {
 		v.Namespaces |= unix.CLONE_NEWUSER
 	}
@@ -91,14 +93,14 @@ func (o opened) index() (int32, error) {
 	return int32(request.Uint32()), os.NewSyscallError("SIOCGIFINDEX", err)
 }
 
-// A server that was killed may still hold its end while its successor asks for another: the kernel closes descriptors one by one, and takes
-// some milliseconds for an interface.
+// A killed server may still hold its end while its successor opens another: the kernel closes descriptors one by one,
+// and needs some milliseconds for an interface.
 const (
 	dyingHolder = 500 * time.Millisecond
 	lookEvery   = 5 * time.Millisecond
 )
 
-// attach makes the descriptor the outer end of the interface, which it makes if missing.
+// attach makes the descriptor the outer end of the interface, and makes a missing interface.
 func (o opened) attach(ctx context.Context) error {
 	request, err := unix.NewIfreq(sandbox.LinkName)
 	if err != nil {
@@ -124,7 +126,7 @@ func (o opened) attach(ctx context.Context) error {
 	return unix.SetNonblock(o.file, true)
 }
 
-// explain makes an error for the user.
+// explain converts an error for the user.
 func explain(err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Err: err}
 	var failed *fork.Error
@@ -133,7 +135,7 @@ func explain(err error) error {
 	opening = opening || errors.As(err, &path)
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		e.Kind, e.Msg, e.Err, e.Fix = sandbox.Busy, "its outer end is held already", nil, "close that one first"
+		e.Kind, e.Msg, e.Err, e.Fix = sandbox.Busy, "another process holds its outer end", nil, "close that one first"
 	case opening && errors.Is(err, fs.ErrNotExist):
 		e.Msg, e.Err = device+" is missing", nil
 		e.Fix = "run: modprobe tun; in a container, give it the device (docker run --device " + device + ")"
@@ -143,7 +145,7 @@ func explain(err error) error {
 	case opening:
 		e.Msg, e.Fix = device+" does not work", "run: modprobe tun (CONFIG_TUN)"
 	case errors.Is(err, unix.ENODEV):
-		e.Kind, e.Msg, e.Err = sandbox.Unavailable, "the sandbox has none any more", nil
+		e.Kind, e.Msg, e.Err = sandbox.Unavailable, "the sandbox no longer has one", nil
 	case errors.Is(err, unix.ESRCH):
 		e.Kind, e.Msg, e.Err = sandbox.Unavailable, "the sandbox has ended", nil
 	default:

@@ -4,7 +4,8 @@ package tap
 
 import "github.com/fumehood-dev/fumehood/sandbox"
 
-// Available says why this process can make no interfaces.
+// Available returns the reason why this process can make no interfaces.
 func Available() error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "only Linux has network namespaces", Fix: "run fumehood on Linux"}
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Msg: "only Linux has network namespaces",
+		Fix: "run fumehood on Linux"}
 }

@@ -39,7 +39,8 @@ func newHouse(t *testing.T, namespaces uintptr) *house {
 	}
 	defer null.Close()
 	n := int(null.Fd())
-	o := fork.Order{Paths: []string{"/bin/sleep"}, Argv: []string{"sleep", "600"}, Files: []int{n, n, n}, Namespaces: namespaces, PIDFD: true}
+	o := fork.Order{Paths: []string{"/bin/sleep"}, Argv: []string{"sleep", "600"}, Files: []int{n, n, n},
+		Namespaces: namespaces, PIDFD: true}
 	pid, fd, err := o.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,8 @@ func (h *house) isIn() bool { return strings.Contains(h.read("dev"), sandbox.Lin
 // connect has a short-lived child open a socket there, and connects that.
 func (h *house) connect(own bool, family int, to unix.Sockaddr) {
 	h.Helper()
-	v := fork.Visit{Of: h.fd, Namespaces: unix.CLONE_NEWNET, Path: os.DevNull, Socket: [3]int{family, unix.SOCK_STREAM | unix.SOCK_NONBLOCK, 0}}
+	v := fork.Visit{Of: h.fd, Namespaces: unix.CLONE_NEWNET, Path: os.DevNull,
+		Socket: [3]int{family, unix.SOCK_STREAM | unix.SOCK_NONBLOCK, 0}}
 	if own {
 		v.Namespaces |= unix.CLONE_NEWUSER
 	}
@@ -87,7 +89,8 @@ func (h *house) connect(own bool, family int, to unix.Sockaddr) {
 func (h *house) await(end *os.File, kind uint16, address []byte) {
 	h.Helper()
 	const header = 10 // struct virtio_net_hdr
-	want := append(append(append([]byte{}, sandbox.LinkGatewayHardware...), sandbox.LinkHardware...), byte(kind>>8), byte(kind))
+	want := append(append(append([]byte{}, sandbox.LinkGatewayHardware...), sandbox.LinkHardware...), byte(kind>>8),
+		byte(kind))
 	frame := make([]byte, 2048)
 	if err := end.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		h.Fatal(err) // and so it is not blocking
@@ -103,14 +106,15 @@ func (h *house) await(end *os.File, kind uint16, address []byte) {
 	}
 }
 
-// TestLink: what a process sends over the interface arrives at the outer end at once, as TCP over IPv4 and IPv6; there is one holder; without
-// one, an interface vanishes or stays, as asked, and can be had again.
+// TestLink: what a process sends over the interface arrives at the outer end at once, as TCP over IPv4 and IPv6; there
+// is one holder; without one, an interface vanishes or stays, as asked, and can be had again.
 func TestLink(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		namespaces uintptr
 		stay       bool
-	}{{"vanishes", unix.CLONE_NEWNET, false}, {"stays", unix.CLONE_NEWNET, true}, {"of a user namespace", unix.CLONE_NEWUSER | unix.CLONE_NEWNET, false}} {
+	}{{"vanishes", unix.CLONE_NEWNET, false}, {"stays", unix.CLONE_NEWNET, true},
+		{"of a user namespace", unix.CLONE_NEWUSER | unix.CLONE_NEWNET, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			own := c.namespaces&unix.CLONE_NEWUSER != 0
 			if os.Geteuid() != 0 && !own {
@@ -188,8 +192,8 @@ func TestHostKeeps(t *testing.T) {
 	}
 }
 
-// TestOrdinaryUser runs the other tests as an ordinary user, in a mount namespace where everyone may open the device, as most
-// distributions have it.
+// TestOrdinaryUser runs the other tests as an ordinary user, in a mount namespace where everyone may open the device,
+// as most distributions have it.
 func TestOrdinaryUser(t *testing.T) {
 	switch {
 	case os.Getenv(asOrdinary) != "":
@@ -208,20 +212,23 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups /proc/self/fd/3 -test.v 
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", stage)
 	cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{self}, "/", append(os.Environ(), asOrdinary+"=1", "TMPDIR=/tmp")
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestLink/of_a_user_namespace") || !strings.Contains(string(out), "--- PASS: TestHostKeeps") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestLink/of_a_user_namespace") ||
+		!strings.Contains(string(out), "--- PASS: TestHostKeeps") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // TestRefusals: an error says what is wrong with the device, and what helps.
 func TestRefusals(t *testing.T) {
-	for cause, want := range map[error]string{fs.ErrNotExist: "modprobe tun", unix.EACCES: "chmod 0666", unix.ENODEV: "CONFIG_TUN"} {
+	for cause, want := range map[error]string{fs.ErrNotExist: "modprobe tun", unix.EACCES: "chmod 0666",
+		unix.ENODEV: "CONFIG_TUN"} {
 		err := explain(&fs.PathError{Op: "open", Path: device, Err: cause})
 		if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(sandbox.FixOf(err), want) {
 			t.Errorf("%v gives %v", cause, err)
 		}
 	}
-	if err := explain(&fork.Error{Step: fork.Join, Errno: unix.ESRCH}); sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, unix.EBUSY) {
+	if err := explain(&fork.Error{Step: fork.Join, Errno: unix.ESRCH}); sandbox.KindOf(err) != sandbox.Unavailable ||
+		errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}
 }
@@ -231,7 +238,8 @@ func BenchmarkMake(b *testing.B) {
 		b.StopTimer()
 		null, _ := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		n := int(null.Fd())
-		o := fork.Order{Paths: []string{"/bin/sleep"}, Argv: []string{"sleep", "600"}, Files: []int{n, n, n}, Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, PIDFD: true}
+		o := fork.Order{Paths: []string{"/bin/sleep"}, Argv: []string{"sleep", "600"}, Files: []int{n, n, n},
+			Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, PIDFD: true}
 		pid, fd, err := o.Start()
 		if err != nil {
 			b.Fatal(err)

@@ -1,4 +1,4 @@
-// Package undo reverses steps that were half done.
+// Package undo reverses completed steps after a later one failed.
 package undo
 
 import (

@@ -17,16 +17,17 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// isGone reports whether the engine was unreachable, so that nothing received the call. The client calls every transport
-// failure a connection failure; one in the middle of a call does not count here.
+// isGone reports whether the engine was unreachable, so that it did not receive the call. The client calls every
+// transport failure a connection failure; one in the middle of a call does not count here.
 func isGone(err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "permission denied") {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		strings.Contains(err.Error(), "permission denied") {
 		return false
 	}
 	return client.IsErrConnectionFailed(err)
 }
 
-// isCut reports whether it is unknown if the engine received the call.
+// isCut reports whether the engine may or may not have received the call.
 func isCut(err error) bool {
 	for _, cause := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, cause) {
@@ -66,13 +67,16 @@ func (e *engine) absent(at *endpoint, err error) error {
 	}
 	switch {
 	case errors.As(err, &late):
-		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s hangs: it did not answer within %v", where, time.Duration(late)), e.restartFix())
-	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(), "is not supported by this client"):
-		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err), "install "+e.title()+" "+oldest[e.title()]+" or newer")
+		return e.error(sandbox.Unavailable, fmt.Sprintf("the engine %s hangs: it did not answer within %v", where,
+			time.Duration(late)), e.restartFix())
+	case strings.Contains(err.Error(), "minimum supported API version"), strings.Contains(err.Error(),
+		"is not supported by this client"):
+		return e.error(sandbox.Unsupported, fmt.Sprintf("the engine %s is too old: %v", where, err),
+			"install "+e.title()+" "+oldest[e.title()]+" or newer")
 	case client.IsErrConnectionFailed(err):
 		return e.error(sandbox.Unavailable, "no engine answers "+where+": "+err.Error(), e.startFix())
 	}
-	return e.error(sandbox.Unavailable, fmt.Sprintf("what answers %s is not a usable engine: %v", where, err), e.startFix())
+	return e.error(sandbox.Unavailable, fmt.Sprintf("the server %s is not a usable engine: %v", where, err), e.startFix())
 }
 
 // oldest lists the first versions with API version 1.40, the oldest that the client supports.
@@ -84,19 +88,22 @@ func startFix(name, system string) string {
 	switch {
 	case name == Podman && system != "linux":
 		return "podman machine start (the first time after podman machine init); then set CONTAINER_HOST to " +
-			"unix://$(podman machine inspect --format '{{.ConnectionInfo.PodmanSocket.Path}}'); to install it: https://podman.io/docs/installation"
+			"unix://$(podman machine inspect --format '{{.ConnectionInfo.PodmanSocket.Path}}'); to install it: " +
+			"https://podman.io/docs/installation"
 	case system != "linux":
 		return "start Docker Desktop; or set DOCKER_HOST; to install it: https://docs.docker.com/get-started/get-docker"
 	case name == Podman:
 		return "start it: systemctl --user enable --now podman.socket (as root: systemctl enable --now podman.socket); " +
 			"or set CONTAINER_HOST; to install it, use your distribution's package podman"
 	}
-	return "sudo systemctl start docker, or start Docker Desktop; or set DOCKER_HOST; to install it: https://docs.docker.com/engine/install"
+	return "sudo systemctl start docker, or start Docker Desktop; or set DOCKER_HOST; to install it: " +
+		"https://docs.docker.com/engine/install"
 }
 
 func (e *engine) restartFix() string {
 	if runtime.GOOS != "linux" {
-		return map[string]string{Name: "restart Docker Desktop", Podman: "podman machine stop; podman machine start"}[e.options.Name]
+		return map[string]string{Name: "restart Docker Desktop",
+			Podman: "podman machine stop; podman machine start"}[e.options.Name]
 	}
 	if e.options.Name == Podman {
 		return "systemctl --user restart podman.socket podman.service"
@@ -108,7 +115,8 @@ func (e *engine) permissionFix() string {
 	if e.options.Name == Podman {
 		return "use your own engine: systemctl --user enable --now podman.socket"
 	}
-	return "sudo usermod -aG docker $USER, then log in again (the group docker is as powerful as root); or use Podman, which needs no such right"
+	return "sudo usermod -aG docker $USER, then log in again (the group docker is as powerful as root); or use Podman, " +
+		"which needs no such right"
 }
 
 func (to *connection) hangs(step string, bound time.Duration) error {
@@ -123,7 +131,8 @@ func (to *connection) explain(step string, err error) error {
 		return e.absent(to.endpoint, err)
 	}
 	if isCut(err) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Msg: "the engine closed the connection during the call", Fix: e.restartFix(), Err: err}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step,
+			Msg: "the engine closed the connection during the call", Fix: e.restartFix(), Err: err}
 	}
 	refusal := &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step, Err: err}
 	if errdefs.IsInvalidArgument(err) {
@@ -131,7 +140,8 @@ func (to *connection) explain(step string, err error) error {
 	}
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime specified"), strings.Contains(text, "not found in $PATH") && strings.Contains(text, "runtime"):
+	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime specified"),
+		strings.Contains(text, "not found in $PATH") && strings.Contains(text, "runtime"):
 		refusal.Kind, refusal.Msg = sandbox.Unsupported, "the engine has no runtime "+e.options.Runtime
 		refusal.Fix = "install it and add it to the engine's configuration, or leave the runtime out"
 	case strings.Contains(text, "bind source path does not exist"):
