@@ -13,7 +13,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Options configure the backends.
 type Options struct {
 	Libexec  string   // folder of the guest program; "" looks in the usual places
 	CacheDir string   // keeps a guest program built from source; "" builds none

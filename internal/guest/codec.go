@@ -2,13 +2,11 @@ package guest
 
 import "github.com/fumehood-dev/fumehood/internal/guest/wire"
 
-// Message is one message of the protocol.
 type Message interface {
 	MessageType() Type
 	wire.Message
 }
 
-// Append appends a message's body to b.
 func Append(b []byte, m Message) []byte { return wire.Encode(b, m) }
 
 // Parse reads a body, which may be hostile. Byte slices lie within it afterwards, strings are copies.
@@ -120,7 +118,6 @@ func (m *Output) head(c *wire.Codec) {
 	wire.Uint(c, 5, &m.BeforeStderr)
 }
 
-// outputHead is an Output without its data.
 type outputHead struct{ *Output }
 
 func (h outputHead) Fields(c *wire.Codec) { h.head(c) }

@@ -6,7 +6,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The preamble of a connection.
 const (
 	Magic      = "FUMEHOD1"
 	MagicReply = "FUMEOK_1"
@@ -82,7 +81,6 @@ const (
 // Hello asks who the guest is.
 type Hello struct{}
 
-// Welcome answers Hello.
 type Welcome struct {
 	Version    uint32        // of the protocol; see Version
 	ID         string        // of the sandbox
@@ -117,13 +115,11 @@ type Start struct {
 	Limits     []Rlimit      // override those of the sandbox
 }
 
-// DefaultDrain is the default of Start.Drain.
 const DefaultDrain = 250 * time.Millisecond
 
 // StdinMode selects a process's stdin.
 type StdinMode uint8
 
-// The stdin modes.
 const (
 	StdinNull StdinMode = iota // /dev/null
 	StdinPipe                  // a pipe that Input writes to
@@ -135,7 +131,6 @@ type Rlimit struct {
 	Value    uint64
 }
 
-// Started answers Start and Adopt.
 type Started struct{ PID int32 }
 
 // Attach requests an execution's output from the given offsets, and its exit record.
@@ -210,14 +205,12 @@ type Signal struct {
 // SignalScope selects the processes that receive a signal.
 type SignalScope uint8
 
-// The scopes of a signal.
 const (
 	ScopeProcess   SignalScope = iota // the started process
 	ScopeGroup                        // its process group
 	ScopeExecution                    // all processes of the execution
 )
 
-// Resize sets the size of a terminal.
 type Resize struct {
 	ID         string
 	Rows, Cols uint16
@@ -274,7 +267,6 @@ type Hold struct{}
 // DialTimeout.
 type Dial struct{ Port uint16 }
 
-// Dialed answers Dial.
 type Dialed struct{}
 
 // DialTimeout bounds the wait for a connection, which the kernel accepts for the program unless its queue is full.
@@ -283,7 +275,6 @@ const DialTimeout = 10 * time.Second
 // HoldFile is the file beside a guest's socket that makes Hold last.
 const HoldFile = "hold"
 
-// Shutdown ends the sandbox from inside.
 type Shutdown struct{}
 
 // Stat describes one file. Without Follow it describes a link itself.
@@ -318,10 +309,8 @@ type ListDir struct {
 	Limit uint32 // maximum number of entries; 0 is DefaultListLimit. Done.More reports further ones
 }
 
-// DefaultListLimit is the default of ListDir.Limit.
 const DefaultListLimit = 100_000
 
-// MakeDir makes a folder.
 type MakeDir struct {
 	Path    string
 	Mode    uint32 // 0 is 0755
@@ -358,7 +347,6 @@ type Changed struct {
 // ChangeOp is the kind of a change.
 type ChangeOp uint8
 
-// The changes.
 const (
 	ChangeCreate ChangeOp = iota + 1
 	ChangeWrite
@@ -384,13 +372,11 @@ type Unpack struct {
 	MaxFiles uint64
 }
 
-// Unpacked answers Unpack.
 type Unpacked struct {
 	Files uint64
 	Bytes uint64
 }
 
-// FileInfo describes one file.
 type FileInfo struct {
 	Path    string // as in the request, or relative to the requested folder
 	Type    FileType
@@ -407,10 +393,8 @@ type FileInfo struct {
 	Omitted string // Pack: why the content does not follow: a socket, or a file over the limit
 }
 
-// FileType is the type of a file.
 type FileType uint8
 
-// The file types.
 const (
 	FileRegular FileType = iota + 1
 	FileDir
@@ -423,13 +407,11 @@ const (
 // Data is a piece of file content.
 type Data struct{ Data []byte }
 
-// Done ends a successful call.
 type Done struct {
 	More bool   // ListDir, Pack: there are more entries than the limit
 	Size uint64 // ReadFile, WriteFile: bytes read or written
 }
 
-// Failed ends a failed call.
 type Failed struct {
 	Kind   sandbox.Kind
 	Op     string // the step, and its path if it has one

@@ -39,9 +39,7 @@ type Box struct {
 	last sandbox.Usage // the latest figures
 }
 
-// name is the container's name.
-func (box *Box) name() string { return containerName(box.Sandbox) }
-
+func (box *Box) name() string            { return containerName(box.Sandbox) }
 func containerName(id sandbox.ID) string { return "fumehood-" + string(id) }
 
 // begin starts to watch a box that is complete.
@@ -155,7 +153,6 @@ func (box *Box) HostPID() int {
 	return box.counters.pid
 }
 
-// Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) { return box.DialBy(ctx, box.dial) }
 
 // Close ends the sandbox and frees its resources.
@@ -178,15 +175,14 @@ func (box *Box) close() error {
 	<-box.watched
 	box.hangUp()
 	if err != nil {
-		return box.backend.at("end sandbox", err)
+		return box.backend.At("end sandbox", err)
 	}
 	if box.Alive() == nil {
 		box.finish(nil)
 	}
-	return errors.Join(os.RemoveAll(box.Dir), box.backend.claims.Release(ctx, box.Dir))
+	return errors.Join(os.RemoveAll(box.Dir), box.backend.Claims.Release(ctx, box.Dir))
 }
 
-// hangUp closes the box's connections.
 func (box *Box) hangUp() {
 	if box.lifeline != nil {
 		box.lifeline.Close()

@@ -37,7 +37,6 @@ const (
 	labelSandbox  = "dev.fumehood.sandbox"  // the sandbox's id
 )
 
-// hostname is that of every sandbox.
 const hostname = "sandbox"
 
 // masked lists the paths hidden in a container: those hidden on every backend, including Docker's own, which this list

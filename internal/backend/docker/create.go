@@ -21,7 +21,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Create builds a box; each step can be undone in reverse order.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err == nil && spec.Network.Linked() {
 		err = os.WriteFile(filepath.Join(box.Dir, resolverFile), []byte(rootfs.Resolver), 0o644)
 	}
-	if err := b.fail(stepDir, err); err != nil {
+	if err := b.Fail(stepDir, err); err != nil {
 		return nil, err
 	}
 	if err := box.make(ctx, &spec, &made); err != nil {
@@ -70,7 +69,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}
-	if err := b.fail(stepRecord, err); err != nil {
+	if err := b.Fail(stepRecord, err); err != nil {
 		return nil, err
 	}
 	box.begin()
@@ -81,12 +80,12 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) error {
 	b, image := box.backend, box.backend.image(spec)
 	volume, err := box.volume(ctx, image)
-	if err := b.fail(failGuest, err); err != nil {
+	if err := b.Fail(failGuest, err); err != nil {
 		return err
 	}
 	config, err := box.config(spec, image, volume)
 	if err != nil {
-		return b.at(failCreate, err)
+		return b.At(failCreate, err)
 	}
 	// The engine may still carry out an interrupted call, so add its undo step first.
 	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
@@ -101,7 +100,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 			err = other
 		}
 	}
-	if err := b.fail(failCreate, err); err != nil {
+	if err := b.Fail(failCreate, err); err != nil {
 		return err
 	}
 	err = box.attach(ctx)
@@ -118,7 +117,7 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 	if err == nil {
 		made.Add(func() error { box.hangUp(); return nil })
 	}
-	return b.fail(failAttach, err)
+	return b.Fail(failAttach, err)
 }
 
 // create creates the container. An interrupted call may have created one.
@@ -180,7 +179,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 			err = other
 		}
 	}
-	if err := b.fail(failStart, err); err != nil {
+	if err := b.Fail(failStart, err); err != nil {
 		return err
 	}
 	var found container.InspectResponse
@@ -188,7 +187,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	inspected.Go(func() { found, err = box.to.container(ctx, failVerify, box.name()) })
 	waited := box.awaitGuest(ctx, spec)
 	inspected.Wait()
-	if err := b.fail(failAwait, waited); err != nil {
+	if err := b.Fail(failAwait, waited); err != nil {
 		return err
 	}
 	if err == nil && (found.State == nil || found.HostConfig == nil) {
@@ -198,13 +197,13 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 		box.counters = countersOf(box.to, found.State.Pid)
 		err = errors.Join(box.to.suitable(ctx, found.Image, b.image(spec)), box.verify(spec, &found))
 	}
-	if err := b.fail(failVerify, err); err != nil {
+	if err := b.Fail(failVerify, err); err != nil {
 		return err
 	}
-	if err := b.fail(failDirs, box.showWritable(spec, found.State.Pid)); err != nil || !spec.Network.Linked() {
+	if err := b.Fail(failDirs, box.showWritable(spec, found.State.Pid)); err != nil || !spec.Network.Linked() {
 		return err
 	}
-	return b.fail(failLink, box.plug(ctx))
+	return b.Fail(failLink, box.plug(ctx))
 }
 
 func (box *Box) run(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
@@ -24,7 +23,6 @@ var (
 	_ sandbox.Featured    = (*Backend)(nil)
 )
 
-// Backend names, one per engine.
 const (
 	Name   = "docker"
 	Podman = "podman"
@@ -33,7 +31,6 @@ const (
 // DefaultImage is the root of sandboxes that name no image.
 const DefaultImage = "python:3.12-slim"
 
-// Options configure a Backend.
 type Options struct {
 	// Name is Name or Podman, which have engines in different places.
 	Name string
@@ -72,14 +69,10 @@ type Options struct {
 	FailAt string
 }
 
-// Backend makes sandboxes on one engine.
 type Backend struct {
+	hostbox.Base
 	options Options
 	engine  *engine
-	claims  instance.Claims // reattached boxes
-
-	mu sync.Mutex // guards in
-	in *instance.Instance
 }
 
 // New returns a backend. It does no I/O.
@@ -90,29 +83,14 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{options: o, engine: &engine{options: &o, connecting: make(chan struct{}, 1),
-		filled: map[string]string{}, suits: map[string]bool{}}}
+	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o,
+		engine: &engine{options: &o, connecting: make(chan struct{}, 1),
+			filled: map[string]string{}, suits: map[string]bool{}}}
 }
-
-// Name returns the backend's name.
-func (b *Backend) Name() string { return b.options.Name }
 
 // instance opens this process's instance on first use, and removes containers that belong to no instance.
 func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Instance, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.in != nil {
-		return b.in, nil
-	}
-	in, err := instance.OpenWithoutGroups(b.options.RunDir)
-	if err != nil {
-		return nil, b.at("open instance", err)
-	}
-	if err := b.sweep(ctx, to); err != nil {
-		return nil, errors.Join(b.at("remove old containers", err), in.Close())
-	}
-	b.in = in
-	return in, nil
+	return b.Opened(instance.OpenWithoutGroups, func(*instance.Instance) error { return b.sweep(ctx, to) })
 }
 
 // The creation steps at which FailAt can fail.
@@ -133,20 +111,5 @@ const (
 var HostSteps = []string{stepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs,
 	failLink, stepRecord}
 
-func (b *Backend) fail(step string, err error) error {
-	return hostbox.Fail(b.Name(), b.options.FailAt, step, err)
-}
-
-func (b *Backend) at(step string, err error) error { return hostbox.At(b.Name(), step, err) }
-
-// Close releases this process's instance and what it reattached. It ends no living box.
-func (b *Backend) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var err error
-	if b.in != nil {
-		err = b.in.Close()
-		b.in = nil
-	}
-	return errors.Join(err, b.claims.Close(), b.engine.close())
-}
+// Close releases this process's instance and its reattached boxes. It ends no living box.
+func (b *Backend) Close() error { return errors.Join(b.Base.Close(), b.engine.close()) }

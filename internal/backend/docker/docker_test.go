@@ -142,10 +142,10 @@ func TestEveryStepFails(t *testing.T) {
 // abandon drops the lock of an instance, as the death of its process would.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
-	if err := b.in.Abandon(); err != nil {
+	if err := b.In.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.in = nil }) // before the backend is closed
+	t.Cleanup(func() { b.In = nil }) // before the backend is closed
 }
 
 // TestReap abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.

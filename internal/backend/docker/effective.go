@@ -152,7 +152,6 @@ func (to *connection) policy(spec *sandbox.Spec, kept enforce.List) sandbox.Poli
 	return p
 }
 
-// Features lists what this backend supports.
 func (b *Backend) Features() []sandbox.Feature {
 	inodes := sandbox.Feature{Name: sandbox.FeatureInodes, Has: true}
 	if b.Name() == Podman {

@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// Default addresses of the engines.
 const (
 	defaultHost = "unix:///var/run/docker.sock"
 	podmanHost  = "unix:///run/podman/podman.sock"

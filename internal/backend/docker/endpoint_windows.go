@@ -2,7 +2,6 @@ package docker
 
 import "io/fs"
 
-// Default addresses of the engines.
 const (
 	defaultHost = "npipe:////./pipe/docker_engine"
 	podmanHost  = "npipe:////./pipe/podman-machine-default"

@@ -131,7 +131,6 @@ func (e *engine) connectOnce(ctx context.Context, at *endpoint, first time.Durat
 	return to, nil
 }
 
-// newClient makes a client without connecting.
 func newClient(at *endpoint) (*client.Client, error) {
 	var options []client.Opt
 	if at.certs != "" {
@@ -147,7 +146,6 @@ func newClient(at *endpoint) (*client.Client, error) {
 	return client.New(append(options, client.WithHost(at.host))...)
 }
 
-// greet pings an engine.
 func (to *connection) greet(ctx context.Context, first time.Duration) error {
 	brief, cancel := context.WithTimeoutCause(ctx, first, hangs(first))
 	defer cancel()
@@ -173,7 +171,6 @@ func orHangs(ctx context.Context, err error) error {
 	return err
 }
 
-// learn queries facts about an engine.
 func (to *connection) learn(ctx context.Context) error {
 	version, err := to.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
@@ -204,7 +201,6 @@ func (to *connection) learn(ctx context.Context) error {
 	return nil
 }
 
-// lose marks controllers as missing.
 func (to *connection) lose(controllers []string) {
 	for _, name := range controllers {
 		switch name {
@@ -249,7 +245,6 @@ func (to *connection) secured(name string) bool {
 	})
 }
 
-// goArch is Go's name for a processor.
 func goArch(name string) string {
 	switch name {
 	case "x86_64":
@@ -295,7 +290,6 @@ func ask[T any](ctx context.Context, to *connection, step string, bound time.Dur
 	return result, err
 }
 
-// container describes a container.
 func (to *connection) container(ctx context.Context, step, name string) (container.InspectResponse, error) {
 	found, err := ask(ctx, to, step, callTimeout, func(ctx context.Context) (client.ContainerInspectResult, error) {
 		return to.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})

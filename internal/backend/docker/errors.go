@@ -37,7 +37,6 @@ func isCut(err error) bool {
 	return client.IsErrConnectionFailed(err) && !strings.Contains(err.Error(), "permission denied")
 }
 
-// title is the engine's display name.
 func (e *engine) title() string {
 	if e.options.Name == Podman {
 		return "Podman"

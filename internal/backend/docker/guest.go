@@ -18,7 +18,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The guest's paths in a container.
 const (
 	guestDir  = "/run/fumehood-guest"
 	guestFile = "fumehood-guest"
@@ -134,7 +133,6 @@ func (to *connection) makeVolume(ctx context.Context, name string) error {
 	})
 }
 
-// pack writes an archive of the program.
 func pack(to io.Writer, program *os.File) error {
 	info, err := program.Stat()
 	if err != nil {

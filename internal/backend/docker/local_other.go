@@ -14,13 +14,11 @@ import (
 
 // Elsewhere containers run on Linux in a virtual machine or on another host, so nothing of theirs is on this host.
 
-func (to *connection) isLocal() bool       { return false }
-func (to *connection) hasOurFolders() bool { return false }
-func (to *connection) mapsOwners() bool    { return false }
-func (to *connection) linkable() error     { return tap.Available() }
-
-func ownerOf(fs.FileInfo) (uint32, bool) { return 0, false }
-
+func (to *connection) isLocal() bool                          { return false }
+func (to *connection) hasOurFolders() bool                    { return false }
+func (to *connection) mapsOwners() bool                       { return false }
+func (to *connection) linkable() error                        { return tap.Available() }
+func ownerOf(fs.FileInfo) (uint32, bool)                      { return 0, false }
 func (box *Box) dialSocket(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }
 func (box *Box) showWritable(*sandbox.Spec, int) error        { return nil }
 func (box *Box) plug(context.Context) error                   { return tap.Available() }

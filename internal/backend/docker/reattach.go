@@ -69,7 +69,7 @@ func (b *Backend) Reap(ctx context.Context) error {
 	if err == nil || gone != nil {
 		return nil
 	}
-	return b.at("reap", err)
+	return b.At("reap", err)
 }
 
 // running returns the state of a sandbox's container; nil if it does not run, or is gone.
@@ -84,19 +84,10 @@ func (to *connection) running(ctx context.Context, id sandbox.ID) (*container.St
 
 // Reattach makes a box of a living one that its server left.
 func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
-	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
-	if err != nil {
-		return nil, b.at("reattach", err)
-	}
-	box, err := b.reattach(ctx, id, dir)
-	if err != nil {
-		return nil, errors.Join(b.at("reattach", err), b.claims.Release(ctx, dir))
-	}
-	return box, nil
+	return b.ReattachBy(ctx, id, func(dir string) (sandbox.Box, error) { return b.reattach(ctx, id, dir) })
 }
 
-// reattach makes a box from its folder.
-func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (*Box, error) {
+func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (sandbox.Box, error) {
 	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: id, Dir: dir}, backend: b}
 	rec, err := box.Load()
 	if err != nil {
@@ -119,7 +110,7 @@ func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (*Box
 
 // Promote makes the box living.
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
-	return box.PromoteBy(lifetime, func() error { return box.backend.fail(stepRecord, box.Record(lifetime, nil)) })
+	return box.PromoteBy(lifetime, func() error { return box.backend.Fail(stepRecord, box.Record(lifetime, nil)) })
 }
 
 // sweep removes containers of this run folder whose instance is gone, as after a reboot.

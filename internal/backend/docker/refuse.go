@@ -100,7 +100,6 @@ func (to *connection) limitFix() string {
 	return "enable the controllers memory, cpu and pids on the engine's host"
 }
 
-// Preflight implements sandbox.Preflighter.
 func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err

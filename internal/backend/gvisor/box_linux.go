@@ -46,7 +46,6 @@ func (box *Box) destroy() error {
 	return nil
 }
 
-// Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
 	return box.DialBy(ctx, box.dial)
 }

@@ -58,7 +58,7 @@ func (b *Backend) startMapped(order *fork.Order, box *Box) (*pidfd.Process, erro
 		return nil, err
 	}
 	process := &pidfd.Process{PID: pid, FD: fd, Child: true}
-	if err = b.fail(failMap, b.callerMap().Write(pid)); err == nil && linked {
+	if err = b.Fail(failMap, b.callerMap().Write(pid)); err == nil && linked {
 		err = box.plug(tap.Place{FD: fd, Own: true})
 	}
 	if err == nil {

@@ -138,7 +138,6 @@ func (box *Box) release() error {
 
 func (box *Box) holdFile() string { return filepath.Join(box.Dir, socketFolder, guest.HoldFile) }
 
-// verbSave is runsc's verb for a checkpoint.
 const verbSave = "checkpoint"
 
 // save writes the image while the sandbox pauses. It does not compress pages, as that costs much time.

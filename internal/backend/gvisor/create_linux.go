@@ -26,7 +26,6 @@ const (
 	wordsFile    = "stderr" // error output of runsc and the guest
 )
 
-// Create builds a box.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	return b.build(ctx, spec, nil)
 }
@@ -58,10 +57,10 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.fail); err != nil {
+	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
 		return nil, err
 	}
-	if err := b.fail(failSocket, box.makeSocketFolder()); err != nil {
+	if err := b.Fail(failSocket, box.makeSocketFolder()); err != nil {
 		return nil, err
 	}
 	r, err := b.root(in, &spec, box.Dir)
@@ -78,17 +77,17 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 		return nil, at("set staging", err)
 	}
 	defer s.close()
-	if err := b.fail(failBundle, box.bundle(&spec, s)); err != nil {
+	if err := b.Fail(failBundle, box.bundle(&spec, s)); err != nil {
 		return nil, err
 	}
 	made.Add(func() error { return box.Outer.Shut()() })
 	if box.Process, err = b.startRunsc(box, s, from); err == nil {
 		made.Add(box.destroy)
 	}
-	if err := b.fail(failStart, err); err != nil {
+	if err := b.Fail(failStart, err); err != nil {
 		return nil, err
 	}
-	if err := b.fail(failGuest, box.greetGuest(ctx, from)); err != nil {
+	if err := b.Fail(failGuest, box.greetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
 	box.Policy = b.effective(&spec, in.Tree)
@@ -96,7 +95,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, &spec)
 	}
-	if err := b.fail(hostbox.StepRecord, err); err != nil {
+	if err := b.Fail(hostbox.StepRecord, err); err != nil {
 		return nil, err
 	}
 	box.watch()

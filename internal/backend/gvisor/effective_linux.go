@@ -86,7 +86,6 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Polic
 	return p
 }
 
-// Preflight implements sandbox.Preflighter.
 func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err

@@ -21,10 +21,8 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name selects this backend.
 const Name = "gvisor"
 
-// Options configure a Backend.
 type Options struct {
 	// Guest is the guest program. The backend copies it to a path where runsc can open it.
 	Guest *os.File
@@ -49,16 +47,14 @@ type Options struct {
 	Lack []string
 }
 
-// Backend makes sandboxes on this host.
 type Backend struct {
+	hostbox.Base
 	options Options
 	null    *os.File
 	stderr  *os.File
 	caller  hostid.Caller
-	claims  instance.Claims // reattached boxes
 
-	mu        sync.Mutex // guards these
-	in        *instance.Instance
+	mu        sync.Mutex       // guards these
 	roots     map[string]*root // by host folder
 	rootsMade int              // total made so far
 
@@ -72,15 +68,13 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, null: null, stderr: o.Stderr, roots: map[string]*root{}, caller: hostid.ReadCaller()}
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o, null: null,
+		stderr: o.Stderr, roots: map[string]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null
 	}
 	return b, nil
 }
-
-// Name returns the backend's name.
-func (b *Backend) Name() string { return Name }
 
 // guestFile is a copy of the guest program in an instance's folder.
 const guestFile = "guest"
@@ -111,25 +105,13 @@ func (b *Backend) closeRunsc() error {
 	return err
 }
 
-// instance opens this process's instance on first use.
 func (b *Backend) instance() (*instance.Instance, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.in != nil {
-		return b.in, nil
-	}
-	in, err := instance.Open(b.options.RunDir)
-	if err != nil {
-		return nil, at("open instance", err)
-	}
-	if err := copyFile(filepath.Join(in.Dir, guestFile), b.options.Guest); err != nil {
-		return nil, errors.Join(at("copy guest", err), in.Close())
-	}
-	if len(b.options.Lack) > 0 {
-		in.Tree.Lose(b.options.Lack...)
-	}
-	b.in = in
-	return in, nil
+	return b.Opened(instance.Open, func(in *instance.Instance) error {
+		if len(b.options.Lack) > 0 {
+			in.Tree.Lose(b.options.Lack...)
+		}
+		return copyFile(filepath.Join(in.Dir, guestFile), b.options.Guest)
+	})
 }
 
 // copyFile copies an open program from its beginning.
@@ -158,32 +140,12 @@ const (
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
 var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failSocket, failBundle, failLink,
-	failStart, failGuest,
-	hostbox.StepRecord}
-
-func (b *Backend) fail(step string, err error) error {
-	return hostbox.Fail(Name, b.options.FailAt, step, err)
-}
+	failStart, failGuest, hostbox.StepRecord}
 
 func at(step string, err error) error { return hostbox.At(Name, step, err) }
 
-// Reap destroys what instances without an owner left, except living boxes.
-func (b *Backend) Reap(ctx context.Context) error {
-	if err := (instance.Reaper{Lives: hostbox.Finder(mainOf).Lives, End: reapBox}).Reap(ctx,
-		b.options.RunDir); err != nil {
-		return at("reap", err)
-	}
-	return nil
-}
+// Reap destroys the boxes of instances without an owner, except living boxes.
+func (b *Backend) Reap(ctx context.Context) error { return b.ReapBy(ctx, mainOf, processesOf) }
 
-// Close releases this process's instance and what it reattached. It ends no living box.
-func (b *Backend) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var err error
-	if b.in != nil {
-		err = b.in.Close()
-		b.in = nil
-	}
-	return errors.Join(err, b.claims.Close(), b.closeRunsc(), b.null.Close())
-}
+// Close releases this process's instance and its reattached boxes. It ends no living box.
+func (b *Backend) Close() error { return errors.Join(b.Base.Close(), b.closeRunsc(), b.null.Close()) }

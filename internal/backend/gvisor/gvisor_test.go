@@ -88,10 +88,10 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 	if pids := processesOf(box); len(pids) > 0 {
 		list = append(list, "processes")
 	}
-	if _, err := os.Stat(b.in.BoxDir(box)); err == nil {
-		list = append(list, b.in.BoxDir(box))
+	if _, err := os.Stat(b.In.BoxDir(box)); err == nil {
+		list = append(list, b.In.BoxDir(box))
 	}
-	for _, dir := range b.in.Tree.Dirs() {
+	for _, dir := range b.In.Tree.Dirs() {
 		if _, err := os.Stat(filepath.Join(dir, string(box))); err == nil {
 			list = append(list, dir)
 		}
@@ -167,10 +167,10 @@ func TestUmask(t *testing.T) {
 // abandon drops an instance's lock, as its process's death would.
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
-	if err := b.in.Abandon(); err != nil {
+	if err := b.In.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.in = nil }) // before the backend is closed
+	t.Cleanup(func() { b.In = nil }) // before the backend is closed
 }
 
 // TestReap abandons an instance as kill -9 would, and lets another clean up after it. A living neighbour is left alone.
@@ -246,7 +246,7 @@ func TestReattach(t *testing.T) {
 		t.Error(err)
 	}
 	if u, err := box.Usage(context.Background()); err != nil || u.MemoryNow <= 0 &&
-		dead.in.Tree.Enforcer(cgroup.Memory) != "" {
+		dead.In.Tree.Enforcer(cgroup.Memory) != "" {
 		t.Errorf("got %+v, %v", u, err)
 	}
 	if err := box.Close(); err != nil {
@@ -255,7 +255,7 @@ func TestReattach(t *testing.T) {
 	if l := left(dead, s.ID); len(l) > 0 {
 		t.Errorf("left behind: %v", l)
 	}
-	if _, err := os.Stat(dead.in.Dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dead.In.Dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder of the dead server is there yet: %v", err)
 	}
 }
@@ -387,7 +387,7 @@ func TestHostBackstop(t *testing.T) {
 	backendtest.ForCheck(t, "a sandbox")
 	b := openIn(t, filepath.Join(t.TempDir(), "run"), "")
 	box := create(t, b, spec())
-	if b.in.Tree.Enforcer(cgroup.Pids) == "" {
+	if b.In.Tree.Enforcer(cgroup.Pids) == "" {
 		t.Skip("SKIPPED, NOT TESTED: nothing here counts processes")
 	}
 	if got, code := box.Group.Limits().Pids, sandbox.DefaultLimits.Pids; got <= code || got > 10*code {

@@ -54,7 +54,7 @@ func (box *Box) leave() error {
 // plug makes the box's interface and keeps its outer end.
 func (box *Box) plug(at tap.Place) error {
 	end, err := tap.Make(context.Background(), at, true)
-	if err := box.backend.fail(failLink, err); err != nil {
+	if err := box.backend.Fail(failLink, err); err != nil {
 		if end != nil {
 			end.Close()
 		}

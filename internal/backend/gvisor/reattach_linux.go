@@ -2,14 +2,12 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
-	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -18,20 +16,11 @@ var _ sandbox.Promoter = (*Box)(nil)
 
 // Reattach makes a box of a living one that its server left.
 func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
-	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
-	if err != nil {
-		return nil, at("reattach", err)
-	}
-	box, err := b.reattach(dir)
-	if err != nil {
-		return nil, errors.Join(at("reattach", err), b.claims.Release(ctx, dir))
-	}
-	return box, nil
+	return b.ReattachBy(ctx, id, b.reattach)
 }
 
-// reattach makes a box from its folder.
-func (b *Backend) reattach(dir string) (*Box, error) {
-	base, rec, err := hostbox.Reattach(Name, dir, &b.claims, mainOf)
+func (b *Backend) reattach(dir string) (sandbox.Box, error) {
+	base, rec, err := hostbox.Reattach(Name, dir, &b.Claims, mainOf)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +48,6 @@ func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 	}
 	box.spec = spec
 	return nil
-}
-
-// reapBox ends one box of a dead owner.
-func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
-	return hostbox.Reap(ctx, Name, dir, owner, processesOf)
 }
 
 // processesOf finds a box's host processes by their arguments, which contain the box's name, without those in which

@@ -22,7 +22,6 @@ import (
 
 var _ sandbox.Restorer = (*Backend)(nil)
 
-// checkpoint is an opened checkpoint.
 type checkpoint struct {
 	image *os.File // its folder
 	key   [guest.KeySize]byte

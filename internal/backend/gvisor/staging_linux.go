@@ -42,7 +42,6 @@ var stagingDirs = []string{"/mnt", "/usr"}
 
 const stagingBytes = 1 << 20 // folders and empty files as mount points
 
-// The entries that every box has.
 const (
 	stagingBox  = "box"
 	stagingRoot = "root"
@@ -76,7 +75,6 @@ func (s *staging) take(name string, fd int) error {
 	return nil
 }
 
-// show makes the box show an entry.
 func (s *staging) show(name, target string, writable bool) {
 	mode, bind := "ro", "rbind"
 	if writable {

@@ -29,7 +29,6 @@ type entry struct {
 	used bool
 }
 
-// start takes over a ready guest.
 func (box *Box) start(g *spawned) {
 	box.Process, box.Lifeline = g.process, g.setup
 	box.Entry = &box.entry // released soon after the box ends, as no fork can enter then
@@ -37,7 +36,6 @@ func (box *Box) start(g *spawned) {
 	box.backend.hoards.watch(box)
 }
 
-// Dial connects to the guest.
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
 	return box.DialBy(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, box.Dir) })
 }

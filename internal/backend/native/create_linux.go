@@ -18,7 +18,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Create creates one sandbox.
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,14 +58,14 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.fail); err != nil {
+	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
 		return nil, err
 	}
 	listener, err := listen(box.Dir)
 	if err == nil {
 		defer listener.Close()
 	}
-	if err := b.fail(failListen, err); err != nil {
+	if err := b.Fail(failListen, err); err != nil {
 		return nil, err
 	}
 	m, hostUID := b.chooseIDs(&spec, box.IDs)
@@ -79,7 +78,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err == nil {
 		made.Add(g.destroy)
 	}
-	if err := b.fail(failSpawn, err); err != nil {
+	if err := b.Fail(failSpawn, err); err != nil {
 		return nil, err
 	}
 	protectGuest(g.process.PID)
@@ -92,7 +91,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 			box.Outer.Put(end)
 			made.Add(end.Close)
 		}
-		if err := b.fail(failLink, err); err != nil {
+		if err := b.Fail(failLink, err); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +102,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}
-	if err := b.fail(hostbox.StepRecord, err); err != nil {
+	if err := b.Fail(hostbox.StepRecord, err); err != nil {
 		return nil, err
 	}
 	box.living.Store(spec.Lifetime.Living)

@@ -29,7 +29,6 @@ func explainStart(err error) error {
 	return at(e.Step.String(), e.Errno)
 }
 
-// explainClone explains why namespaces were refused.
 func explainClone(err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: make namespaces", Err: err}
 	switch {

@@ -2,7 +2,6 @@ package native
 
 import "github.com/fumehood-dev/fumehood/sandbox"
 
-// Features lists what this backend supports.
 func (b *Backend) Features() []sandbox.Feature {
 	return []sandbox.Feature{
 		{Name: sandbox.FeatureHostRoot, Has: true},

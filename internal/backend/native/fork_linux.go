@@ -212,7 +212,6 @@ func (o *forking) pid() (int, error) {
 	return 0, fmt.Errorf("unexpected answer: %q", text)
 }
 
-// release starts the program.
 func (o *forking) release() error {
 	_, err := o.channel.Write([]byte{'!'})
 	return err

@@ -239,7 +239,6 @@ func queuedUDP(pid int) (bytes int64) {
 	return bytes
 }
 
-// killBelow kills a guest's descendants.
 func killBelow(guest int) {
 	names, _ := os.ReadDir("/proc")
 	for _, name := range names {
@@ -286,7 +285,6 @@ func seesHoards() error {
 	return err
 }
 
-// parentOf returns 0 for an ended process.
 func parentOf(pid int) int {
 	const parent = 1
 	fields := pidfd.Stat(pid)

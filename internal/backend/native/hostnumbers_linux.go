@@ -19,7 +19,6 @@ func readHostNumbers() hostNumbers {
 	return hostNumbers{files: setting("fs/file-max"), overcommit: setting("vm/overcommit_memory")}
 }
 
-// setting reads a sysctl; -1 is unknown.
 func setting(name string) int64 {
 	text, err := os.ReadFile("/proc/sys/" + name)
 	if err != nil {

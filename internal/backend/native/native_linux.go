@@ -26,10 +26,8 @@ import (
 
 var _ sandbox.Backend = (*Backend)(nil)
 
-// Name selects this backend.
 const Name = "native"
 
-// Options configure a Backend.
 type Options struct {
 	// Guest is the guest program, preferably a sealed memory file, so that nothing can change what runs as pid 1. The
 	// backend keeps its own descriptor.
@@ -51,8 +49,8 @@ type Options struct {
 // LackLandlock in Options.Lack means a kernel without Landlock.
 const LackLandlock = "landlock"
 
-// Backend makes sandboxes on this host.
 type Backend struct {
+	hostbox.Base
 	options  Options
 	program  *os.File
 	null     *os.File
@@ -60,10 +58,6 @@ type Backend struct {
 	kernel   kernelFacts
 	user     hostid.Caller
 	filters  filters
-
-	opening sync.Mutex // guards instance
-	in      *instance.Instance
-	claims  instance.Claims // reattached boxes
 
 	templates templates // for sandboxes without layers
 	layered   sync.Map  // *templates by where the layers go
@@ -84,7 +78,8 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{options: o, null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o, null: null,
+		guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
 	b.hoards.copies = b.kernel.keepsCopies
 	if b.guestErr == nil {
 		b.guestErr = null
@@ -100,25 +95,13 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Name selects this backend.
-func (b *Backend) Name() string { return Name }
-
-// instance opens this process's instance on first use.
 func (b *Backend) instance() (*instance.Instance, error) {
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	if b.in != nil {
-		return b.in, nil
-	}
-	in, err := instance.Open(b.options.RunDir)
-	if err != nil {
-		return nil, at("open instance", err)
-	}
-	if len(b.options.Lack) > 0 {
-		in.Tree.Lose(b.options.Lack...)
-	}
-	b.in = in
-	return in, nil
+	return b.Opened(instance.Open, func(in *instance.Instance) error {
+		if len(b.options.Lack) > 0 {
+			in.Tree.Lose(b.options.Lack...)
+		}
+		return nil
+	})
 }
 
 func (b *Backend) hostSteps() ([]confine.Step, error) {
@@ -137,21 +120,10 @@ const (
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
 var HostSteps = []string{hostbox.StepDir, hostbox.StepIDs, hostbox.StepGroup, failListen, failSpawn, failJoin, failMap,
-	failLink,
-	hostbox.StepRecord}
+	failLink, hostbox.StepRecord}
 
-func (b *Backend) fail(step string, err error) error {
-	return hostbox.Fail(Name, b.options.FailAt, step, err)
-}
-
-// Reap destroys what instances without an owner left, except living boxes.
-func (b *Backend) Reap(ctx context.Context) error {
-	if err := (instance.Reaper{Lives: hostbox.Finder(guestsOf).Lives, End: reapBox}).Reap(ctx,
-		b.options.RunDir); err != nil {
-		return at("reap", err)
-	}
-	return nil
-}
+// Reap destroys the boxes of instances without an owner, except living boxes.
+func (b *Backend) Reap(ctx context.Context) error { return b.ReapBy(ctx, guestsOf, guestsOf) }
 
 // note reports a problem that costs time but no isolation to the operator.
 func (b *Backend) note(what string, err error) {
@@ -168,14 +140,7 @@ func (b *Backend) Close() error {
 		return true
 	})
 	b.hoards.close()
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	var err error
-	if b.in != nil {
-		err = b.in.Close()
-		b.in = nil
-	}
-	return errors.Join(err, b.claims.Close(), b.null.Close(), b.program.Close())
+	return errors.Join(b.Base.Close(), b.null.Close(), b.program.Close())
 }
 
 // listen makes the guest's socket. Its path may exceed the 107 bytes of a unix address, so it is named through a

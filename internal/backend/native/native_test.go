@@ -152,8 +152,8 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	}
 	boxes, _ := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", "*"))
 	left = append(left, boxes...)
-	if b.in != nil {
-		for _, dir := range b.in.Tree.Dirs() {
+	if b.In != nil {
+		for _, dir := range b.In.Tree.Dirs() {
 			if _, err := os.Stat(filepath.Join(dir, string(id))); err == nil {
 				left = append(left, filepath.Join(dir, string(id)))
 			}

@@ -52,7 +52,7 @@ func record(t *testing.T, accept []string, lack ...string) {
 			first, second := in(t, dir), in(t, dir)
 			return first, second, func() {
 				abandon(t, first)
-				first.in = nil // before the backend is closed
+				first.In = nil // before the backend is closed
 			}
 		},
 		Python: python.Language,

@@ -2,10 +2,8 @@ package native
 
 import (
 	"context"
-	"errors"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -16,19 +14,17 @@ const socketFile = "s"
 
 // Reattach makes a box of a living one that its server left.
 func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, error) {
-	dir, err := b.claims.Claim(ctx, b.options.RunDir, id)
-	if err != nil {
-		return nil, at("reattach", err)
-	}
-	base, _, err := hostbox.Reattach(Name, dir, &b.claims, guestsOf)
-	if err != nil {
-		return nil, errors.Join(at("reattach", err), b.claims.Release(ctx, dir))
-	}
-	base.Watch()
-	box := &Box{Box: base, backend: b}
-	box.living.Store(true)
-	b.hoards.watch(box)
-	return box, nil
+	return b.ReattachBy(ctx, id, func(dir string) (sandbox.Box, error) {
+		base, _, err := hostbox.Reattach(Name, dir, &b.Claims, guestsOf)
+		if err != nil {
+			return nil, err
+		}
+		base.Watch()
+		box := &Box{Box: base, backend: b}
+		box.living.Store(true)
+		b.hoards.watch(box)
+		return box, nil
+	})
 }
 
 // Promote makes the box living. No fork may enter it after that: code may be waiting there (forkable).
@@ -41,9 +37,4 @@ func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 	box.entry.used = true
 	box.living.Store(true)
 	return nil
-}
-
-// reapBox ends one box of a dead owner.
-func reapBox(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
-	return hostbox.Reap(ctx, Name, dir, owner, guestsOf)
 }

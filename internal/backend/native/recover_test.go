@@ -20,7 +20,7 @@ import (
 func abandon(t *testing.T, b *Backend) {
 	t.Helper()
 	b.templates.close()
-	if err := b.in.Abandon(); err != nil {
+	if err := b.In.Abandon(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -46,13 +46,13 @@ func TestReap(t *testing.T) {
 	if left := guestsOf(orphan.Sandbox); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range dead.in.Tree.Dirs() {
+	for _, dir := range dead.In.Tree.Dirs() {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}
 	}
-	if _, err := os.Stat(dead.in.Dir); err == nil {
-		t.Errorf("%s is left", dead.in.Dir)
+	if _, err := os.Stat(dead.In.Dir); err == nil {
+		t.Errorf("%s is left", dead.In.Dir)
 	}
 	if o := run(t, neighbour, "/bin/echo", "alive"); o.stdout != "alive\n" {
 		t.Errorf("the neighbour was disturbed: %+v", o)
@@ -97,7 +97,7 @@ func TestUnrecorded(t *testing.T) {
 	if _, err := dead.Create(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dead.in.BoxDir(s.ID), instance.BoxFile)); err != nil {
+	if err := os.Remove(filepath.Join(dead.In.BoxDir(s.ID), instance.BoxFile)); err != nil {
 		t.Fatal(err)
 	}
 	abandon(t, dead)
@@ -110,7 +110,7 @@ func TestUnrecorded(t *testing.T) {
 	if left := guestsOf(s.ID); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range append(dead.in.Tree.Dirs(), dead.in.Dir) {
+	for _, dir := range append(dead.In.Tree.Dirs(), dead.In.Dir) {
 		isGone(t, dir)
 		isGone(t, filepath.Join(dir, string(s.ID)))
 	}
@@ -143,12 +143,12 @@ func TestCountsOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if backends[0].in.Tree.Enforcer(cgroup.Memory) == "" {
+	if backends[0].In.Tree.Enforcer(cgroup.Memory) == "" {
 		backendtest.Skip(t, "limits", "nothing enforces a limit of memory")
 	}
 	runOut(box)
 	total(box, 1)
-	dir := backends[0].in.BoxDir(s.ID)
+	dir := backends[0].In.BoxDir(s.ID)
 	abandon(t, backends[0])
 	// As if the group had been another sandbox's until now: one kill was that one's.
 	record, err := instance.ReadBox(dir)
@@ -227,7 +227,7 @@ func TestReapCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dirs := dead.in.Tree.Dirs()
+	dirs := dead.In.Tree.Dirs()
 	if len(dirs) == 0 {
 		t.Skip("there are no control groups, so nothing that a dead guest leaves can be in use")
 	}
@@ -252,7 +252,7 @@ func TestReapCutShort(t *testing.T) {
 	if left := guestsOf(box.ID()); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
-	for _, dir := range append(dirs, dead.in.Dir) {
+	for _, dir := range append(dirs, dead.In.Dir) {
 		isGone(t, dir)
 		isGone(t, filepath.Join(dir, string(box.ID())))
 	}

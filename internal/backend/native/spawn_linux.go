@@ -36,7 +36,6 @@ var guestEnv = []string{"GOMAXPROCS=1"}
 // setupTimeout bounds the whole set-up stage, which takes about 2 ms.
 const setupTimeout = 20 * time.Second
 
-// spawned is a guest that is starting.
 type spawned struct {
 	process *pidfd.Process
 	setup   *net.UnixConn // later the lifeline
@@ -49,7 +48,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if err == nil {
 		defer door.Close()
 	}
-	if err := b.fail(failJoin, err); err != nil {
+	if err := b.Fail(failJoin, err); err != nil {
 		return nil, err
 	}
 	slotFD := int(b.null.Fd())
@@ -73,7 +72,7 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fail(failMap, m.Write(g.process.PID)); err != nil { // the guest waits for its plan meanwhile
+	if err := b.Fail(failMap, m.Write(g.process.PID)); err != nil { // the guest waits for its plan meanwhile
 		return nil, errors.Join(err, g.destroy())
 	}
 	return g, nil

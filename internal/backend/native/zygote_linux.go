@@ -232,7 +232,6 @@ func (z *zygote) close() {
 	z.end()
 }
 
-// end ends the zygote now.
 func (z *zygote) end() {
 	z.gate.Close()
 	z.process.Kill()

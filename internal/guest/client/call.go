@@ -71,7 +71,6 @@ func (k *call) sendData(p []byte) error {
 	return k.sent(k.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
 }
 
-// closeWrite ends this side.
 func (k *call) closeWrite() error { return k.sent(k.st.CloseWrite()) }
 
 // sent explains a failed send: a guest that ends a call early has already sent the reason.

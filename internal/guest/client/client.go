@@ -72,7 +72,6 @@ func handshake(ctx context.Context, conn net.Conn, purpose byte, key [guest.KeyS
 	return binary.LittleEndian.Uint64(reply[len(guest.MagicReply):]), nil
 }
 
-// Welcome is the guest's description of itself.
 func (c *Client) Welcome() guest.Welcome { return c.welcome }
 
 // Done is closed when the connection has ended.
@@ -113,19 +112,16 @@ func (c *Client) Hold(ctx context.Context) error {
 	}
 }
 
-// Shutdown ends the sandbox from inside.
 func (c *Client) Shutdown(ctx context.Context) error {
 	return c.roundTrip(ctx, "guest: shutdown", &guest.Shutdown{}, &guest.Done{})
 }
 
-// List returns the unacknowledged executions.
 func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
 	var m guest.Processes
 	err := c.roundTrip(ctx, "guest: list", &guest.List{}, &m)
 	return m.Processes, err
 }
 
-// Wait waits for an execution's exit record.
 func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	var m guest.Exited
 	const op = "guest: wait"
@@ -148,7 +144,6 @@ func (c *Client) Signal(ctx context.Context, m guest.Signal) error {
 	return c.roundTrip(ctx, "guest: signal", &m, &guest.Done{})
 }
 
-// Resize sets the size of a terminal.
 func (c *Client) Resize(ctx context.Context, m guest.Resize) error {
 	return c.roundTrip(ctx, "guest: resize", &m, &guest.Done{})
 }

@@ -31,7 +31,6 @@ func broken(ctx context.Context, op string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err}
 }
 
-// failure converts the guest's Failed. Its texts are hostile.
 func failure(op string, f *guest.Failed) error {
 	e := &sandbox.Error{Kind: f.Kind, Op: op, Msg: clean(f.Msg)}
 	if f.Kind > sandbox.TooLarge {

@@ -214,12 +214,10 @@ func isEntryPath(path string) bool {
 	return true
 }
 
-// MakeDir makes a folder.
 func (c *Client) MakeDir(ctx context.Context, req guest.MakeDir) error {
 	return c.roundTrip(ctx, "guest: make a folder", &req, &guest.Done{})
 }
 
-// Move renames a file or folder.
 func (c *Client) Move(ctx context.Context, req guest.Move) error {
 	return c.roundTrip(ctx, "guest: move a file", &req, &guest.Done{})
 }

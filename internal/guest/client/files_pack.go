@@ -91,7 +91,6 @@ func (p *packing) count(info *guest.FileInfo) error {
 	return nil
 }
 
-// packedContent reads one entry's content.
 type packedContent struct {
 	call *call
 	left uint64

@@ -75,7 +75,6 @@ func (c *Client) Attach(ctx context.Context, m guest.Attach) (*Process, error) {
 	return &Process{c: c, id: m.ID, call: k, channel: true, taken: m}, nil
 }
 
-// ID is the execution's id.
 func (p *Process) ID() string { return p.id }
 
 // PID is the process's id inside the sandbox, 0 after Attach.
@@ -230,7 +229,6 @@ func (p *Process) Signal(ctx context.Context, signal int32, scope guest.SignalSc
 	return p.c.Signal(ctx, guest.Signal{ID: p.id, Signal: signal, Scope: scope})
 }
 
-// Resize sets the size of its terminal.
 func (p *Process) Resize(ctx context.Context, rows, cols uint16) error {
 	return p.c.Resize(ctx, guest.Resize{ID: p.id, Rows: rows, Cols: cols})
 }

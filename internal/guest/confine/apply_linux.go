@@ -154,9 +154,8 @@ type stepDetail struct {
 	err  error
 }
 
-func (d *stepDetail) Error() string { return d.what + ": " + d.err.Error() }
-func (d *stepDetail) Unwrap() error { return d.err }
-
+func (d *stepDetail) Error() string   { return d.what + ": " + d.err.Error() }
+func (d *stepDetail) Unwrap() error   { return d.err }
 func at(what string, err error) error { return &stepDetail{what, err} }
 
 func (a *applying) identity() error {

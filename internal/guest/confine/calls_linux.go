@@ -113,7 +113,6 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	return p.Landlock.calls(), rest
 }
 
-// credentialCalls end with securebits.
 func credentialCalls() []Call {
 	calls := []Call{
 		// No name: an anonymous keyring that nobody else can join.
@@ -143,7 +142,6 @@ func boundCalls(keep ...int) []Call {
 	return calls
 }
 
-// Bits of linux/securebits.h.
 const (
 	secNoroot              = 1 << 0
 	secNorootLocked        = 1 << 1

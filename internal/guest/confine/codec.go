@@ -85,5 +85,4 @@ func (f *Failure) Append(b []byte) []byte {
 	return wire.Encode(b, f)
 }
 
-// Parse reads a failure.
 func (f *Failure) Parse(b []byte) error { return wire.Decode(b, f) }

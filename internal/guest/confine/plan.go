@@ -59,7 +59,6 @@ type Container struct {
 // may read the guest's environment.
 const EnvPlan = "FUMEHOOD_PLAN"
 
-// Encode returns the plan for EnvPlan.
 func (p *Plan) Encode() string { return base64.StdEncoding.EncodeToString(p.Append(nil)) }
 
 // StartLease is how long a one-shot guest in a container waits for its lifeline.
@@ -100,7 +99,6 @@ type Step struct {
 // Action is what a step does.
 type Action uint8
 
-// The actions.
 const (
 	Dir     Action = iota + 1 // make a folder
 	Symlink                   // make a link
@@ -126,7 +124,6 @@ const (
 	NoLinks  // Bind: a link in the source's path is an error
 )
 
-// Rlimit is one resource limit.
 type Rlimit struct {
 	Resource   uint32
 	Soft, Hard uint64
@@ -177,7 +174,6 @@ var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity
 	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv,
 	StepSeccomp}
 
-// Failure is a step that failed.
 type Failure struct {
 	Step  string
 	Errno uint32

@@ -164,7 +164,6 @@ func tmpfs(s Step, attr int) (int, error) {
 	return mountOf(fs, attr|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// build does one step.
 func (r *root) build(i int, s Step) error {
 	switch s.Do {
 	case Dir:

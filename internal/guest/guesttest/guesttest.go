@@ -33,7 +33,6 @@ var Key = [32]byte{1, 2, 3, 4}
 // Timeout bounds what may hang, far above the time that anything takes on a busy machine.
 const Timeout = 2 * time.Minute
 
-// ID is the guest's id.
 const ID = "guesttest"
 
 // Main must be called first by the TestMain of a package that uses Start. In the child it runs the guest and never
@@ -86,7 +85,6 @@ func check(err error) {
 	}
 }
 
-// Guest is a running guest.
 type Guest struct {
 	PID  int
 	path string
@@ -185,10 +183,8 @@ func (g *Guest) End(t testing.TB) string {
 	}
 }
 
-// Release closes the guest's lifeline.
 func (g *Guest) Release() { g.life.Close() }
 
-// Kill kills the guest itself.
 func (g *Guest) Kill() {
 	g.killed = true
 	g.cmd.Process.Kill()

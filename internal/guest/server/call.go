@@ -62,7 +62,6 @@ func (c *call) SendData(p []byte) error {
 	return canceled(c.st.Send(uint8(guest.TypeData), guest.AppendDataHead(nil, len(p)), p))
 }
 
-// answer sends the last message.
 func (c *call) answer(m guest.Message) error {
 	return canceled(c.st.SendLast(uint8(m.MessageType()), guest.Append(nil, m)))
 }
@@ -130,7 +129,6 @@ func canceled(err error) error {
 	return nil
 }
 
-// failure converts an error for the host.
 func failure(err error) *guest.Failed {
 	var f *guest.Failed
 	if errors.As(err, &f) {
@@ -148,7 +146,6 @@ func failed(op string, errno syscall.Errno) *guest.Failed {
 	return &guest.Failed{Kind: kindOf(errno), Op: op, Errno: uint32(errno)}
 }
 
-// kindOf classifies an errno.
 func kindOf(errno syscall.Errno) sandbox.Kind {
 	switch errno {
 	case syscall.ENOENT, syscall.ESRCH:

@@ -11,7 +11,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
-// conn is one connection from a host.
 type conn struct {
 	rw    io.ReadWriteCloser
 	calls sync.WaitGroup

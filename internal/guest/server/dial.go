@@ -62,7 +62,6 @@ func (c *call) connect(family int, to unix.Sockaddr, port uint16) (*os.File, err
 	return sock, nil
 }
 
-// await connects a socket.
 func (c *call) await(sock *os.File, to unix.Sockaddr) error {
 	raw, err := sock.SyscallConn()
 	if err != nil {
@@ -129,7 +128,6 @@ func (c *call) relay(sock *os.File) {
 	up.Wait()
 }
 
-// copyBytes copies until the end of from.
 func copyBytes(to io.Writer, from io.Reader) error {
 	buf := make([]byte, dialBuffer)
 	for {

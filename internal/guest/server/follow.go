@@ -7,7 +7,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// attach serves Attach.
 func (s *Server) attach(c *call, m *guest.Attach) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
@@ -159,7 +158,6 @@ func (p *process) acknowledge(m *guest.Ack) {
 	}
 }
 
-// ack serves Ack.
 func (s *Server) ack(c *call, m *guest.Ack) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
@@ -179,7 +177,6 @@ func (s *Server) ack(c *call, m *guest.Ack) error {
 	return c.answer(&guest.Done{})
 }
 
-// wait serves Wait.
 func (s *Server) wait(c *call, m *guest.Wait) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {
@@ -192,7 +189,6 @@ func (s *Server) wait(c *call, m *guest.Wait) error {
 	return c.answer(exited)
 }
 
-// list serves List.
 func (s *Server) list(c *call) error {
 	var m guest.Processes
 	for _, p := range s.table.all() {

@@ -132,7 +132,6 @@ func (s *Server) endAll(keep func(*process) bool) {
 	}
 }
 
-// killAll serves KillAll.
 func (s *Server) killAll(c *call) error {
 	list := s.table.all()
 	for _, p := range list {

@@ -12,7 +12,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// hello serves Hello.
 func (s *Server) hello(c *call) error {
 	s.mu.Lock()
 	m := &guest.Welcome{Version: guest.Version, ID: s.id, Generation: s.generation, Uptime: time.Since(s.spawned)}
@@ -21,7 +20,6 @@ func (s *Server) hello(c *call) error {
 	return c.answer(m)
 }
 
-// renew serves Lease.
 func (s *Server) renew(c *call, m *guest.Lease) error {
 	if !s.renewLease(m.For) {
 		return &guest.Failed{Kind: sandbox.Unavailable, Op: "lease", Msg: "the guest is ending"}
@@ -105,7 +103,6 @@ func (s *Server) lifelineOver() {
 	}
 }
 
-// shutdown serves Shutdown.
 func (s *Server) shutdown(c *call) error {
 	if err := c.answer(&guest.Done{}); err != nil {
 		return err
@@ -115,7 +112,6 @@ func (s *Server) shutdown(c *call) error {
 	return nil
 }
 
-// reborn serves Reborn.
 func (s *Server) reborn(c *call, m *guest.Reborn) error {
 	if len(m.Key) != guest.KeySize {
 		return invalid("reborn", "a key has 32 bytes")

@@ -31,7 +31,6 @@ func (p *process) countLeftovers() bool {
 	return started
 }
 
-// leftPause is the time between two counts.
 const leftPause = 5 * time.Millisecond
 
 // outside is the parent of a process that entered the sandbox from outside.

@@ -13,7 +13,6 @@ import (
 // ErrHeld is Serve's error after a host has closed the listener for a while; see guest.Hold.
 var ErrHeld = errors.New("the listener is held")
 
-// listening is one call of Serve.
 type listening struct {
 	held bool          // guarded by the server's mu
 	over chan struct{} // closed when Serve returns

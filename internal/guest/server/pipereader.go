@@ -136,7 +136,6 @@ func unread(fd int) int {
 	return max(n, 0)
 }
 
-// watch makes the runtime watch the pipe.
 func (g *pipeReader) watch() (*os.File, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -185,7 +185,6 @@ func (p *process) discard() {
 	p.mu.Unlock()
 }
 
-// info describes the process for List.
 func (p *process) info() guest.ProcessInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()

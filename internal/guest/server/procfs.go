@@ -89,7 +89,6 @@ func (f *procfs) sessionOf(pid int) int {
 	return s.session
 }
 
-// list returns every visible process.
 func (f *procfs) list() []stat {
 	fd, err := f.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -247,7 +246,6 @@ func as(user sandbox.User, f func()) {
 	<-done
 }
 
-// canTrace reports whether the guest holds CAP_SYS_PTRACE.
 func canTrace() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -52,7 +52,6 @@ func setSize(fd int, rows, cols uint16) error {
 	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 }
 
-// resize serves Resize.
 func (s *Server) resize(c *call, m *guest.Resize) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Config configures a server.
 type Config struct {
 	Key  [guest.KeySize]byte // a host must show it
 	ID   string              // of the sandbox
@@ -45,7 +44,6 @@ type Config struct {
 // End is the reason why a server ended.
 type End string
 
-// The reasons.
 const (
 	EndClosed   End = "closed"
 	EndShutdown End = "shutdown" // a host requested it

@@ -9,7 +9,6 @@ import (
 
 const maxSignal = 64
 
-// signal serves Signal.
 func (s *Server) signal(c *call, m *guest.Signal) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {

@@ -69,7 +69,6 @@ func (sp *spawner) spawn(ch *child) (int, error) {
 	return ch.pid, nil
 }
 
-// child is one process being started.
 type child struct {
 	order fork.Order
 	pid   int

@@ -15,7 +15,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// start serves Start.
 func (s *Server) start(c *call, m *guest.Start) error {
 	p, err := s.launch(m)
 	if err != nil {
@@ -185,7 +184,6 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	return nil
 }
 
-// null makes /dev/null the child's next descriptor.
 func (f *childFiles) null() error {
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -43,7 +43,6 @@ func (in *stdin) close() {
 	}
 }
 
-// input serves Input.
 func (s *Server) input(c *call, m *guest.Input) error {
 	p, err := s.table.find(m.ID)
 	if err != nil {

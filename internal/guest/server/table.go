@@ -64,7 +64,6 @@ func (t *table) forget(p *process) {
 	}
 }
 
-// find returns the execution with this id.
 func (t *table) find(id string) (*process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

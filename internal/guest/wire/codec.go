@@ -32,7 +32,6 @@ type Codec struct {
 	read    int  // number of read fields
 }
 
-// Encode appends a message to b.
 func Encode(b []byte, m Message) []byte {
 	c := Codec{out: b}
 	m.Fields(&c)
@@ -124,7 +123,6 @@ func Int[T ~int32 | ~int64](c *Codec, tag int, v *T) {
 	}
 }
 
-// Bool is a boolean field.
 func Bool(c *Codec, tag int, v *bool) {
 	if !c.reading {
 		if *v {

@@ -32,7 +32,6 @@ func (r *reader) fill() error {
 	return err
 }
 
-// full fills p.
 func (r *reader) full(p []byte) error {
 	for len(p) > 0 {
 		if r.lo == r.hi {
@@ -47,7 +46,6 @@ func (r *reader) full(p []byte) error {
 	return nil
 }
 
-// discard skips n bytes.
 func (r *reader) discard(n int) error {
 	for n > 0 {
 		if r.lo == r.hi {

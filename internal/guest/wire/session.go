@@ -10,13 +10,11 @@ import (
 // Side is the role of a session on its connection.
 type Side uint8
 
-// The sides. Only the host opens streams.
 const (
 	Host Side = iota
 	Guest
 )
 
-// Limits of the multiplexer.
 const (
 	MaxFrame      = 64 << 10  // payload of one frame
 	InitialCredit = 256 << 10 // data bytes that a new stream may carry in each direction without more credit
@@ -28,7 +26,6 @@ const (
 	controlSlop = 256 << 10 // further control frames; exceeded only if the peer does not read its connection
 )
 
-// Errors of sessions and streams.
 var (
 	ErrClosed    = errors.New("wire: session closed")
 	ErrReset     = errors.New("wire: stream reset")

@@ -154,7 +154,6 @@ type Door struct {
 	Tasks []int // the "tasks" files of its v1 parts, to which the process writes 0 before it executes anything
 }
 
-// Door opens the group.
 func (g *Group) Door() (_ *Door, err error) {
 	d := &Door{}
 	defer func() {

@@ -78,7 +78,6 @@ func below(root, point, path string) string {
 	return filepath.Join(point, rel)
 }
 
-// unescape decodes the octal escapes of mountinfo.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

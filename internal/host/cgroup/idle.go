@@ -24,7 +24,6 @@ type idle struct {
 	closed bool
 }
 
-// Limits on idle groups.
 const (
 	maxIdle     = 16
 	maxLeftover = 1 << 20 // bytes that may still be charged: pages of host files that the sandbox read first
@@ -121,7 +120,6 @@ func (g *Group) isV1() bool {
 	return true
 }
 
-// rename renames the group in every hierarchy.
 func (g *Group) rename(name string) error {
 	for n := range g.branches {
 		to := filepath.Join(filepath.Dir(g.branches[n].Dir), name)
@@ -154,7 +152,6 @@ func (g *Group) reset() error {
 	return nil
 }
 
-// discard removes an empty group.
 func (g *Group) discard() {
 	for _, b := range g.branches {
 		_ = unix.Rmdir(b.Dir)

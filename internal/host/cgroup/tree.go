@@ -15,7 +15,6 @@ import (
 	"strings"
 )
 
-// Controller is a kernel controller.
 type Controller string
 
 // The controllers that limit or count a sandbox.

@@ -47,7 +47,6 @@ type child struct {
 	report
 }
 
-// making describes how the process is made.
 type making struct {
 	first, call cloning // equal, unless a maker comes first
 	clone3      cloneArgs

@@ -59,7 +59,6 @@ type Identity struct {
 // Step is the step at which a child failed.
 type Step int
 
-// The steps, in order.
 const (
 	Fork Step = iota
 	Mounts

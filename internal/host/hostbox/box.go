@@ -75,13 +75,11 @@ func (c *Core) Finish(end sandbox.End) {
 	close(c.ended)
 }
 
-// ID returns the sandbox's name.
 func (c *Core) ID() sandbox.ID { return c.Sandbox }
 
 // GuestKey returns the key that the guest demands on a connection.
 func (c *Core) GuestKey() [32]byte { return c.Key }
 
-// Effective returns what is enforced.
 func (c *Core) Effective() sandbox.Policy { return c.Policy }
 
 // Alive returns the error for dialing a box that has ended, otherwise nil.
@@ -130,7 +128,6 @@ func (c *Core) LinkBy(open func() (*os.File, error)) (io.ReadWriteCloser, error)
 	return end, nil
 }
 
-// IsClosing reports whether Close was called.
 func (c *Core) IsClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -205,6 +205,15 @@ func (find Finder) Lives(_ context.Context, id sandbox.ID, owner instance.Record
 	return len(find.among(cgroup.Find(owner.CgroupDirs, string(id)), id)) > 0, nil
 }
 
+// ReapBy ends the boxes of dead instances, except living ones for which main finds a process. all finds every process
+// of a box.
+func (b *Base) ReapBy(ctx context.Context, main, all Finder) error {
+	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
+		return Reap(ctx, b.Backend, dir, owner, all)
+	}
+	return Fail(b.Backend, "", "reap", instance.Reaper{Lives: main.Lives, End: end}.Reap(ctx, b.RunDir))
+}
+
 // reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the
 // next start.
 const reapTimeout = 5 * time.Second

@@ -15,7 +15,6 @@ type Caller struct {
 	Subordinate uint32 // the first of IDs consecutive user and group ids delegated to the caller; 0 is none
 }
 
-// The values of Policy.HostUID.
 const (
 	Unique      = "unique"      // a host id that no other live sandbox has
 	Subordinate = "subordinate" // the caller's ids from /etc/subuid; its other sandboxes may use the same

@@ -15,7 +15,6 @@ type Map struct {
 	BySetuid bool // write by newuidmap and newgidmap (shadow-utils): the host ids include subordinate ones
 }
 
-// Line maps one id.
 type Line struct{ Inside, Host uint32 }
 
 // toolTimeout bounds one call of newuidmap or newgidmap.

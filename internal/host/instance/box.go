@@ -30,7 +30,6 @@ func (b Box) Over() string {
 		", or it was ended from elsewhere"
 }
 
-// BoxFile is the record's file name.
 const BoxFile = "box.json"
 
 // Write writes the record into the box's folder atomically.

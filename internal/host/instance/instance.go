@@ -33,7 +33,6 @@ type Instance struct {
 	lock *os.File
 }
 
-// BoxDir is the folder of one sandbox.
 func (in *Instance) BoxDir(id sandbox.ID) string { return filepath.Join(in.Dir, boxesDir, string(id)) }
 
 // Record is what an instance writes before it makes anything outside its folder.

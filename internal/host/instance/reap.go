@@ -111,7 +111,6 @@ func boxFolder(name string, id sandbox.ID) string {
 	return path.Join(folderOf(name), boxesDir, string(id))
 }
 
-// boxesOf lists an instance's boxes.
 func boxesOf(run *os.Root, name string) (ids []sandbox.ID, err error) {
 	found, err := fs.ReadDir(run.FS(), path.Join(folderOf(name), boxesDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -75,7 +75,6 @@ func outcome(ws syscall.WaitStatus) (code, signal int) {
 	return ws.ExitStatus(), 0
 }
 
-// Close closes the pidfd.
 func (p *Process) Close() { unix.Close(p.FD) }
 
 // Open returns a process that is not our child.
@@ -123,7 +122,6 @@ func Await(ctx context.Context, fd int) error {
 	}
 }
 
-// Find lists the processes whose arguments match.
 func Find(wanted func(argv []string) bool) (pids []int) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 // maxLinks bounds the links in a path, like the kernel (path_resolution(7)).
 const maxLinks = 40
 
-// Bits of st_mode.
 const (
 	toOthers = 0o077 // any right of the group and of others
 	written  = 0o022 // by the group or by others

@@ -2,7 +2,6 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// auditArch is AUDIT_ARCH_X86_64 of linux/audit.h.
 const auditArch = unix.AUDIT_ARCH_X86_64
 
 // x32Bit marks the calls of the x32 ABI, which alias the native ones under other numbers.

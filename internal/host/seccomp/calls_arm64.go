@@ -2,7 +2,6 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// auditArch is AUDIT_ARCH_AARCH64 of linux/audit.h.
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
 // x32Bit is zero: this architecture has no second numbering.

@@ -40,7 +40,6 @@ type Guard struct {
 // Op compares the masked argument with a rule's values.
 type Op uint8
 
-// The comparisons.
 const (
 	In     Op = iota // equal to one of the values
 	NotIn            // equal to none of the values
@@ -63,7 +62,6 @@ func (r Rule) holds(args [6]uint64) bool {
 	return r.Op == NotIn
 }
 
-// Options select a variant of the policy.
 type Options struct {
 	// HostWritable means that a host directory is mounted read-write. Files there cannot get set-id bits then, as they
 	// outlive the sandbox and other host users could run them.

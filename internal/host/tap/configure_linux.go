@@ -89,7 +89,6 @@ func addressMessage(index int32, p netip.Prefix) message {
 		attribute(unix.IFA_ADDRESS, ip), number(unix.IFA_FLAGS, unix.IFA_F_NODAD)})}
 }
 
-// routeMessage makes a gateway the default route.
 func routeMessage(index int32, gateway netip.Addr) message {
 	// struct rtmsg: family, lengths of the destination and the source, service, table, protocol, scope, type, flags
 	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST,

@@ -126,7 +126,6 @@ func (o opened) attach(ctx context.Context) error {
 	return unix.SetNonblock(o.file, true)
 }
 
-// explain converts an error for the user.
 func explain(err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "network interface", Err: err}
 	var failed *fork.Error

@@ -9,7 +9,6 @@ import (
 // Stack holds the undo steps to run, last first, when a later step fails.
 type Stack []func() error
 
-// Add puts a step on the stack.
 func (s *Stack) Add(f func() error) { *s = append(*s, f) }
 
 // Run runs all steps, even after a failed one, and returns all errors.

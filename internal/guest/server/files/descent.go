@@ -15,7 +15,6 @@ type level struct {
 	name     string // in the level above
 }
 
-// fd is the current folder's descriptor.
 func (d *descent) fd() int { return d.levels[len(d.levels)-1].fd }
 
 // push enters the folder open in fd, which has this name in the current one. It takes fd over.
@@ -54,7 +53,6 @@ func (d *descent) pop() error {
 	return nil
 }
 
-// close closes all folders.
 func (d *descent) close() {
 	for _, l := range d.levels {
 		if l.fd >= 0 {

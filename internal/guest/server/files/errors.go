@@ -16,7 +16,6 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// The refusals.
 const (
 	errEmpty      refusal = "is not a path: it is empty"
 	errNUL        refusal = "is not a path: it contains a NUL byte"

@@ -13,7 +13,6 @@ const (
 	ownerBits         = 0o700 // the owner's permissions for working in a folder
 )
 
-// MakeDir serves MakeDir.
 func (t *Tree) MakeDir(req *guest.MakeDir, _ Call) (answer guest.Message, err error) {
 	defer explain(&err, "make folder", req.Path)
 	p, err := t.place(req.Path)
@@ -103,7 +102,6 @@ func (t *Tree) stepInto(dir int, name string, mode uint32) (int, error) {
 	return -1, unix.ENOENT
 }
 
-// Move serves Move.
 func (t *Tree) Move(req *guest.Move, _ Call) (answer guest.Message, err error) {
 	defer explain(&err, "move", req.From)
 	from, err := t.place(req.From)

@@ -27,7 +27,6 @@ var fileTypes = map[uint32]guest.FileType{
 	unix.S_IFSOCK: guest.FileSocket,
 }
 
-// fileInfo converts a stat record.
 func fileInfo(path string, st *unix.Stat_t) guest.FileInfo {
 	info := guest.FileInfo{
 		Path:  path,
@@ -63,7 +62,6 @@ func describe(dir int, name, path string) (guest.FileInfo, error) {
 	return info, nil
 }
 
-// Stat serves Stat.
 func (t *Tree) Stat(req *guest.Stat, _ Call) (answer guest.Message, err error) {
 	defer explain(&err, "look at", req.Path)
 	p, err := t.place(req.Path)

@@ -9,7 +9,6 @@ import (
 // listBatch is how many entries are described before they are sent.
 const listBatch = 64
 
-// ListDir serves ListDir.
 func (t *Tree) ListDir(req *guest.ListDir, c Call) (answer guest.Message, err error) {
 	defer explain(&err, "list", req.Path)
 	more, err := t.list(req, c)

@@ -17,7 +17,6 @@ const (
 	heldNames = 2 << 20
 )
 
-// folderReader reads the entries of open folders.
 type folderReader struct{ buf []byte }
 
 // each calls f with each name in the folder, from the beginning, until f returns false. The name is valid during the

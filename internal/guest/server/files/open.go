@@ -181,7 +181,6 @@ func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// readLink returns the target of a link.
 func readLink(dir int, name string) (string, error) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlinkat(dir, name, buf[:])

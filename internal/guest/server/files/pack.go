@@ -13,7 +13,6 @@ import (
 // notRegular is the reason why an entry has no content.
 const notRegular = "not a regular file"
 
-// Pack serves Pack.
 func (t *Tree) Pack(req *guest.Pack, c Call) (answer guest.Message, err error) {
 	defer explain(&err, "pack", req.Base)
 	more, err := t.pack(req, c)
@@ -234,7 +233,6 @@ func (k *packer) send(e packed) error {
 		" bytes are replaced by zeros"})
 }
 
-// zeros replace lost content.
 var zeros [4 << 10]byte
 
 func sendZeros(c Call, n uint64) error {

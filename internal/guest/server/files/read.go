@@ -8,7 +8,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest"
 )
 
-// blocks pools buffers for content.
 var blocks = sync.Pool{New: func() any { return new([guest.MaxData]byte) }}
 
 // openRegular opens a regular file for reading. Anything else is refused, in the worst case after opening it: that does
@@ -38,7 +37,6 @@ func regular(st *unix.Stat_t) error {
 	return errIrregular
 }
 
-// ReadFile serves ReadFile.
 func (t *Tree) ReadFile(req *guest.ReadFile, c Call) (answer guest.Message, err error) {
 	defer explain(&err, "read", req.Path)
 	n, err := t.read(req, c)

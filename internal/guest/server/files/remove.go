@@ -9,7 +9,6 @@ import (
 // removeBatch is how many entries are removed between two checks for cancellation.
 const removeBatch = 256
 
-// Remove serves Remove.
 func (t *Tree) Remove(req *guest.Remove, c Call) (answer guest.Message, err error) {
 	defer explain(&err, "remove", req.Path)
 	return &guest.Done{}, t.remove(req, c)

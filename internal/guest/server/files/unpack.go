@@ -58,7 +58,6 @@ func orMost(bound uint64) uint64 {
 	return bound
 }
 
-// unpacker makes entries below a base.
 type unpacker struct {
 	tree     *Tree
 	maxBytes uint64
@@ -222,7 +221,6 @@ func (u *unpacker) content(body []byte) error {
 	return nil
 }
 
-// complete ends the current file.
 func (u *unpacker) complete() error {
 	if err := u.whole(); err != nil || u.file == nil {
 		return err
@@ -230,7 +228,6 @@ func (u *unpacker) complete() error {
 	return u.tree.threads.do(u.settle)
 }
 
-// whole fails if content is missing.
 func (u *unpacker) whole() error {
 	if u.file != nil && u.file.written < u.file.info.Size {
 		return ErrMalformed

@@ -88,7 +88,6 @@ func (w *walk) step() (info guest.FileInfo, name string, ok bool, err error) {
 	}
 }
 
-// fd is the last visited entry's folder.
 func (w *walk) fd() int { return w.descent.fd() }
 
 // openBelow opens the folder that the next step enters, or returns why it cannot.

@@ -16,14 +16,12 @@ const temporaryPrefix = ".fumehood-"
 
 const defaultFileMode = 0o644
 
-// WriteFile serves WriteFile.
 func (t *Tree) WriteFile(req *guest.WriteFile, c Call) (answer guest.Message, err error) {
 	defer explain(&err, "write", req.Path)
 	n, err := t.write(req, c)
 	return &guest.Done{Size: n}, err
 }
 
-// write returns how many bytes it wrote.
 func (t *Tree) write(req *guest.WriteFile, c Call) (uint64, error) {
 	p, err := t.place(req.Path)
 	switch {
@@ -173,7 +171,6 @@ func replacementMode(dir int, name string, req *guest.WriteFile) (uint32, error)
 	return orMode(req.Mode, defaultFileMode), nil
 }
 
-// commit renames the file.
 func (w *replacement) commit(exclusive bool) error {
 	err := rename(w.dir, w.temporary, w.dir, w.name, !exclusive)
 	w.named = err == nil
