@@ -64,10 +64,10 @@ func (box *Box) watch(ctx context.Context) {
 	for pause := firstBackOff; ctx.Err() == nil; pause = min(2*pause, lastBackOff) {
 		state, err := box.state(ctx)
 		switch {
-		case err == nil && !isOver(state):
+		case err == nil && !hasEnded(state):
 			box.awaitExit(ctx)
 			continue
-		case err == nil && isGoing(state) && (going.IsZero() || time.Since(going) < callTimeout):
+		case err == nil && isEnding(state) && (going.IsZero() || time.Since(going) < callTimeout):
 			if going.IsZero() {
 				going = time.Now()
 			}
@@ -82,13 +82,13 @@ func (box *Box) watch(ctx context.Context) {
 	}
 }
 
-// isGoing reports whether a container has ended, but the engine does not know its exit code yet and reports 0: Podman
+// isEnding reports whether a container has ended, but the engine does not know its exit code yet and reports 0: Podman
 // has "stopped" before "exited", and both engines report "removing" during a removal.
-func isGoing(s *container.State) bool {
+func isEnding(s *container.State) bool {
 	return s.ExitCode == 0 && (s.Status == "stopped" || s.Status == "stopping" || s.Status == "removing")
 }
 
-func isOver(s *container.State) bool {
+func hasEnded(s *container.State) bool {
 	return !s.Running && s.Status != container.StateCreated && s.Status != "initialized"
 }
 
@@ -173,7 +173,7 @@ func (box *Box) close() error {
 	}
 	box.quit()
 	<-box.watched
-	box.hangUp()
+	box.closeConnections()
 	if err != nil {
 		return box.backend.At("end sandbox", err)
 	}
@@ -183,7 +183,7 @@ func (box *Box) close() error {
 	return errors.Join(os.RemoveAll(box.Dir), box.backend.Claims.Release(ctx, box.Dir))
 }
 
-func (box *Box) hangUp() {
+func (box *Box) closeConnections() {
 	if box.lifeline != nil {
 		box.lifeline.Close()
 	}

@@ -108,14 +108,14 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 		if startErr := box.run(ctx); startErr != nil {
 			err = startErr
 		}
-		if isEmptied(err) {
+		if isGuestMissing(err) {
 			if err = box.refill(ctx, spec); err == nil {
 				err = box.attach(ctx)
 			}
 		}
 	}
 	if err == nil {
-		made.Add(func() error { box.hangUp(); return nil })
+		made.Add(func() error { box.closeConnections(); return nil })
 	}
 	return b.Fail(failAttach, err)
 }
@@ -129,7 +129,7 @@ func (box *Box) create(ctx context.Context, config client.ContainerCreateOptions
 		})
 	}
 	err := call()
-	if err != nil && isCut(err) && ctx.Err() == nil {
+	if err != nil && isInterrupted(err) && ctx.Err() == nil {
 		if err = box.to.remove(ctx, box.name()); err == nil {
 			err = call()
 		}
@@ -165,7 +165,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	b := box.backend
 	box.Began = time.Now()
 	err := box.run(ctx)
-	if isEmptied(err) {
+	if isGuestMissing(err) {
 		if err = box.refill(ctx, spec); err == nil {
 			box.stream.close() // the engine may end the stream after a failed start, without a guest
 			err = box.attach(ctx)
@@ -213,8 +213,8 @@ func (box *Box) run(ctx context.Context) error {
 	})
 }
 
-// isEmptied reports whether a container failed to start because the guest program was missing.
-func isEmptied(err error) bool {
+// isGuestMissing reports whether a container failed to start because the guest program was missing.
+func isGuestMissing(err error) bool {
 	return err != nil && strings.Contains(err.Error(), guestPath) && strings.Contains(err.Error(), "no such file")
 }
 
@@ -224,7 +224,7 @@ func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
-	box.to.emptied(ctx, name)
+	box.to.forgetVolume(ctx, name)
 	_, err = box.to.guestVolume(ctx, box.backend.image(spec))
 	return err
 }
@@ -280,7 +280,7 @@ func (box *Box) guestEnded(ctx context.Context, spec *sandbox.Spec) error {
 		return other
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait,
-		Msg: "the guest ended: " + strings.TrimSpace(box.stream.said())}
+		Msg: "the guest ended: " + strings.TrimSpace(box.stream.output())}
 	if state, err := box.state(ctx); err == nil && state.Error != "" {
 		e.Msg += "; the engine reports: " + state.Error
 	}

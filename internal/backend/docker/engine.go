@@ -91,7 +91,7 @@ func (e *engine) connect(ctx context.Context, first time.Duration) (*connection,
 		return nil, err
 	}
 	to, err := e.connectOnce(ctx, at, first)
-	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && everConnected && isGone(err) &&
+	for pause, end := firstBackOff, time.Now().Add(backTimeout); err != nil && everConnected && isUnreachable(err) &&
 		time.Now().Before(end); pause = min(2*pause, lastBackOff) {
 		select {
 		case <-time.After(pause):
@@ -214,8 +214,8 @@ func (to *connection) lose(controllers []string) {
 	}
 }
 
-// mostInfo bounds an engine's description of itself, in bytes.
-const mostInfo = 1 << 20
+// maxInfo bounds an engine's description of itself, in bytes.
+const maxInfo = 1 << 20
 
 // podmanRootless asks Podman whether it is rootless. The field is not in Docker's API.
 func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
@@ -233,7 +233,7 @@ func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
 	}
 	defer answer.Body.Close()
 	var info struct{ Rootless bool }
-	err = json.NewDecoder(io.LimitReader(answer.Body, mostInfo)).Decode(&info)
+	err = json.NewDecoder(io.LimitReader(answer.Body, maxInfo)).Decode(&info)
 	return info.Rootless, err
 }
 
@@ -271,12 +271,12 @@ func (to *connection) forget() {
 // call makes one call within its timeout, and retries while the engine is unreachable. It does not repeat an
 // interrupted call, whose effects the caller undoes.
 func (to *connection) call(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
-	return to.repeat(ctx, step, bound, isGone, f)
+	return to.repeat(ctx, step, bound, isUnreachable, f)
 }
 
 // ask makes an idempotent call. It also repeats an interrupted call, for example if the engine restarts.
 func (to *connection) ask(ctx context.Context, step string, bound time.Duration, f func(context.Context) error) error {
-	return to.repeat(ctx, step, bound, isCut, f)
+	return to.repeat(ctx, step, bound, isInterrupted, f)
 }
 
 // ask is connection.ask for a call with a result.
@@ -317,7 +317,7 @@ func (to *connection) repeat(ctx context.Context, step string, bound time.Durati
 			to.forget()
 			return to.hangs(step, bound)
 		case !again(err) || time.Now().After(end):
-			if isCut(err) {
+			if isInterrupted(err) {
 				to.forget()
 			}
 			return to.explain(step, err)

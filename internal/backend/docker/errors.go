@@ -17,9 +17,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// isGone reports whether the engine was unreachable, so that it did not receive the call. The client calls every
+// isUnreachable reports whether the engine was unreachable, so that it did not receive the call. The client calls every
 // transport failure a connection failure; one in the middle of a call does not count here.
-func isGone(err error) bool {
+func isUnreachable(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "permission denied") {
 		return false
@@ -27,8 +27,8 @@ func isGone(err error) bool {
 	return client.IsErrConnectionFailed(err)
 }
 
-// isCut reports whether the engine may or may not have received the call.
-func isCut(err error) bool {
+// isInterrupted reports whether the engine may or may not have received the call.
+func isInterrupted(err error) bool {
 	for _, cause := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, cause) {
 			return true
@@ -126,10 +126,10 @@ func (to *connection) hangs(step string, bound time.Duration) error {
 // explain translates an engine's refusal where its cause is known.
 func (to *connection) explain(step string, err error) error {
 	e := to.engine
-	if isGone(err) {
+	if isUnreachable(err) {
 		return e.absent(to.endpoint, err)
 	}
-	if isCut(err) {
+	if isInterrupted(err) {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: e.options.Name + ": " + step,
 			Msg: "the engine closed the connection during the call", Fix: e.restartFix(), Err: err}
 	}

@@ -69,8 +69,8 @@ func (to *connection) guestVolume(ctx context.Context, image string) (string, er
 	return name, nil
 }
 
-// emptied makes the next guestVolume fill the volume again: somebody removed it.
-func (to *connection) emptied(ctx context.Context, name string) {
+// forgetVolume makes the next guestVolume fill the volume again: somebody removed it.
+func (to *connection) forgetVolume(ctx context.Context, name string) {
 	e := to.engine
 	e.mu.Lock()
 	delete(e.filled, to.arch)
@@ -160,7 +160,7 @@ func (to *connection) remove(ctx context.Context, name string) error {
 			if err := to.awaitRemoval(ctx, name); err != nil {
 				return err
 			}
-		case isSurprised(err) && ctx.Err() == nil && time.Now().Before(end):
+		case isTransient(err) && ctx.Err() == nil && time.Now().Before(end):
 			time.Sleep(removalPoll)
 		default:
 			return err
@@ -168,8 +168,8 @@ func (to *connection) remove(ctx context.Context, name string) error {
 	}
 }
 
-// isSurprised reports whether a retry may succeed: after an internal error of the engine, or on Podman after a
+// isTransient reports whether a retry may succeed: after an internal error of the engine, or on Podman after a
 // container has just ended by itself.
-func isSurprised(err error) bool {
+func isTransient(err error) bool {
 	return errdefs.IsInternal(err) || strings.Contains(err.Error(), "container state improper")
 }

@@ -54,7 +54,7 @@ func noImage(err error) bool {
 // pull fetches an image and reports progress. It has no credentials for private images.
 func (to *connection) pull(ctx context.Context, image string) error {
 	if !to.engine.options.Fetch {
-		return to.notHere(image)
+		return to.missingImage(image)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,8 +80,8 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// notHere returns the error for a missing image that may not be fetched. The caller must fix an image that it named.
-func (to *connection) notHere(image string) error {
+// missingImage returns the error for a missing image that may not be fetched. The caller must fix an image that it named.
+func (to *connection) missingImage(image string) error {
 	name, kind := to.engine.options.Name, sandbox.Unsupported
 	if image == to.engine.options.Image {
 		kind = sandbox.Unavailable
@@ -94,7 +94,7 @@ func (to *connection) notHere(image string) error {
 // mustHave returns an error if the engine does not have an image. Later calls report other errors.
 func (to *connection) mustHave(ctx context.Context, image string) error {
 	if errdefs.IsNotFound(to.inspect(ctx, image)) {
-		return to.notHere(image)
+		return to.missingImage(image)
 	}
 	return nil
 }
@@ -193,15 +193,15 @@ func (to *connection) suitable(ctx context.Context, digest, image string) error 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.suits) >= mostSuits {
+	if len(e.suits) >= maxSuits {
 		clear(e.suits)
 	}
 	e.suits[digest] = true
 	return nil
 }
 
-// mostSuits bounds how many images are remembered.
-const mostSuits = 1000
+// maxSuits bounds how many images are remembered.
+const maxSuits = 1000
 
 func (to *connection) describe(ctx context.Context, image string) (client.ImageInspectResult, error) {
 	brief, cancel := context.WithTimeout(ctx, callTimeout)

@@ -15,12 +15,12 @@ type stream struct {
 	from  client.HijackedResponse
 	ended chan struct{}
 
-	mu    sync.Mutex
-	words []byte
+	mu   sync.Mutex
+	tail []byte
 }
 
-// mostWords bounds how many bytes of it are kept.
-const mostWords = 2000
+// maxKeptOutput bounds how many bytes of it are kept.
+const maxKeptOutput = 2000
 
 func follow(from client.HijackedResponse) *stream {
 	s := &stream{from: from, ended: make(chan struct{})}
@@ -35,15 +35,15 @@ func follow(from client.HijackedResponse) *stream {
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.words = append(s.words, p[max(0, len(p)-mostWords):]...)
-	s.words = s.words[max(0, len(s.words)-mostWords):]
+	s.tail = append(s.tail, p[max(0, len(p)-maxKeptOutput):]...)
+	s.tail = s.tail[max(0, len(s.tail)-maxKeptOutput):]
 	return len(p), nil
 }
 
-func (s *stream) said() string {
+func (s *stream) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return string(s.words)
+	return string(s.tail)
 }
 
 // close hangs up and waits for the reader.

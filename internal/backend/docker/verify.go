@@ -15,7 +15,7 @@ import (
 // isolation layer is always an error; an unenforced limit is one unless the caller waived it.
 func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error {
 	to := box.to
-	wrong := wrongWalls(at, box.places(spec))
+	wrong := differences(at, box.places(spec))
 	// Podman reports no name there
 	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked {
 		wrong = append(wrong, "it is run by "+at.HostConfig.Runtime)
@@ -56,8 +56,8 @@ func (box *Box) places(spec *sandbox.Spec) []string {
 	return list
 }
 
-// wrongWalls lists how a container's isolation differs from the request.
-func wrongWalls(at *container.InspectResponse, ours []string) (wrong []string) {
+// differences lists how a container's isolation differs from the request.
+func differences(at *container.InspectResponse, ours []string) (wrong []string) {
 	h := at.HostConfig
 	check := func(ok bool, what string) {
 		if !ok {

@@ -142,13 +142,13 @@ const verbSave = "checkpoint"
 
 // save writes the image while the sandbox pauses. It does not compress pages, as that costs much time.
 func (box *Box) save(ctx context.Context, image *os.File) error {
-	words, err := os.CreateTemp(box.Dir, "save-")
+	stderr, err := os.CreateTemp(box.Dir, "save-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(words.Name())
-	defer words.Close()
-	order, err := box.backend.runscOrder(words, append((&staging{}).runscArgv(), verbSave, "--leave-running",
+	defer os.Remove(stderr.Name())
+	defer stderr.Close()
+	order, err := box.backend.runscOrder(stderr, append((&staging{}).runscArgv(), verbSave, "--leave-running",
 		"--compression=none", imagePath, string(box.Sandbox)))
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (box *Box) save(ctx context.Context, image *os.File) error {
 		return err
 	}
 	if code, signal := process.Wait(); code != 0 || signal != 0 {
-		return refusal(lastWords(words.Name()))
+		return refusal(lastOutput(stderr.Name()))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 const (
 	socketFolder = "socket" // the guest's socket lies in it
 	stateFolder  = "state"  // runsc's
-	wordsFile    = "stderr" // error output of runsc and the guest
+	stderrFile   = "stderr" // error output of runsc and the guest
 )
 
 func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -180,7 +180,7 @@ func (box *Box) awaitGuest(ctx context.Context, greet func(net.Conn) error) erro
 		cancel()
 		if ended {
 			return &sandbox.Error{Kind: sandbox.Unavailable, Op: "gvisor: " + failGuest,
-				Msg: "runsc ended: " + lastWords(filepath.Join(box.Dir, wordsFile))}
+				Msg: "runsc ended: " + lastOutput(filepath.Join(box.Dir, stderrFile))}
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -37,12 +37,12 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 		return nil, err
 	}
 	defer door.Close()
-	words, err := os.OpenFile(filepath.Join(box.Dir, wordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	stderr, err := os.OpenFile(filepath.Join(box.Dir, stderrFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer words.Close()
-	order, err := b.runscOrder(words, s.runscArgv())
+	defer stderr.Close()
+	order, err := b.runscOrder(stderr, s.runscArgv())
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 var imagePath = "--image-path=/proc/self/fd/" + strconv.Itoa(runscImage)
 
 // runscOrder starts runsc with a file for its stderr.
-func (b *Backend) runscOrder(words *os.File, argv []string) (*fork.Order, error) {
+func (b *Backend) runscOrder(stderr *os.File, argv []string) (*fork.Order, error) {
 	program, err := b.runsc()
 	if err != nil {
 		return nil, err
 	}
 	null := int(b.null.Fd())
 	return &fork.Order{Program: runscProgram, Argv: argv, Env: runscEnv, Dir: "/",
-		Files: []int{null, null, int(words.Fd()), int(program.Fd())}, PIDFD: true}, nil
+		Files: []int{null, null, int(stderr.Fd()), int(program.Fd())}, PIDFD: true}, nil
 }
 
 // startAt starts a program from a thread that first enters another mount namespace.
@@ -100,9 +100,9 @@ func startAt(order *fork.Order, enter func() error) (process *pidfd.Process, err
 	return process, err
 }
 
-// lastWords returns the output of runsc and the guest from a file, without gVisor's stacks, and shortened in the
+// lastOutput returns the output of runsc and the guest from a file, without gVisor's stacks, and shortened in the
 // middle.
-func lastWords(path string) string {
+func lastOutput(path string) string {
 	const most = 600
 	text, err := os.ReadFile(path)
 	if err != nil {

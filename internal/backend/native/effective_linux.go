@@ -37,7 +37,7 @@ func (b *Backend) enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.Lis
 func (b *Backend) commandsLimit() enforce.Limit {
 	c := enforce.Limit{Name: sandbox.PolicyCommands, By: "the existing files, Landlock"}
 	if wall := b.landlockWall(); wall.State == sandbox.WallMissing {
-		c.By, c.Gap = "the existing files", "except files that the dynamic linker loads"
+		c.By, c.Gap = "the existing files", "not for files that the dynamic linker loads"
 		c.Why, c.Fix = "without Landlock the dynamic linker can load any program: "+wall.Detail, wall.Fix
 	}
 	return c

@@ -94,9 +94,9 @@ func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 }
 
 // startHelper starts the guest program for a purpose other than a sandbox. The program then waits for its plan.
-func (b *Backend) startHelper(name string, words *os.File, namespaces uintptr) (*spawned, error) {
+func (b *Backend) startHelper(name string, output *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
-	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(words.Fd()), int(words.Fd()), null,
+	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(output.Fd()), int(output.Fd()), null,
 		null, null},
 		Namespaces: namespaces})
 }

@@ -123,7 +123,7 @@ type zygote struct {
 
 	process *pidfd.Process
 	gate    *net.UnixConn
-	said    chan struct{} // closed when its stderr is
+	drained chan struct{} // closed when its stderr is
 	ended   chan struct{} // closed when it is reaped
 }
 
@@ -142,7 +142,7 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		{Do: confine.File, Target: path.Join(path.Dir(script), "enter"), Source: string(fork.Entrance()), Mode: 0o644},
 		{Do: confine.Dir, Target: strings.TrimPrefix(sandbox.Workspace, "/"), Mode: 0o755},
 	})
-	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, said: make(chan struct{}), ended: make(chan struct{})}
+	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, drained: make(chan struct{}), ended: make(chan struct{})}
 	g, err := z.spawn(b)
 	if err != nil {
 		return nil, err
@@ -191,20 +191,20 @@ func programsOn(name string, env []string) (paths []string) {
 // sandboxes, and no user namespace, as theirs are not below it.
 func (z *zygote) spawn(b *Backend) (*spawned, error) {
 	// Its stdout and stderr are pipes like those of its forks: the interpreter checks only once.
-	words, mouth, err := os.Pipe()
+	output, writer, err := os.Pipe()
 	if err != nil {
 		return nil, at("pipe", err)
 	}
-	defer mouth.Close()
-	g, err := b.startHelper("zygote", mouth, unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS)
+	defer writer.Close()
+	g, err := b.startHelper("zygote", writer, unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS)
 	if err != nil {
-		words.Close()
+		output.Close()
 		return nil, err
 	}
 	go func() { // ends with the zygote: its forks have other pipes
-		defer close(z.said)
-		defer words.Close()
-		_, _ = io.Copy(b.guestErr, words)
+		defer close(z.drained)
+		defer output.Close()
+		_, _ = io.Copy(b.guestErr, output)
 	}()
 	// Its forks inherit this score: they are the kernel's first victims when memory runs out.
 	if err := os.WriteFile("/proc/"+strconv.Itoa(g.process.PID)+"/oom_score_adj", []byte("1000"), 0); err != nil {
@@ -237,7 +237,7 @@ func (z *zygote) end() {
 	z.process.Kill()
 	<-z.ended
 	z.process.Close()
-	<-z.said
+	<-z.drained
 }
 
 // order requests a fork in the pid namespace of the pidfd fds[0]; the other fds are the fork's descriptors.

@@ -52,12 +52,12 @@ func (s *Server) killAsCode() (err error) {
 	return err
 }
 
-// lastWords bounds how long an ending guest waits for its visitors, which transmit its last answers.
-const lastWords = 500 * time.Millisecond
+// visitorWait bounds how long an ending guest waits for its visitors, which transmit its last answers.
+const visitorWait = 500 * time.Millisecond
 
-// AwaitVisitors returns when no visitor is left, or after lastWords.
+// AwaitVisitors returns when no visitor is left, or after visitorWait.
 func (s *Server) AwaitVisitors() {
-	for end := time.Now().Add(lastWords); time.Now().Before(end); time.Sleep(killPause) {
+	for end := time.Now().Add(visitorWait); time.Now().Before(end); time.Sleep(killPause) {
 		if !slices.ContainsFunc(s.proc.list(), stat.visits) {
 			return
 		}
