@@ -49,7 +49,6 @@ const (
 	exitKilled     = 137
 )
 
-// app is one run of the program.
 type app struct {
 	Main
 	interrupt context.CancelCauseFunc
@@ -172,7 +171,6 @@ func (a *app) paint(w io.Writer, c terminal.Colour, text string) string {
 	return string(c) + text + terminal.Reset
 }
 
-// say writes one line to stderr.
 func (a *app) say(c terminal.Colour, format string, args ...any) {
 	fmt.Fprintln(a.Stderr, a.paint(a.Stderr, c, fmt.Sprintf(format, args...)))
 }

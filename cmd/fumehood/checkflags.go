@@ -25,7 +25,6 @@ func (f *checkFlags) add(cmd *cobra.Command) {
 	completions(cmd, "check-deny", check.IDs()...)
 }
 
-// checks returns the checks of an engine.
 func (f *checkFlags) checks() (engine.Checks, error) {
 	c := engine.Checks{Find: f.policy.Find, Mode: sandbox.CheckMode(f.mode)}
 	return c, f.policy.Check()

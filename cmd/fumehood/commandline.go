@@ -82,7 +82,6 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	return about.Help()
 }
 
-// knownCommand refuses an unknown command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -166,7 +165,6 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return e
 }
 
-// commandOf returns the name of a command without ours.
 func commandOf(cmd *cobra.Command) string {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	return name

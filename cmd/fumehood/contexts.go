@@ -22,7 +22,6 @@ func (a *app) newRestart() *cobra.Command {
 		(*client.Client).Restart)
 }
 
-// newContextCommand makes a command that acts on one context.
 func (a *app) newContextCommand(name, short string,
 	act func(c *client.Client, ctx context.Context, sandbox, context string) error) *cobra.Command {
 	var of, language string

@@ -58,7 +58,6 @@ skips and names symbolic links, devices and pipes in a folder.`,
 	})
 }
 
-// remote is a path in a sandbox.
 type remote struct{ name, path string }
 
 // splitRemote splits NAME:PATH. As in scp, a word with a slash before its colon is local.
@@ -73,7 +72,6 @@ func splitRemote(word string) (remote, bool) {
 	return remote{name, file}, true
 }
 
-// copying is one run of cp.
 type copying struct {
 	app    *app
 	client *client.Client
@@ -85,7 +83,6 @@ func (x *copying) leaveOut(name, why string) {
 	x.app.warn("%s was left out: %s", terminal.VisibleName(name), terminal.OneLine(why))
 }
 
-// out copies from a sandbox.
 func (x *copying) out(ctx context.Context, from remote, to string) error {
 	if to == "-" {
 		return x.client.Read(ctx, from.name, from.path, terminal.Sanitize(x.app.Stdout))
@@ -156,7 +153,6 @@ func (x *copying) folderOut(ctx context.Context, from remote, to string) error {
 	return nil
 }
 
-// in copies into a sandbox.
 func (x *copying) in(ctx context.Context, from string, to remote) error {
 	if from == "-" {
 		if x.app.Stdin == nil {

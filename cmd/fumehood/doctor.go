@@ -19,7 +19,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// health is the report of doctor.
 type health struct {
 	Ready      bool             `json:"ready"`
 	Backend    string           `json:"backend"`           // the backend of the verdict and the languages
@@ -258,7 +257,6 @@ func (a *app) printVerdict(h *health) {
 	}
 }
 
-// printBackend prints the isolation layers and missing features of a backend, or why it is not usable.
 func (a *app) printBackend(b *backendHealth) {
 	if b.Error != "" {
 		fmt.Fprintf(a.Stdout, "%s\n", b.Backend)
@@ -276,7 +274,6 @@ func (a *app) printBackend(b *backendHealth) {
 	}
 }
 
-// printFinding prints a line of the report, and the fix on a second one.
 func (a *app) printFinding(c terminal.Colour, state, name, detail, fix string) {
 	state = a.paint(a.Stdout, c, fmt.Sprintf("%-8s", state))
 	fmt.Fprintf(a.Stdout, "  %s  %-18s %s\n", state, name, terminal.OneLine(detail))

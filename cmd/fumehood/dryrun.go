@@ -12,7 +12,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// planShown is the JSON answer of --dry-run.
 type planShown struct {
 	Simulated       bool              `json:"simulated"`
 	Backend         string            `json:"backend"`

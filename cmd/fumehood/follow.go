@@ -45,7 +45,6 @@ func (a *app) newFollower(c *client.Client, sandbox string, request api.SandboxR
 		begun: make(chan struct{}), interrupts: make(chan struct{}, 8)}
 }
 
-// open starts the output.
 func (x *follower) open() {
 	x.output = x.app.newOutput()
 	x.results.output = x.output
@@ -84,7 +83,6 @@ func readerGone(err error) error {
 	return err
 }
 
-// interrupted receives an interrupt from the keyboard.
 func (x *follower) interrupted() {
 	select {
 	case x.interrupts <- struct{}{}:
@@ -92,7 +90,6 @@ func (x *follower) interrupted() {
 	}
 }
 
-// take receives an event of the run.
 func (x *follower) take(e client.Event) error {
 	if e.Started != nil && x.id == "" {
 		x.id = string(e.Started.ID)

@@ -15,7 +15,6 @@ import (
 // flagColumn is the column of a flag's description. Lines have at most 100 columns.
 const flagColumn = 31
 
-// flagGroup is the flags under one heading.
 type flagGroup struct {
 	title string
 	flags []string

@@ -9,7 +9,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// defaultLanguage is the language of -c.
 const defaultLanguage = "python"
 
 func languageNames() []string {

@@ -36,7 +36,6 @@ func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	return nil, e
 }
 
-// urlOf returns the URL of a listener.
 func urlOf(addr net.Addr) string {
 	if addr.Network() == "unix" {
 		return unixPrefix + addr.String()

@@ -104,7 +104,6 @@ func clearStale(path string) error {
 	return nil
 }
 
-// Addr returns the path of the socket.
 func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
 // Close stops listening and removes the socket, unless another has replaced it.

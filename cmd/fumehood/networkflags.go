@@ -9,7 +9,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// networkFlags are the network policy of a sandbox.
 type networkFlags struct {
 	network sandbox.NetworkPolicy // without secrets
 	secrets []string
@@ -30,7 +29,6 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 		string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }
 
-// policy returns the network policy of the flags.
 func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 	p := f.network
 	for _, text := range f.secrets {

@@ -76,7 +76,6 @@ func (o *output) write(stream sandbox.Stream, data []byte) {
 	}
 }
 
-// line writes text to stdout as a line of its own.
 func (o *output) line(text string) {
 	o.mu.Lock()
 	mid := o.midLine[sandbox.Stdout]
@@ -135,7 +134,6 @@ func (o *output) progress(step string) {
 	}
 }
 
-// hideClock removes the clock. The caller holds mu.
 func (o *output) hideClock() {
 	if o.clock {
 		fmt.Fprint(o.app.Stderr, terminal.ClearLine)

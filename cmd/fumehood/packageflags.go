@@ -137,7 +137,6 @@ func (a *app) checkIndex(language string, u *url.URL) error {
 
 const passwordOnCommandLine = "other users of this machine can read a password on a command line"
 
-// neededFlags are the packages of a run.
 type neededFlags struct {
 	packageFlags
 	names      []string

@@ -56,7 +56,6 @@ of removed layers until they end: at most the same size again, which is not list
 	return cmd
 }
 
-// onCache makes cmd a command of the cache of layers.
 func (a *app) onCache(cmd *cobra.Command,
 	do func(cache *packages.Cache, f *packageFlags, args []string) error) *cobra.Command {
 	var f packageFlags
@@ -110,7 +109,6 @@ func layersJSON(list []packages.Layer) any {
 	return shown
 }
 
-// inShort names packages on one line.
 func inShort(list []sandbox.Package) string {
 	var names []string
 	for _, p := range list[:min(len(list), shownPackages)] {

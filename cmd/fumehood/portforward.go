@@ -43,7 +43,6 @@ this machine: PORT by default, any free port if it is 0.`,
 	})
 }
 
-// parseForward parses [LOCAL:]PORT.
 func parseForward(text string) (local, port int, err error) {
 	first, second, both := strings.Cut(text, ":")
 	if !both {

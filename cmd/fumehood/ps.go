@@ -18,7 +18,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// shownCommand limits the characters of a command in a table.
 const shownCommand = 60
 
 func (a *app) newPs() *cobra.Command {
@@ -120,7 +119,6 @@ func (a *app) printTable(rows [][]string) error {
 
 func ago(at time.Time) string { return coarse(time.Since(at)) + " ago" }
 
-// coarse formats a duration in its largest unit.
 func coarse(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration

@@ -138,7 +138,6 @@ func (r *replSession) open(ctx context.Context, language string) (_ *repl.Histor
 	return h, true
 }
 
-// loop reads and runs lines.
 func (r *replSession) loop(ctx context.Context) error {
 	for s := &r.statement; ; {
 		prompt := s.Prompt
@@ -177,7 +176,6 @@ func (r *replSession) loop(ctx context.Context) error {
 	}
 }
 
-// leaving are the lines that end a repl.
 var leaving = []string{"exit", "exit()", "quit", "quit()", ".exit"}
 
 // run runs one statement and passes its output on. An exception of the code is not an error.

@@ -31,7 +31,6 @@ type results struct {
 	failed  bool           // a result could not be saved
 }
 
-// take passes a result on.
 func (v *results) take(r *api.Result) {
 	text, ok := r.Data["text/plain"]
 	media, _ := savedForm(r)

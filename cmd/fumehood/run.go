@@ -97,7 +97,6 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 	return run, a.fillRequest(ctx, &run, f)
 }
 
-// readSource reads the code or the command.
 func (a *app) readSource(ctx context.Context, s source, run *engine.Run, f *stdinFlags, args []string) error {
 	switch {
 	case s.hasCode:
@@ -122,7 +121,6 @@ func (a *app) readSource(ctx context.Context, s source, run *engine.Run, f *stdi
 	return nil
 }
 
-// checkLanguage refuses code of an unknown language.
 func checkLanguage(r *sandbox.Request) error {
 	if r.Language != "" {
 		return nil
@@ -189,7 +187,6 @@ func suggest(words []string) string {
 	return "for a command: " + command + " -- " + terminal.Quote(words...)
 }
 
-// isLocalFile reports whether a word names a file below the working directory.
 func isLocalFile(word string) bool {
 	if !filepath.IsLocal(word) || strings.HasPrefix(word, "-") {
 		return false

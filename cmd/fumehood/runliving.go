@@ -29,7 +29,6 @@ func (f *inFlags) add(cmd *cobra.Command) {
 	f.serverFlags.add(flags)
 }
 
-// runIn runs code or a command in a living sandbox.
 func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, args []string) error {
 	if in.sandbox == "" {
 		return invalid("--in", "needs the name of a sandbox", "fumehood ps lists them")
@@ -112,7 +111,6 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 	return nil
 }
 
-// requestIn turns the command line of run into a request to a living sandbox.
 func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []string,
 	inContext bool) (r api.SandboxRunRequest, err error) {
 	if err := f.stdinFlags.check(); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// shownSkipped limits the lines about skipped files.
 const shownSkipped = 10
 
 // destination is the folder of --out, for returned files and results. Without --out it is zero.
@@ -175,7 +174,6 @@ func (a *app) reportIsolation(r *sandbox.Result) {
 	}
 }
 
-// summary returns status, resource usage and backend in one line.
 func summary(r *sandbox.Result) string {
 	parts := []string{string(r.Status)}
 	switch {
@@ -222,7 +220,6 @@ func exitCodeOf(r *sandbox.Result) int {
 	return exitFailure // lost
 }
 
-// ms formats a duration for people.
 func ms(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -91,7 +91,6 @@ func addFreedoms(flags *pflag.FlagSet, nestedFilters, terminals *bool) {
 // allowUsage is the usage of --allow-unenforced of run and serve.
 const allowUsage = "run without limit `NAME` where the host cannot enforce it (repeatable)"
 
-// allowFlag adds --allow-unenforced.
 func allowFlag(cmd *cobra.Command, names *[]string, usage string) {
 	cmd.Flags().StringSliceVar(names, "allow-unenforced", nil, usage)
 	var known []string

@@ -64,7 +64,6 @@ func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
 }
 
-// sizeValue is a number of bytes as a flag.
 type sizeValue int64
 
 func (v *sizeValue) Type() string   { return "SIZE" }
@@ -194,7 +193,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return a.drain(server, e.Engine, doors, f.drainTimeout)
 }
 
-// door is one address of the server.
 type door struct {
 	server   *http.Server
 	listener net.Listener

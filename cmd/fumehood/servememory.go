@@ -80,7 +80,6 @@ func tendMemory(host sandbox.Limits, slots int) (stop func()) {
 	}
 }
 
-// heap returns the bytes that the heap has from the kernel, with garbage and free bytes.
 func heap() (n uint64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}

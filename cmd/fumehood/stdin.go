@@ -43,7 +43,6 @@ func (f *stdinFlags) check() error {
 	return nil
 }
 
-// programStdin returns the program's input.
 func (a *app) programStdin(ctx context.Context, f *stdinFlags) ([]byte, error) {
 	if f.takesStdin() {
 		return a.readStdin(ctx, plan.MaxStdin)

@@ -26,7 +26,6 @@ type verifyFlags struct {
 	list    bool
 }
 
-// verification is the report of verify.
 type verification struct {
 	Version       string          `json:"version"`
 	Host          string          `json:"host"` // its system, kernel and user
@@ -138,7 +137,6 @@ func (a *app) listAttacks(corpus []*attack.Attack) error {
 	return nil
 }
 
-// verify makes the selected attacks of the corpus and reports them.
 func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Attack, corpus int) (err error) {
 	backends, err := a.openBackends()
 	if err != nil {
@@ -196,7 +194,6 @@ func (a *app) openReport(path string) (f *os.File, err error) {
 	return f, nil
 }
 
-// writeReport replaces the content of the report.
 func writeReport(f *os.File, text []byte) error {
 	if f == nil {
 		return nil

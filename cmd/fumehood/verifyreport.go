@@ -29,7 +29,6 @@ func (a *app) progress() io.Writer {
 	return a.Stdout
 }
 
-// announce prints the first line.
 func (a *app) announce(v *verification) {
 	if a.quiet {
 		return
@@ -88,7 +87,6 @@ func indented(text string) string {
 	return strings.ReplaceAll(text, "\n", "\n        ")
 }
 
-// summary returns the figures in one line.
 func (v *verification) summary() string {
 	var parts []string
 	for _, part := range []struct {
@@ -115,7 +113,6 @@ func (v *verification) attacks(n int) string {
 	return fmt.Sprintf("%d selected %s (of %d)", n, noun, v.Corpus)
 }
 
-// verdict returns the verdict in one sentence.
 func (v *verification) verdict() (terminal.Colour, string) {
 	name, made := v.Posture.Backend, v.Blocked+v.NotBlocked+v.Unclear
 	switch {
@@ -145,7 +142,6 @@ func (a *app) printVerification(v *verification) error {
 	return err
 }
 
-// hostInWords returns the system, its kernel and the user.
 func hostInWords() string {
 	words := runtime.GOOS + "/" + runtime.GOARCH
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -157,7 +153,6 @@ func hostInWords() string {
 	return words + ", as an ordinary user"
 }
 
-// markdown returns the report.
 func (v *verification) markdown() []byte {
 	var b bytes.Buffer
 	_, sentence := v.verdict()

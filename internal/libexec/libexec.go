@@ -22,7 +22,6 @@ import (
 
 const maxProgram = 128 << 20 // bytes of a program; the guest has about 3 MiB, runsc 32
 
-// kind is one of the programs.
 type kind struct {
 	name  string // of its file, followed by -linux- and the processor
 	title string
@@ -39,7 +38,6 @@ func (k kind) unavailable(msg, fix string, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "find " + k.title, Msg: msg, Fix: fix, Err: err}
 }
 
-// folder is the folder of its source in the module.
 func (k kind) folder() string { return "./cmd/" + k.name }
 
 // embedded has the embedded programs by file name. It is empty without the tag embed.
