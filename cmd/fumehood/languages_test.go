@@ -78,7 +78,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// quickLanguages are the languages of which a machine of CI has the toolchain, and whose cases take it a second.
+// quickLanguages are the languages whose toolchain CI has, and whose cases take a second there.
 var quickLanguages = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
 
 // toolchain skips a language whose toolchain this host lacks, unless all are required.

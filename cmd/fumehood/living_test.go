@@ -22,7 +22,7 @@ type commands struct {
 	server string
 }
 
-// livingServer starts a server that makes living sandboxes on native, and ends those that a test leaves.
+// livingServer starts a server with living sandboxes on native, and ends remaining sandboxes after the test.
 func livingServer(t *testing.T) *commands {
 	isNativeReady(t)
 	s := startServer(t, "--backend", "native", "--allow-unenforced", "memory")
@@ -31,7 +31,7 @@ func livingServer(t *testing.T) *commands {
 	return c
 }
 
-// isNativeReady skips a test where no sandbox can be made.
+// isNativeReady skips a test if the host cannot make sandboxes.
 func isNativeReady(t *testing.T) {
 	h, err := testApp(t).examine(t.Context(), "native", "", []string{"memory"})
 	if err != nil || !h.Ready {
@@ -62,7 +62,7 @@ func (c *commands) run(code int, input string, args ...string) (stdout, stderr s
 	return out.String(), errs.String()
 }
 
-// prints runs a command line that succeeds and prints exactly this.
+// prints runs a command line that succeeds with exactly this output.
 func (c *commands) prints(want string, args ...string) {
 	c.t.Helper()
 	if out, errs := c.run(0, "", args...); out != want {
@@ -90,7 +90,7 @@ func TestLivingCommands(t *testing.T) {
 		t.Errorf("other settings change nothing, silently: %q", errs)
 	}
 
-	// Variables stay; the last value is printed; languages have contexts of their own.
+	// Variables stay; the last result is printed; each language has its own context.
 	c.prints("", "run", "--in", "agent-7", "-c", "import math; total = 6*7")
 	c.prints("sum\n42\n", "run", "--in", "agent-7", "-c", "print('sum'); total")
 	c.prints("5\n", "run", "--in", "agent-7", "-l", "javascript", "-c", "let total = 5; total")
@@ -107,7 +107,7 @@ func TestLivingCommands(t *testing.T) {
 	c.prints("42\n", "run", "--in", "agent-7", "-c", "total")
 	c.prints("2\n", "run", "--in", "agent-7", "--", "sh", "-c", "echo $((1+1))")
 
-	// Commands, with input as it comes; executions in the background and their logs.
+	// Commands, with streamed input; background runs and their logs.
 	if out, _ := c.run(0, "one two\nthree\n", "exec", "-i", "agent-7", "--", "wc", "-w"); out != "3\n" {
 		t.Errorf("wc counted %q", out)
 	}
@@ -160,7 +160,7 @@ func TestLivingCommands(t *testing.T) {
 		}
 	}
 
-	// Errors say what to do.
+	// Errors have a fix.
 	c.fails("agent-8", "fumehood create --name", "run", "--in", "agent-8", "-c", "1")
 	c.fails("there is none", "fumehood ps", "restart", "--context", "nowhere", "agent-7")
 	c.fails("there is none in this sandbox", "fumehood ps", "logs", "agent-7", strings.Repeat("a", 26))
@@ -173,7 +173,7 @@ func TestLivingCommands(t *testing.T) {
 	c.fails(`"x" is not a whole number`, "", "logs", "--after", "x", "agent-7")
 }
 
-// TestLivingUnenforced: create and repl say what a host cannot enforce, as run does.
+// TestLivingUnenforced: create and repl report unenforced limits, as run does.
 func TestLivingUnenforced(t *testing.T) {
 	isNativeReady(t)
 	lack := []string{"memory", "cpu"}
@@ -210,8 +210,8 @@ func TestLivingUnenforced(t *testing.T) {
 	}
 }
 
-// TestLivingValues: text is printed, other forms are saved or counted.
-func TestLivingValues(t *testing.T) {
+// TestLivingResults: text is printed, other forms are saved or counted.
+func TestLivingResults(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "box")
 	code := `
@@ -294,8 +294,8 @@ func TestCopy(t *testing.T) {
 	c.prints("", "exec", "box", "--", "ls", "-A")
 }
 
-// TestInterruptLiving: Control-C interrupts code, and its variables stay; a command that ignores it is canceled by a
-// second one.
+// TestInterruptLiving: Control-C interrupts code, and its variables stay. A second one cancels a command that ignores
+// the first.
 func TestInterruptLiving(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "box")
@@ -343,7 +343,7 @@ func TestInterruptLiving(t *testing.T) {
 	}
 }
 
-// TestFlagsOfRunIn: run --in does what a flag says, or refuses it. None is ignored.
+// TestFlagsOfRunIn: run --in supports a flag or refuses it. It ignores none.
 func TestFlagsOfRunIn(t *testing.T) {
 	done := strings.Fields("allow-build checks code config context env env-file file help in interactive json key-file lang out overwrite packages pass-env " +
 		"pass-secret quiet return rm server stdin strict-files timeout tty verbose")
@@ -353,7 +353,7 @@ func TestFlagsOfRunIn(t *testing.T) {
 	cmd.InitDefaultHelpFlag()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(done, f.Name) == slices.Contains(refused, f.Name) {
-			t.Errorf("what becomes of --%s?", f.Name)
+			t.Errorf("--%s is neither supported nor refused", f.Name)
 		}
 		if slices.Contains(flagsOfSandbox(), f.Name) || slices.Contains(flagsOfServer(), f.Name) {
 			f.Changed = true

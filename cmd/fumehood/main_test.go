@@ -20,8 +20,8 @@ import (
 // TestMain is also the main of every child that a script starts, so it prepares nothing.
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"fumehood": main}) }
 
-// libexecDir holds the programs that sandboxes are made with, built once for all scripts: their own HOME has no cache
-// of builds.
+// libexecDir returns a folder with the programs of sandboxes, built once for all scripts: the scripts' HOME has no
+// cache.
 func libexecDir(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -49,8 +49,8 @@ func libexecDir(t *testing.T) string {
 	return dir
 }
 
-// isReady reports whether this host can enforce the default policy. An ordinary user may be unable to limit memory;
-// scripts then waive it and skip what tests that limit.
+// isReady reports whether this host can enforce the default policy. If an ordinary user cannot limit memory, scripts
+// waive the limit and skip its tests.
 func isReady(t *testing.T) bool {
 	h, err := testApp(t).examine(t.Context(), "", "", nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// waitFor waits until a file holds a text, as a program writes it at its own pace.
+// waitFor waits until a file contains a text that another program writes.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waitfor FILE TEXT")

@@ -50,7 +50,7 @@ func (o *outside) gate() sandbox.Gate {
 	}}
 }
 
-// isNetworkReady skips a test where a sandbox cannot have a network.
+// isNetworkReady skips a test if sandboxes cannot have a network.
 func isNetworkReady(t *testing.T) {
 	isNativeReady(t)
 	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
@@ -62,7 +62,7 @@ func isNetworkReady(t *testing.T) {
 
 const fetch = "import urllib.request; print(urllib.request.urlopen('http://%s.test/x').read().decode())"
 
-// TestNetworkOfRun: a run reaches what it may, and is told what it may not.
+// TestNetworkOfRun: a run reaches allowed hosts, and a hint reports refused ones.
 func TestNetworkOfRun(t *testing.T) {
 	isNetworkReady(t)
 	o := newOutside(t)
@@ -90,7 +90,7 @@ func TestNetworkOfRun(t *testing.T) {
 	}
 }
 
-// TestNetworkOfSandbox: the rules of a living sandbox change while it runs, and each attempt is on record.
+// TestNetworkOfSandbox: the rules of a living sandbox change while it runs, and each attempt is recorded.
 func TestNetworkOfSandbox(t *testing.T) {
 	isNetworkReady(t)
 	o := newOutside(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// index is an index of Python packages and of npm's, with what a test puts in.
+// index is an index of Python and npm packages that a test adds.
 type index struct {
 	t       *testing.T
 	gate    sandbox.Gate
@@ -49,7 +49,7 @@ func newIndex(t *testing.T) *index {
 	return i
 }
 
-// newLockedIndex is an index that wants a password, which is sent by HTTPS alone.
+// newLockedIndex returns an index that requires a password over HTTPS.
 func newLockedIndex(t *testing.T, password string) *index {
 	k := newKeeper(t)
 	i := &index{t: t, gate: k.gate(), url: "https://example.com", password: password}
@@ -92,7 +92,7 @@ func (i *index) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// does has a handler answer for a path.
+// does sets the handler of a path.
 func (i *index) does(path string, odd http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -106,7 +106,7 @@ func (i *index) wants(password string) {
 	i.password = password
 }
 
-// isAlone checks that nothing else was asked for, and nothing without the password.
+// isAlone checks that there were no other requests, and none without the password.
 func (i *index) isAlone() {
 	i.t.Helper()
 	i.mu.Lock()
@@ -133,7 +133,7 @@ func (i *index) downloads(part string) (n int) {
 	return n
 }
 
-// wheel adds a pure package of one module; hash "" is the true one.
+// wheel adds a pure package of one module; hash "" is the correct one.
 func (i *index) wheel(name, version, source, hash string, requires ...string) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -197,7 +197,7 @@ func (i *index) targz(files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// sdist adds a package that builds itself, with a backend of its own and nothing else.
+// sdist adds a source package with its own build backend and no requirements.
 func (i *index) sdist(name, backend string) {
 	top := name + "-1.0/"
 	content := i.targz(map[string]string{

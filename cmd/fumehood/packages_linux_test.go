@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// isPackagesReady skips a test where packages cannot be installed.
+// isPackagesReady skips a test if packages cannot be installed.
 func isPackagesReady(t *testing.T, programs ...string) {
 	isNetworkReady(t)
 	for _, p := range programs {
@@ -22,7 +22,7 @@ func isPackagesReady(t *testing.T, programs ...string) {
 
 const pipFile, npmFile = "/usr/bin/pip", "/usr/bin/npm"
 
-// onBackends runs a test on native, and unless it is to be short on all backends.
+// onBackends runs a test on native, and without -short on all backends.
 func onBackends(t *testing.T, program string, test func(i *index)) {
 	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
 		t.Run(backend, func(t *testing.T) {
@@ -41,7 +41,7 @@ func onBackends(t *testing.T, program string, test func(i *index)) {
 	}
 }
 
-// TestPackagesOfRun: what the code imports is installed once, without a network at run time; a lock repeats it.
+// TestPackagesOfRun: imported packages are installed once, and the run has no network. A lock repeats the installation.
 func TestPackagesOfRun(t *testing.T) { onBackends(t, pipFile, packagesOfRun) }
 
 func packagesOfRun(i *index) {
@@ -112,8 +112,8 @@ func packagesOfRun(i *index) {
 	}
 }
 
-// TestIndexPassword: a password of an index comes by a variable or the configuration, as other users see a command
-// line.
+// TestIndexPassword: a password of an index is only accepted in a variable or the configuration, because other users
+// can read a command line.
 func TestIndexPassword(t *testing.T) {
 	const index = "python=https://name:password@index.test/simple"
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestIndexPassword(t *testing.T) {
 	}
 }
 
-// TestPackagesRefused: what cannot be had is said in the index's words, with what would help.
+// TestPackagesRefused: an error about a package has the words of the index, and a fix.
 func TestPackagesRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: each refusal starts pip, for a second")
@@ -221,8 +221,8 @@ func packagesOfNPM(i *index) {
 	}
 }
 
-// TestUnknownOfNPM: an import that the index lacks is left out, also one with a scope, and a misspelt name is told by
-// its like.
+// TestUnknownOfNPM: an import that the index lacks is skipped, also with a scope. A similar name is suggested for a
+// misspelt one.
 func TestUnknownOfNPM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: npm takes a second for each name")
@@ -245,8 +245,9 @@ func TestUnknownOfNPM(t *testing.T) {
 	}
 }
 
-// TestPackagesAtOnce: all that need the same at the same time wait for one. Here each has a cache of its own on one
-// folder, as processes have, and only the folder's locks between them. What a process left that died is removed.
+// TestPackagesAtOnce: concurrent runs that need the same packages wait for one installation. Each has its own cache
+// object on one folder, like a process, so only the locks of the folder connect them. The remains of a dead process are
+// removed.
 func TestPackagesAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it loads the machine with sandboxes")
@@ -279,8 +280,8 @@ func TestPackagesAtOnce(t *testing.T) {
 	}
 }
 
-// TestPackagesOfSandbox: packages that are added to a living sandbox are there at once, stay after a restart of the
-// server, and a newer version replaces an older one whole.
+// TestPackagesOfSandbox: packages added to a living sandbox appear at once and stay after a restart of the server. A
+// newer version replaces an older one completely.
 func TestPackagesOfSandbox(t *testing.T) {
 	isPackagesReady(t, pipFile)
 	i := newIndex(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// hostileBackend builds a wheel of one module, which says what its build could do: with the host, the network, and what
-// later installations use.
+// hostileBackend builds a wheel of one module, which reports what its build could do to the host, the network and later
+// installations.
 const hostileBackend = `
 import os, site, socket, zipfile
 
@@ -45,8 +45,8 @@ def build_wheel(folder, *_):
     return "glvbuilt-1.0-py3-none-any.whl"
 `
 
-// TestPackagesBuild: code of a Python package runs when it is installed only if that is allowed, and then in the
-// installer's sandbox alone, which nothing outlives but the layer.
+// TestPackagesBuild: code of a Python package runs during installation only if --allow-build is given, and only in the
+// installer's sandbox. Only the layer outlives that sandbox.
 func TestPackagesBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds to build")
@@ -79,7 +79,7 @@ func TestPackagesBuild(t *testing.T) {
 	i.isAlone()
 }
 
-// hostileScript is a script of npm's that says what it could do.
+// hostileScript is an npm script that reports what it could do.
 const hostileScript = `
 const fs = require("fs"), net = require("net"), os = require("os");
 const reach = (host, port) => new Promise((done) => {
@@ -92,7 +92,7 @@ Promise.all([reach("else.test", 80), reach("169.254.169.254", 80), reach("93.184
 });
 `
 
-// TestPackagesScripts is TestPackagesBuild for npm's install scripts.
+// TestPackagesScripts is TestPackagesBuild for install scripts of npm.
 func TestPackagesScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: npm takes seconds")
@@ -113,8 +113,8 @@ func TestPackagesScripts(t *testing.T) {
 
 const indexPassword = "canary-5b0e77-password"
 
-// TestPackagesPassword: the password of an index comes from a variable or the configuration, reaches the index, and is
-// nowhere else: not in the installer, where code of packages runs, nor in the run, the answers and the cache.
+// TestPackagesPassword: the password of an index comes from a variable or the configuration and reaches only the index:
+// not the installer, where code of packages runs, nor the run, the answers or the cache.
 func TestPackagesPassword(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")
@@ -181,8 +181,8 @@ func TestPackagesPassword(t *testing.T) {
 	}
 }
 
-// TestNoPackages: a server can be told to install nothing, by flag and by configuration. Then neither requests nor
-// lines of code install.
+// TestNoPackages: with --no-packages, or the same in the configuration, neither requests nor lines of code install
+// packages.
 func TestNoPackages(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
 	if err := os.WriteFile(config, []byte("no_packages = true"), 0o600); err != nil {

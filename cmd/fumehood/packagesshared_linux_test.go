@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
 )
 
-// TestPackagesShared: two machines, which are two caches here, install once. The second takes the layer from the first,
-// compiled and whole.
+// TestPackagesShared: two machines, here two caches, install once. The second receives the layer of the first, compiled
+// and complete.
 func TestPackagesShared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: package deps has the same without sandboxes")

@@ -55,8 +55,7 @@ func uvRoot(t *testing.T) string {
 	return root
 }
 
-// TestPackagesOfUV: where the root has uv, it installs, without pip, and what cannot be had is said in its words, with
-// what would help.
+// TestPackagesOfUV: if the root has uv, it installs packages instead of pip. An error has the words of uv, and a fix.
 func TestPackagesOfUV(t *testing.T) {
 	root := uvRoot(t)
 	isNetworkReady(t)
@@ -120,7 +119,7 @@ func TestPackagesOfUV(t *testing.T) {
 	}
 }
 
-// TestPasswordOfUV: uv trusts the gate, which puts the password of the index in.
+// TestPasswordOfUV: uv trusts the gate, which inserts the password of the index.
 func TestPasswordOfUV(t *testing.T) {
 	root := uvRoot(t)
 	isNetworkReady(t)

@@ -48,8 +48,7 @@ func (b *breaking) Accept() (net.Conn, error) {
 	return b.Listener.Accept()
 }
 
-// TestPortForwardEnds: where no connection can be accepted any more, the command ends, with the connections that are
-// open.
+// TestPortForwardEnds: when the listener fails, the command ends its open connections and itself.
 func TestPortForwardEnds(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -85,8 +84,8 @@ func TestPortForwardEnds(t *testing.T) {
 	}
 }
 
-// TestPortForward: a local port leads to one in a sandbox without a network, for many connections at once, whose halves
-// end alone.
+// TestPortForward: a local port reaches a port in a sandbox without a network, for many concurrent connections whose
+// halves end independently.
 func TestPortForward(t *testing.T) {
 	c := livingServer(t)
 	c.run(0, "", "create", "--name", "a")

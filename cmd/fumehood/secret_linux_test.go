@@ -24,7 +24,7 @@ import (
 
 const secretValue = "canary-7f31c2-value"
 
-// keeper is the internet of one HTTPS server, which knows who has the secret.
+// keeper is an internet of one HTTPS server, which records requests with the secret.
 type keeper struct {
 	*httptest.Server
 	knew, asked atomic.Int64
@@ -63,7 +63,7 @@ func (k *keeper) gate() sandbox.Gate {
 	}}
 }
 
-// askAll asks with every program of the root, with no setting of theirs, and looks for the value.
+// askAll sends requests with every program of the root, without settings, and looks for the value.
 const askAll = `
 h="Authorization: Bearer $API_TOKEN"
 ask() { echo "$1: $(shift; timeout 60 "$@" 2>&1 | tail -1)"; }
@@ -78,7 +78,7 @@ echo "$API_TOKEN" | grep -c '^fumehood_placeholder_[0-9a-f]*$'
 env | grep -c 'canary[-]'; grep -l 'canary[-]' /proc/*/environ /proc/*/cmdline 2>/dev/null | wc -l
 `
 
-// TestSecretOfRun: code uses a secret for its host alone and never has it; neither do answers, logs and the command
+// TestSecretOfRun: code uses a secret only for its host and never has the value; nor have answers, logs and the command
 // line.
 func TestSecretOfRun(t *testing.T) {
 	isNetworkReady(t)
@@ -124,8 +124,8 @@ func TestSecretOfRun(t *testing.T) {
 
 const useToken = "import os, urllib.request as u\nprint(u.urlopen(u.Request('https://example.com/x', headers={'X-Key': os.environ['API_TOKEN'], 'Authorization': 'Bearer ' + os.environ['API_TOKEN']})).read().decode())"
 
-// TestSecretOfSandbox: a value lives in memory alone. After a restart the sandbox still has its placeholder, and
-// whoever made it gives the value again.
+// TestSecretOfSandbox: a value is only in memory. After a restart the sandbox still has its placeholder, and its owner
+// sets the value again.
 func TestSecretOfSandbox(t *testing.T) {
 	isNetworkReady(t)
 	k, state := newKeeper(t), t.TempDir()

@@ -25,10 +25,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// stepTimeout limits what these tests wait for; no test asserts durations.
+// stepTimeout limits each wait; no test asserts durations.
 const stepTimeout = 2 * time.Minute
 
-// said gathers a server's output, and lets a test wait for a part of it.
+// said collects a server's output, and lets a test wait for a part of it.
 type said struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -46,7 +46,7 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// forget drops what was seen.
+// forget drops the output so far.
 func (s *said) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,13 +83,13 @@ func startServer(t *testing.T, args ...string) *served {
 	return startServerWith(t, func(*Main) {}, args...)
 }
 
-// startServerLacking starts a server on a host that is assumed to lack something.
+// startServerLacking starts a server on a host that is assumed to lack a feature.
 func startServerLacking(t *testing.T, lack []string, args ...string) *served {
 	t.Helper()
 	return startServerWith(t, func(m *Main) { m.Lack = lack }, args...)
 }
 
-// startServerWith starts a server in surroundings that a test changes.
+// startServerWith starts a server in an environment that a test changes.
 func startServerWith(t *testing.T, change func(*Main), args ...string) *served {
 	t.Helper()
 	s := &served{said: &said{}, interrupts: make(chan os.Signal, 2), exit: make(chan int, 1)}
@@ -151,7 +151,7 @@ func (s *served) send(t *testing.T, method, path, body string, headers ...string
 	return response.StatusCode, answer
 }
 
-// weaker waives what a host may be unable to enforce for an ordinary user.
+// weaker waives the limits that some hosts cannot enforce for an ordinary user.
 const weaker = `"allow_unenforced":["memory"]`
 
 // TestServeWarns: the start and /readyz report why the default backend does not work, and the fix; they ignore other
@@ -218,7 +218,7 @@ func TestServeRuns(t *testing.T) {
 	}
 }
 
-// TestServeDrains sends a run, then an interrupt: the run still ends by itself and is answered.
+// TestServeDrains: after an interrupt, an active run still ends by itself and is answered.
 func TestServeDrains(t *testing.T) {
 	s := startServer(t)
 	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/run",
@@ -276,7 +276,7 @@ func TestServeWithKeys(t *testing.T) {
 	}
 }
 
-// TestCreateKey: a key goes into a file or to whoever appends its line, and the secret is in neither.
+// TestCreateKey: the file or the printed line has the hash of a key, not the key.
 func TestCreateKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	create := func(args ...string) (stdout, stderr string) {
@@ -356,7 +356,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeBoundsOutput: answers of gigabytes need the operator's permission.
+// TestServeBoundsOutput: answers of gigabytes require the operator's permission.
 func TestServeBoundsOutput(t *testing.T) {
 	s := startServer(t)
 	body := `{"language":"bash","code":"echo hi","limits":{"output_kib":16385}}`
@@ -388,7 +388,7 @@ func TestServeMaxima(t *testing.T) {
 	}
 }
 
-// TestSharesOfKeys: with several clients, none gets everything unless the operator permits it.
+// TestSharesOfKeys: one of several clients gets all slots only if the operator permits it.
 func TestSharesOfKeys(t *testing.T) {
 	alice, bob := httpd.Key{Name: "alice"}, httpd.Key{Name: "bob"}
 	for _, test := range []struct {
@@ -412,7 +412,7 @@ func TestSharesOfKeys(t *testing.T) {
 	}
 }
 
-// TestServeLiving: a server has its state folder for itself, and a local socket unless another server has it.
+// TestServeLiving: a server has exclusive use of its state folder, and a local socket unless another server has it.
 func TestServeLiving(t *testing.T) {
 	state, run := t.TempDir(), t.TempDir()
 	if err := errors.Join(os.Chmod(state, 0o700), os.Chmod(run, 0o700)); err != nil {

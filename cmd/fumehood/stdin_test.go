@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestWaitingForStdin: a note says that we wait for an open pipe, also under --quiet, as nothing else would end the
-// wait.
+// TestWaitingForStdin: a note reports the wait for an open pipe, also with --quiet: nothing else ends the wait.
 func TestWaitingForStdin(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -34,7 +34,7 @@ func (l leaky) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 	return l.Fake.Create(ctx, spec)
 }
 
-// verifyOn runs verify in this process on a backend of the test's own.
+// verifyOn runs verify in this process on a backend of the test.
 func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -50,7 +50,7 @@ func verifyOn(t *testing.T, b sandbox.Backend, args ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
-// TestVerifyNotContained makes a harmless attack on isolation with a hole: it reads what the test planted.
+// TestVerifyNotContained makes a harmless attack on isolation with a hole: the attack reads a file of the test.
 func TestVerifyNotContained(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.md")
 	code, stdout, stderr := verifyOn(t, leaky{backendtest.NewFake(t)}, "--only", "F01", "--report", report)

@@ -20,7 +20,7 @@ import (
 
 const guestName = "fumehood-guest-linux-" + runtime.GOARCH
 
-// openDir is a folder that others can enter, unlike t.TempDir.
+// openDir returns a folder that others can enter, unlike t.TempDir.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "libexec-")
@@ -78,7 +78,7 @@ func TestWithoutAPlaceToBuildTheErrorSaysMake(t *testing.T) {
 	}
 }
 
-// ownSource skips a test if this module's source belongs to another user, as nothing is built of it then.
+// ownSource skips a test if this module's source belongs to another user, because nothing is built from it.
 func ownSource(t *testing.T) {
 	t.Helper()
 	if dir, ok := sourceDir(); ok {
@@ -190,7 +190,7 @@ func TestKeyFollowsTheSource(t *testing.T) {
 	first = key()
 	write("a/a.go", "package a // changed again\n")
 	if key() != first {
-		t.Error("what runsc is not made of changes its key")
+		t.Error("files of other programs change the key of runsc")
 	}
 	write("cmd/fumehood-runsc/entry_linux_amd64.s", "TEXT x(SB)\n")
 	if key() == first {
@@ -199,7 +199,7 @@ func TestKeyFollowsTheSource(t *testing.T) {
 	first = key()
 	kind.link = "-E elsewhere"
 	if key() == first {
-		t.Error("what the linker is told does not change the key")
+		t.Error("linker options do not change the key")
 	}
 }
 
@@ -226,7 +226,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	}
 	for _, kept := range []string{filepath.Join(dir, "3"), none} {
 		if _, err := os.Stat(kept); err != nil {
-			t.Errorf("what is in use, or is no build, was removed: %v", err)
+			t.Errorf("a build in use, or another folder, was removed: %v", err)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 // TestSealedProgramRuns copies a real program, runs the copy, and tries to change it.
 func TestSealedProgramRuns(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
+		t.Skip("memory files require Linux")
 	}
 	data, err := os.ReadFile("/bin/echo")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 // host has no places of its own.
 var host = Host{Own: func() []string { return nil }}
 
-// hostileNames are paths as a sandbox may hand them back; none may be written.
+// hostileNames are paths that a sandbox may return; none may be written.
 var hostileNames = []string{
 	"", ".", "..", "../up", "a/../../up", "/etc/passwd", "//x", "a//b", "a/./b", "a/", "./a",
 	"a\x00b", "line\nbreak", "esc\x1b[31m", "bad\xff", strings.Repeat("n", 300),
 }
 
-func TestHostileNamesAreRefused(t *testing.T) {
+func TestOutputRefusesNames(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "out")
 	out, err := host.OpenOutput(dir, true)
@@ -44,7 +44,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 	}
 }
 
-func TestModesAreOurs(t *testing.T) {
+func TestOutputModes(t *testing.T) {
 	dir := t.TempDir()
 	out, err := host.OpenOutput(dir, false)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStatements: lines become the pieces of code that a person means.
+// TestStatements: lines become the statements that the user means.
 func TestStatements(t *testing.T) {
 	for _, test := range []struct {
 		language, typed string
@@ -53,7 +53,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// FuzzStatement: no line is lost, and the scan ends.
+// FuzzStatement: no line is lost, and the parser ends.
 func FuzzStatement(f *testing.F) {
 	f.Add("python", "def f(:\n '''\n\\\n@a\n  b")
 	f.Add("bash", "case x in\n'a\" # \nesac")

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestServeOnSocket: a server on a Unix socket serves runs, nobody but its owner can open it, a second server does not
-// take it, and it goes with its server. One that a killed server left is taken.
+// TestServeOnSocket: a server on a Unix socket serves runs. Only the owner can open the socket, a second server refuses
+// it, and the server removes it. A server replaces the socket of a killed one.
 func TestServeOnSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "fhx") // t.TempDir is too long for a socket
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // fills.
 const realArchives = "PACKAGETEST_ARCHIVES"
 
-// usesMany is what models write. Without a network it must not come further than its packages.
+// usesMany is a script as models write it. It uses packages only, without a network.
 const usesMany = `
 import io, socket
 import matplotlib
@@ -43,8 +43,8 @@ const fetched = await fetch('http://index.test/').then(() => 'network', () => 'n
 console.log(_.chunk([1, 2, 3], 2).length, z.object({ a: z.number() }).parse({ a: 42 }).a, fetched)
 `
 
-// TestRealPackages: what most code needs is found and installed from real archives, on every backend, and runs without
-// a network.
+// TestRealPackages: common packages are found, installed from real archives on every backend, and used without a
+// network.
 func TestRealPackages(t *testing.T) {
 	folder := os.Getenv(realArchives)
 	if folder == "" {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestPackagesKilled: whenever the program is killed while it installs, the next one has the packages, and a cache
-// without anything of the dead.
+// TestPackagesKilled: after a kill at any time of an installation, the next program installs the packages, and the
+// cache has no remains of the dead one.
 func TestPackagesKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it installs for each of many kills")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// leftOver reports work that an installation left in a cache.
+// leftOver reports remains of an installation in a cache.
 func leftOver(t *testing.T, cache string) {
 	t.Helper()
 	for _, pattern := range []string{"work/*", "requests/new-*", "requests/*.lock"} {
@@ -25,7 +25,7 @@ func leftOver(t *testing.T, cache string) {
 	}
 }
 
-// fails runs what cannot be, and looks for the error and its fix.
+// fails runs a command that must fail, and checks the error and its fix.
 func (i *index) fails(cache, want, fix string, args ...string) {
 	i.t.Helper()
 	if _, errs := i.run(cache, 125, args...); !strings.Contains(errs, want) || !strings.Contains(errs, "fix: "+fix) {
@@ -34,7 +34,7 @@ func (i *index) fails(cache, want, fix string, args ...string) {
 	leftOver(i.t, cache)
 }
 
-// TestIndexDown: an index that nobody answers for is an error of the index, for pip and for npm.
+// TestIndexDown: an unreachable index is an error of the index, for pip and for npm.
 func TestIndexDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip and npm try several times")
@@ -47,7 +47,7 @@ func TestIndexDown(t *testing.T) {
 }
 
 // TestPackagesTooMuch: an installation ends at the limits of the installer and of the cache, whatever the index or the
-// packages do, and the fix says what would help.
+// packages do, and the error has a fix.
 func TestPackagesTooMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: it waits for a limit of time")
@@ -100,7 +100,7 @@ func TestPackagesTooMuch(t *testing.T) {
 		"run", "--package-cache-size", "4MiB", "-p", "glvlarge", "-c", "1")
 }
 
-// TestPackagesMany: as many packages as a request may have are installed, and one more is refused.
+// TestPackagesMany: the maximum number of packages in a request is installed, and one more is refused.
 func TestPackagesMany(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds for so many packages")
@@ -123,7 +123,7 @@ func TestPackagesMany(t *testing.T) {
 	leftOver(t, cache)
 }
 
-// hostAddress is an address of this host that a gate can be told to reach.
+// hostAddress returns an address of this host that a rule can allow.
 func hostAddress(t *testing.T) string {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -135,7 +135,7 @@ func hostAddress(t *testing.T) string {
 	return ""
 }
 
-// newHostIndex is an index that programs of their own can reach, by the gate that they have.
+// newHostIndex returns an index that separate programs can reach through their gate.
 func newHostIndex(t *testing.T) *index {
 	l, err := net.Listen("tcp4", net.JoinHostPort(hostAddress(t), "0"))
 	if err != nil {
@@ -151,8 +151,8 @@ func newHostIndex(t *testing.T) *index {
 	return i
 }
 
-// command is the program as a process, with a cache of its own and this index. It is another program's argument if
-// there is one.
+// command returns the program as a process, with its own cache and this index. If a wrapper is named, it runs the
+// program.
 func (i *index) command(cache string, before []string, args ...string) *exec.Cmd {
 	words := slices.Concat(before, []string{"fumehood", args[0], "--package-cache", cache}, i.flags,
 		[]string{"--backend", "native", "--allow-unenforced", "memory"}, args[1:])
@@ -161,8 +161,7 @@ func (i *index) command(cache string, before []string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// TestPackageCacheBad: packages that a cache has still serve when nothing can be written to it; others are an error
-// that says what would help.
+// TestPackageCacheBad: packages in a read-only cache still serve; other packages are an error with a fix.
 func TestPackageCacheBad(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: pip takes seconds, and root alone mounts")
@@ -172,7 +171,7 @@ func TestPackageCacheBad(t *testing.T) {
 	i.wheel("glvsmall", "1.0", "value = 42", "")
 	i.wheel("glvlarge", "1.0", strings.Repeat("\n", 8<<20), "")
 	const code = "import glvsmall; print(glvsmall.value)"
-	// mounted runs the program where a mount of its own is over the cache, and adds what it leaves there.
+	// mounted runs the program with a mount over the cache, and lists the remains in the mount.
 	mounted := func(mount string, args ...string) string {
 		var said bytes.Buffer
 		cmd := i.command(cache, []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", mount +

@@ -21,8 +21,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 )
 
-// useNetwork uses the network with ordinary programs, none of which is told of a gate. Only the repositories have names
-// of their own.
+// useNetwork uses the network with ordinary programs, without settings for a gate. Only the repositories have test
+// names.
 const useNetwork = `
 cd /tmp
 try() { name=$1 want=$2; shift 2; out=$("$@" 2>&1); case "$out" in *"$want"*) echo "$name ok";; *) echo "$name: $out" | tail -n 6;; esac; }
@@ -56,7 +56,7 @@ apt() {
 try apt 'from the repository' apt
 `
 
-// repositories serves what the programs fetch.
+// repositories serves the content that the programs fetch.
 type repositories struct {
 	t   *testing.T
 	dir string // of git
@@ -189,8 +189,8 @@ func (r *repositories) command(name string, args ...string) {
 	}
 }
 
-// TestNetworkTools: the programs that code uses work through the gate, which only passes TLS on or reads it, with no
-// setting of theirs. Node's store is its own, and must be told of the authority of the test's internet.
+// TestNetworkTools: common programs work through the gate without settings, with TLS inspection and without. Node has
+// its own certificates, so the test adds the authority of its internet.
 func TestNetworkTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("npm, pip and apt take half a minute")
