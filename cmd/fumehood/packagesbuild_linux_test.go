@@ -161,7 +161,7 @@ func TestPackagesPassword(t *testing.T) {
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)
 		if said = append(said, errs); !strings.Contains(errs,
-			"fix: the index wants a name and a password that it knows") {
+			"fix: the index requires a name and a password") {
 			t.Errorf("%s", errs)
 		}
 	}

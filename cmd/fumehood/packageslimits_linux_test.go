@@ -79,9 +79,9 @@ func TestPackagesTooMuch(t *testing.T) {
 		fields, detail, hint string
 	}{
 		{small, `"language": "python", "packages": ["glvbomb"]`, "No space left on device",
-			"the packages need more room than an installer has; ask for fewer"},
+			"the packages need more disk space than an installer has; ask for fewer"},
 		{small, `"language": "javascript", "packages": ["glvbomb"]`, "no space left on device",
-			"the packages need more room than an installer has; ask for fewer"},
+			"the packages need more disk space than an installer has; ask for fewer"},
 		{short, `"language": "python", "packages": ["glvslow"]`, "packages: install: it did not end within 15s",
 			"the index may be slow: try again, or ask for fewer packages"},
 		{short, `"language": "python", "packages": ["glvforks"], "allow_build": true`, "", ""},

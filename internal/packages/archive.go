@@ -13,13 +13,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// An archive of a layer is a compressed tar of regular files, in the order of their paths. It says nothing else of the layer, and nothing of
-// it is believed but what comes to the layer's digest.
+// An archive of a layer is a compressed tar of regular files, in the order of their paths. It contains nothing else,
+// and is accepted only if its files have the digest of the layer.
 
-// maxEntry is more than tar adds to a file: its header, that of its long name, and what fills blocks up.
+// maxEntry exceeds the size that tar adds to a file: its header, the header of a long name, and padding.
 const maxEntry = 4096 // bytes
 
-// maxArchive bounds an archive, compressed or not, of a layer with that many bytes.
+// maxArchive returns the maximum size of an archive, compressed or not, of a layer of a size.
 func maxArchive(layer int64) int64 { return layer + maxLayerFiles*maxEntry }
 
 // pack writes the archive of a layer.
@@ -41,7 +41,7 @@ func pack(to io.Writer, tree string) error {
 		return packFile(files, root, path)
 	})
 	if err != nil {
-		return err // without an end, the archive is none
+		return err // an archive without an end is invalid
 	}
 	return errors.Join(files.Close(), packed.Close())
 }
@@ -56,14 +56,15 @@ func packFile(to *tar.Writer, root *os.Root, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(info.Mode().Perm()), Size: info.Size(), Format: tar.FormatPAX}); err != nil {
-		return err
+	err = to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(info.Mode().Perm()),
+		Size: info.Size(), Format: tar.FormatPAX})
+	if err == nil {
+		_, err = io.Copy(to, f)
 	}
-	_, err = io.Copy(to, f)
 	return err
 }
 
-// unpack adds the files of an archive, which is hostile, to a draft. They have at most that many bytes together.
+// unpack adds the files of a hostile archive to a draft, at most that many bytes.
 func unpack(from io.Reader, d *draft, most int64) error {
 	packed, err := gzip.NewReader(io.LimitReader(from, maxArchive(most)))
 	if err != nil {
@@ -80,25 +81,27 @@ func unpack(from io.Reader, d *draft, most int64) error {
 			return err
 		}
 		if h.Typeflag != tar.TypeReg {
-			return errRefused("%.80q is no regular file", h.Name)
+			return errRefused("%.80q is not a regular file", h.Name)
 		}
 		if left -= h.Size; left < 0 { // a size is never negative
-			return errRefused("its files have more than %s", sandbox.FormatBytes(most))
+			return errRefused("its files are larger than %s", sandbox.FormatBytes(most))
 		}
-		if err := d.add(sandbox.FileInfo{Path: h.Name, Type: sandbox.TypeFile, Mode: uint32(h.Mode & 0o777), Size: h.Size}, files); err != nil {
+		f := sandbox.FileInfo{Path: h.Name, Type: sandbox.TypeFile, Mode: uint32(h.Mode & 0o777), Size: h.Size}
+		if err := d.add(f, files); err != nil {
 			return err
 		}
 	}
 }
 
-// unpackLayer makes the layer of an answer from its archive, or leaves nothing.
+// unpackLayer publishes the layer of an answer from its archive, or leaves nothing behind.
 func (j *job) unpackLayer(from io.Reader, a answer) error {
 	d, err := j.cache.newDraft()
 	if err != nil {
 		return err
 	}
 	in := j.need.Language.Installer
-	if err = unpack(from, d, min(installLimits.DiskBytes, j.packager.config.MaxBytes)); err == nil && d.digest(in.At) != a.Digest {
+	err = unpack(from, d, min(installLimits.DiskBytes, j.packager.config.MaxBytes))
+	if err == nil && d.digest(in.At) != a.Digest {
 		err = errRefused("its files have the digest %s", d.digest(in.At))
 	}
 	if err != nil {
@@ -108,33 +111,34 @@ func (j *job) unpackLayer(from io.Reader, a answer) error {
 	return err
 }
 
-// Why a transfer ended.
+// Reasons why a transfer ends.
 var (
-	errStalled = errors.New("nothing moved for " + archiveStall.String())
-	errLate    = errors.New("it was not done within " + archiveTimeout.String())
-	errEnded   = errors.New("nobody needs it any more")
+	errStalled = errors.New("no data moved for " + archiveStall.String())
+	errLate    = errors.New("not completed within " + archiveTimeout.String())
+	errEnded   = errors.New("no longer needed")
 )
 
-// transfer is an archive on its way. It ends with its context, in time, and when nothing moves. The driver has a goroutine and the other side
-// of a pipe: a file system that does not answer blocks the driver for as long as it likes, but not us.
+// transfer moves an archive. It ends with its context, at a time limit, and when no data moves. The driver of the store
+// has a goroutine and the other end of a pipe, so that a file system that hangs blocks only the driver.
 type transfer struct {
 	in      *io.PipeReader
 	out     *io.PipeWriter
 	cancel  context.CancelCauseFunc
 	stall   *time.Timer
 	driver  chan struct{} // closed when the driver has ended
-	ended   error         // why; valid then
-	failure error         // of reading, other than the end
+	ended   error         // of the driver; valid once driver is closed
+	failure error         // of reading, except io.EOF
 }
 
-// begin starts a transfer whose driver does its part with the pipe. finish ends the driver's side of that; the first reason counts.
+// begin starts a transfer whose driver calls drive. finish closes the driver's end of the pipe; only its first call has
+// an effect.
 func (x *transfer) begin(ctx context.Context, finish func(error) error, drive func(context.Context) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(archiveTimeout, func() { cancel(errLate) })
 	x.cancel = func(err error) { late.Stop(); cancel(err) }
 	x.stall = time.AfterFunc(archiveStall, func() { cancel(errStalled) })
-	context.AfterFunc(ctx, func() { _ = finish(context.Cause(ctx)) }) // a pipe's end never fails
-	go func() {                                                       // ends with the context, as far as the driver can
+	context.AfterFunc(ctx, func() { _ = finish(context.Cause(ctx)) }) // never fails
+	go func() {                                                       // ends with the context, unless the driver hangs
 		x.ended = drive(ctx)
 		_ = finish(x.ended)
 		close(x.driver)
@@ -153,11 +157,11 @@ func (x *transfer) end() {
 	x.cancel(errEnded)
 	select {
 	case <-x.driver:
-	case <-time.After(driverGrace): // it is blocked, and holds nothing of ours
+	case <-time.After(driverGrace): // it hangs
 	}
 }
 
-// receive reads an archive of the second tier.
+// receive reads an archive from the second tier.
 func (t *tier) receive(ctx context.Context, digest string) *transfer {
 	x := newTransfer()
 	x.begin(ctx, x.out.CloseWithError, func(ctx context.Context) error {
@@ -171,7 +175,7 @@ func (t *tier) receive(ctx context.Context, digest string) *transfer {
 	return x
 }
 
-// Read implements io.Reader, for what is received.
+// Read implements io.Reader for an archive that is received.
 func (x *transfer) Read(p []byte) (int, error) {
 	n, err := x.in.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -181,7 +185,7 @@ func (x *transfer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements io.Writer, for what is sent.
+// Write implements io.Writer for an archive that is sent.
 func (x *transfer) Write(p []byte) (int, error) {
 	n, err := x.out.Write(p)
 	x.stall.Reset(archiveStall)
@@ -194,7 +198,7 @@ func (t *tier) send(ctx context.Context, digest, tree string) error {
 	x.begin(ctx, x.in.CloseWithError, func(ctx context.Context) error { return t.Archives.Put(ctx, digest, x.in) })
 	defer x.end()
 	err := pack(x, tree)
-	x.out.CloseWithError(err) // with an error the driver keeps nothing
+	x.out.CloseWithError(err) // on an error, the driver stores nothing
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func archiveOf(t testing.TB, entries ...tar.Header) []byte {
 
 const fuzzedBytes = 4096 // that the files of a fuzzed archive may have
 
-// FuzzUnpack: whatever an archive holds, only regular files come of it, below the draft, not more than are counted and allowed.
+// FuzzUnpack: whatever an archive holds, only regular files come of it, below the draft, not more than are counted and
+// allowed.
 func FuzzUnpack(f *testing.F) {
 	good := archiveOf(f, tar.Header{Name: "a/b.py", Mode: 0o755, Size: 5}, tar.Header{Name: strings.Repeat("long/", 60) + "c", Size: 1})
 	f.Add(good)

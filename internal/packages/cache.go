@@ -30,7 +30,7 @@ const (
 
 // Cache keeps layers in a folder, which any number of processes share. Its methods are safe for concurrent use.
 type Cache struct {
-	dir string // without links
+	dir string // without symbolic links
 }
 
 // Layer describes a layer of the cache.
@@ -44,26 +44,26 @@ type Layer struct {
 	Files    int               `json:"files"`
 	Made     time.Time         `json:"made"`
 	Hits     int64             `json:"-"` // uses after the first
-	Used     time.Time         `json:"-"` // the last
+	Used     time.Time         `json:"-"` // the last use
 }
 
-// answer is what a key came to.
+// answer is the recorded answer to a key.
 type answer struct {
-	Digest   string            `json:"digest"` // "" if nothing is needed
+	Digest   string            `json:"digest"` // "" if no package is needed
 	Packages []sandbox.Package `json:"packages"`
 	Lock     string            `json:"lock"`
 	Asked    []string          `json:"asked"`
 	Missing  []string          `json:"missing"`
-	Optional []string          `json:"optional,omitempty"` // of one code; a set has none
+	Optional []string          `json:"optional,omitempty"` // for one code; a set has none
 	Made     time.Time         `json:"made"`
 }
 
-// OpenCache opens or makes a cache and removes what dead processes left in it.
+// OpenCache opens or creates a cache, and removes the unfinished work of processes that have ended.
 func OpenCache(dir string) (*Cache, error) {
 	c := &Cache{}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = rundir.Judge(dir, "") // links on the way, too
+		err = rundir.Judge(dir, "") // also the symbolic links in the path
 	}
 	if err == nil {
 		c.dir, err = filepath.EvalSymlinks(dir)
@@ -74,17 +74,18 @@ func OpenCache(dir string) (*Cache, error) {
 		}
 	}
 	if err != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the cache of packages", Err: err, Fix: "make the folder writable, or name another with --package-cache"}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the package cache", Err: err,
+			Fix: "make the folder writable, or name another one with --package-cache"}
 	}
 	c.sweep()
 	return c, nil
 }
 
-// sweep removes what was never completed, unless somebody is at it.
+// sweep removes unfinished work that no process has locked.
 func (c *Cache) sweep() {
 	done, err := c.alone()
 	if err != nil {
-		return // the next one tries again
+		return // the next process tries again
 	}
 	defer done()
 	entries, _ := os.ReadDir(c.path(workDir))
@@ -95,7 +96,7 @@ func (c *Cache) sweep() {
 			lock.Close()
 			continue
 		}
-		lock.Close()          // of a nil file, too
+		lock.Close()          // also if nil
 		_ = os.RemoveAll(dir) // the next sweep tries again
 	}
 }
@@ -104,7 +105,7 @@ func (c *Cache) path(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
 }
 
-// alone keeps others from beginning or sweeping work until done.
+// alone locks the work folder: no other process begins or sweeps work until done.
 func (c *Cache) alone() (done func(), err error) {
 	f, err := os.OpenFile(c.path(aloneFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *Cache) alone() (done func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// find returns what a key came to, unless that is older than ttl or its layer is gone.
+// find returns the answer to a key, unless it is older than ttl or its layer was removed.
 func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
 	if !c.recall(key, &a) || ttl > 0 && time.Since(a.Made) > ttl {
 		return answer{}, false
@@ -128,15 +129,15 @@ func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
 	return a, err == nil
 }
 
-// recall reads what was remembered of a key.
+// recall reads the record of a key.
 func (c *Cache) recall(key string, into any) bool {
 	text, err := os.ReadFile(c.path(requestsDir, key+".json"))
 	return err == nil && json.Unmarshal(text, into) == nil
 }
 
-const tempPrefix = "new-" // of a request that is being written
+const tempPrefix = "new-" // of a record that is being written
 
-// remember records what a key came to.
+// remember writes the record of a key.
 func (c *Cache) remember(key string, a any) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -159,29 +160,29 @@ func (c *Cache) remember(key string, a any) error {
 	return err
 }
 
-const forgetEvery = 100 // keys that are recorded
+const forgetEvery = 100 // records, on average
 
-// hold keeps a layer until release, and counts its use. It is not there: fs.ErrNotExist.
+// hold keeps a layer until release, and counts a use. Without the layer it returns fs.ErrNotExist.
 func (c *Cache) hold(digest string) (release func(), err error) { return c.keep(digest, []byte{'\n'}) }
 
-// keep keeps a layer until release, and adds that to its uses.
+// keep keeps a layer until release, and appends to its uses.
 func (c *Cache) keep(digest string, uses []byte) (release func(), err error) {
 	path := c.path(layersDir, digest, usedFile)
 	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		used, err = os.Open(path) // what cannot be written to still serves
+		used, err = os.Open(path) // a read-only cache still works
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err = shareLock(used); err == nil && !isAt(used, path) { // it went while we waited
+	if err = shareLock(used); err == nil && !isAt(used, path) { // it was removed while we waited
 		err = fs.ErrNotExist
 	}
 	if err != nil {
 		used.Close()
 		return nil, err
 	}
-	_, _ = used.Write(uses) // a full disk loses a count
+	_, _ = used.Write(uses) // on a full disk, a use is not counted
 	return func() { used.Close() }, nil
 }
 
@@ -208,7 +209,7 @@ func (c *Cache) describe(digest string) (l Layer, err error) {
 	return l, err
 }
 
-// tree is the folder of a layer's files.
+// tree returns the folder of a layer's files.
 func (c *Cache) tree(digest string) string { return c.path(layersDir, digest, treeDir) }
 
 // List returns the layers, the least recently used first.
@@ -227,8 +228,8 @@ func (c *Cache) List() ([]Layer, error) {
 	return list, nil
 }
 
-// Prune removes layers, the least recently used first, until the rest has at most that many bytes. It keeps those in use. It returns what it
-// removed.
+// Prune removes unused layers, the least recently used first, until the rest has at most that many bytes. It returns
+// the removed layers.
 func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 	list, err := c.List()
 	if err != nil {
@@ -255,7 +256,7 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 	return removed, nil
 }
 
-// remove removes a layer unless it is in use. It first gets another name, so that nobody finds half of it.
+// remove removes a layer unless it is in use. It renames the layer first, so that no process finds half of it.
 func (c *Cache) remove(digest string) (gone bool, err error) {
 	used, err := os.Open(c.path(layersDir, digest, usedFile))
 	if err == nil {
@@ -275,14 +276,15 @@ func (c *Cache) remove(digest string) (gone bool, err error) {
 	return true, os.RemoveAll(doomed)
 }
 
-// forgetOld removes the oldest answers, until the others are within the limits, and what crashes left. A lost answer only costs another survey.
+// forgetOld removes the oldest records beyond the limits, and leftovers of crashes. A lost record only costs another
+// survey.
 func (c *Cache) forgetOld() {
 	entries, _ := os.ReadDir(c.path(requestsDir))
 	var answers []fs.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
-			continue // it is gone
+			continue // it was removed
 		}
 		if strings.HasSuffix(e.Name(), ".json") {
 			answers = append(answers, info)
@@ -299,10 +301,10 @@ func (c *Cache) forgetOld() {
 	}
 }
 
-// Limits of the answers to keys.
+// Limits of the records.
 const (
 	maxKeys     = 20_000
 	maxKeyBytes = 256 << 20
 	keepKeys    = 30 * 24 * time.Hour
-	keepOthers  = time.Hour // unfinished answers, and locks; no installation takes as long
+	keepOthers  = time.Hour // unfinished records, and locks; no installation takes as long
 )

@@ -65,7 +65,8 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestPrune: layers that are in use stay, the least recently used of the others go first, and a layer that went is not found.
+// TestPrune: layers that are in use stay, the least recently used of the others go first, and a layer that went is not
+// found.
 func TestPrune(t *testing.T) {
 	c := newCache(t)
 	a, b := layerOf(t, c, map[string]string{"a": "1"}), layerOf(t, c, map[string]string{"b": "1", "empty": ""})

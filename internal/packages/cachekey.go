@@ -14,10 +14,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// keyVersion is part of every key; a change of what layers are gets a new one.
+// keyVersion is part of every key. A change to the format of layers requires a new one.
 const keyVersion = "1"
 
-// keyer hashes fields, each with its length, so that no two lists of fields have one key.
+// keyer hashes fields with their lengths, so that different lists of fields have different keys.
 type keyer struct{ sum hash.Hash }
 
 func newKeyer(kind string) keyer {
@@ -39,7 +39,7 @@ func (k keyer) bytes(b []byte) {
 
 func (k keyer) key() string { return hex.EncodeToString(k.sum.Sum(nil)) }
 
-// requestKey is the key of a need as it came, on a root with an id. It is "" if nobody here knows all that the survey will see.
+// requestKey returns the key of a need on a root with an id. It is "" if the survey sees files that are unknown here.
 func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 	if need.Auto && need.Open {
 		return ""
@@ -66,7 +66,8 @@ func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 	return k.key()
 }
 
-// statedImports is all that code alone says of what it needs, sorted, where the host can tell: other code with the same needs no survey.
+// statedImports returns the sorted imports of code without files, where the host can determine them. All code with the
+// same imports has one key.
 func statedImports(need *sandbox.PackageNeed) (stated []string) {
 	in := need.Language.Installer
 	if !need.Auto || in.Imports == nil || len(need.Files) > 0 {
@@ -79,7 +80,7 @@ func statedImports(need *sandbox.PackageNeed) (stated []string) {
 	return slices.Compact(stated)
 }
 
-// rootIdentity tells roots apart by what the installed packages of an interpreter change.
+// rootIdentity identifies a root by the files that installing packages for its interpreter changes.
 func rootIdentity(root sandbox.Root, id string, witnesses []string) []string {
 	if root.Image != "" {
 		return []string{"image", cmp.Or(id, root.Image)}
@@ -98,10 +99,10 @@ func rootIdentity(root sandbox.Root, id string, witnesses []string) []string {
 	return witnessed
 }
 
-// setKey is the key of what is to be installed on a root with an id, whoever asks for it.
+// setKey returns the key of a set of packages on a root with an id. It is the same for all requests.
 func setKey(need *sandbox.PackageNeed, id, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
-	k.add(cmp.Or(id, need.Root.Image), need.Root.Dir) // whose programs install; they may be hostile
+	k.add(cmp.Or(id, need.Root.Image), need.Root.Dir) // the installer is a program of the root, which may be hostile
 	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))

@@ -26,7 +26,8 @@ type finding struct {
 	want  string
 }
 
-// find has a survey program look at a case, without a sandbox, and returns the order. Its folders are those of the case.
+// find has a survey program look at a case, without a sandbox, and returns the order. Its folders are those of the
+// case.
 func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, folders ...string) string {
 	t.Helper()
 	workspace, root := t.TempDir(), t.TempDir()
@@ -65,7 +66,8 @@ func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, fol
 	return strings.Join(o.Requirements, " ") + " | " + strings.Join(o.Found, " ") + " | " + strings.Join(dropped, " ")
 }
 
-// TestFindingPython: what the survey finds in code and files, as it is ordered. Its interpreter has the standard library and what a case adds.
+// TestFindingPython: what the survey finds in code and files, as it is ordered. Its interpreter has the standard
+// library and what a case adds.
 func TestFindingPython(t *testing.T) {
 	program, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {

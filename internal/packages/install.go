@@ -16,14 +16,15 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// orderDir is where an installer puts the packages.
+// orderDir is the folder that an installer fills.
 const orderDir = sandbox.Workspace + "/layer"
 
-// order turns a survey into what is to be installed, sorted. It ends soon after there is too much. dropped are imports that cannot be
-// packages, optional the packages of those that the code can do without.
+// order returns the sorted packages to install for a survey. It stops soon after the maximum. dropped lists imports
+// that cannot be packages; optional lists the packages of imports that the code does not require.
 func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, optional []string) {
 	in := j.need.Language.Installer
-	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{}, Found: []string{}, Lock: j.need.Lock}
+	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{},
+		Found: []string{}, Lock: j.need.Lock}
 	if o.Lock != "" {
 		return o, nil, nil
 	}
@@ -57,10 +58,10 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, 
 	return o, dropped, without(optional, o.Found)
 }
 
-// install installs an order in a sandbox of its own, and makes a layer of it.
+// install installs an order in a new sandbox, and publishes the result as a layer.
 func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder) (answer, error) {
-	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.tell), From: orderDir, MaxFiles: maxLayerFiles,
-		MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
+	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.tell),
+		From: orderDir, MaxFiles: maxLayerFiles, MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
 	var err error
 	if w.Network, o.Index, err = j.network(s, o.Index); err != nil {
 		return answer{}, err
@@ -70,27 +71,30 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 		return answer{}, cacheError(err)
 	}
 	w.Take = d.add
-	j.tell("installing " + strings.Join(shown(o), ", "))
+	j.tell("installing " + summary(o))
 	result, err := j.step(ctx, "install", w, o)
 	var receipt sandbox.PackageReceipt
 	if err == nil {
 		if err = parse(result, &receipt); err != nil {
-			err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Msg: "the installer's answer is not one", Err: err}
+			err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Err: err,
+				Msg: "the installer printed an invalid answer"}
 		} else {
 			err = j.refusal(&receipt, result)
 		}
 	}
+	if err == nil {
+		err = j.check(&receipt, &o)
+	}
 	if err != nil {
 		return answer{}, errors.Join(err, d.discard())
 	}
-	if err = j.check(&receipt, &o); err != nil {
-		return answer{}, errors.Join(err, d.discard())
-	}
-	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Asked: without(slices.Concat(o.Requirements, o.Found), receipt.Missing), Missing: receipt.Missing, Made: time.Now().UTC()}
+	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Missing: receipt.Missing, Made: time.Now().UTC(),
+		Asked: without(slices.Concat(o.Requirements, o.Found), receipt.Missing)}
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
-	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: a.Asked, Packages: receipt.Packages})
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: a.Asked,
+		Packages: receipt.Packages})
 	return a, cacheError(err)
 }
 
@@ -99,7 +103,7 @@ func without(list, words []string) []string {
 	return slices.DeleteFunc(list, func(w string) bool { return slices.Contains(words, w) })
 }
 
-// check checks what an installer says that it installed.
+// check validates the receipt of an installer.
 func (j *job) check(r *sandbox.PackageReceipt, o *sandbox.PackageOrder) error {
 	if err := checkPackages(r.Packages); err != nil {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: install", Err: err}
@@ -107,17 +111,18 @@ func (j *job) check(r *sandbox.PackageReceipt, o *sandbox.PackageOrder) error {
 	slices.SortFunc(r.Packages, func(a, b sandbox.Package) int { return strings.Compare(a.Name, b.Name) })
 	r.Missing = slices.DeleteFunc(r.Missing, func(name string) bool { return !slices.Contains(o.Found, name) })
 	if r.Lock = plainText(r.Lock); len(r.Lock) > maxLock || !j.need.Language.Installer.ValidLock(r.Lock) {
-		r.Lock = "" // there is none that could be given back
+		r.Lock = ""
 	}
 	return nil
 }
 
-// checkPackages checks a list that comes from elsewhere.
+// checkPackages validates a list from a sandbox or another machine.
 func checkPackages(list []sandbox.Package) error {
 	for _, p := range list {
 		words := p.Name + p.Version + p.Hash + strings.Join(p.Requires, "")
-		if len(list) > maxPackages || len(words) > maxPackageWords || plainText(words) != words || strings.Contains(words, "\n") {
-			return errors.New("the list of packages is not one")
+		if len(list) > maxPackages || len(words) > maxPackageWords || plainText(words) != words ||
+			strings.Contains(words, "\n") {
+			return errors.New("invalid list of packages")
 		}
 	}
 	return nil
@@ -127,31 +132,32 @@ func cacheError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err, Fix: "make it writable, or free some space: fumehood deps prune"}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err,
+		Fix: "make it writable, or free some space: fumehood deps prune"}
 }
 
-// shown names what is ordered, for a message.
-func shown(o sandbox.PackageOrder) []string {
+// summary names the packages of an order, for a message.
+func summary(o sandbox.PackageOrder) string {
 	const most = 12
 	names := slices.Concat(o.Requirements, o.Found)
 	if o.Lock != "" {
-		names = append(names, "what the lock lists")
+		names = append(names, "the packages of the lock")
 	}
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most:most], fmt.Sprintf("and %d more", more))
 	}
-	return names
+	return strings.Join(names, ", ")
 }
 
-// secretName is the variable of an installer sandbox that has the placeholder of the index's password.
+// secretName is the variable in an installer sandbox with the placeholder of the index's password.
 const secretName = "FUMEHOOD_INDEX_SECRET"
 
-// network is what an installer sandbox may reach: the index alone. Credentials in its address become a secret, which the gate puts into
-// requests; the address that is returned has none.
+// network returns the policy of an installer sandbox, which allows only the index. Credentials in the address of the
+// index become a secret that the gate inserts into requests. The returned address has none.
 func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.NetworkPolicy, plain string, err error) {
 	u, err := url.Parse(index)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no address that can be used",
+		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no usable address",
 			Fix: "name one with --package-index " + j.need.Language.Installer.Name + "=URL"}
 	}
 	p.Mode = sandbox.NetworkRestricted
@@ -160,7 +166,8 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	if j.index.URL == "" {
 		for _, h := range append(s.Hosts, u.Host) {
 			if !namedHost().MatchString(h) {
-				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root's own index is under an address, or a name without a domain",
+				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",
+					Msg: "the root's default index has an IP address, or a name without a domain",
 					Fix: "name it with --package-index " + j.need.Language.Installer.Name + "=URL"}
 			}
 		}
@@ -178,12 +185,13 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	return p, u.String(), nil
 }
 
-// namedHost is a host that a root may name as its index: no address, which could be a private one, and no pattern.
+// namedHost matches a host that a root may name as its index. An IP address could be private, and a pattern could match
+// any host.
 var namedHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[A-Za-z0-9-]+\.)+[A-Za-z][A-Za-z0-9-]*(?::\d+)?$`)
 })
 
-// hostRule is the rule that allows an index.
+// hostRule returns the network rule that allows an index.
 func hostRule(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -192,37 +200,42 @@ func hostRule(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// refusal is why an installer installed nothing, or nil.
+// refusal returns the error of an installer that failed, or nil.
 func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 	if r.Error == "" {
 		return nil
 	}
-	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: strings.TrimSpace(plainText(r.Error[:min(len(r.Error), maxWords)]))}
+	in := j.need.Language.Installer
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages",
+		Msg: strings.TrimSpace(plainText(r.Error[:min(len(r.Error), maxWords)]))}
 	switch {
 	case len(result.Hints) > 0 && result.Hints[0].Code == sandbox.HintRefused:
 		h := result.Hints[0]
-		e.Kind, e.Msg = sandbox.Unavailable, "the network policy of the installer refused "+strings.Join(slices.Concat(h.Names, h.Others), ", ")
-		e.Fix = "if the index is there, or hands out files from there, allow it: --package-host HOST, or its ADDRESS if that is private"
+		e.Kind = sandbox.Unavailable
+		e.Msg = "the network policy of the installer refused " + strings.Join(slices.Concat(h.Names, h.Others), ", ")
+		e.Fix = "if this host serves the index or its files, allow it: --package-host HOST, or its ADDRESS if it is private"
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
 	case r.Denied:
-		e.Fix = "the index wants a name and a password that it knows: --package-index " + j.need.Language.Installer.Name + "=https://NAME:PASSWORD@HOST/... in its variable, or in the configuration"
-	case r.Unbuilt != "" && j.need.Language.Installer.Valid(r.Unbuilt):
-		e.Fix = r.Unbuilt + " has no archive that is ready for this interpreter; to let it build one: --allow-build"
-	case r.Unfit != "" && j.need.Language.Installer.Valid(r.Unfit):
-		e.Fix = r.Unfit + " has no archive for this interpreter and system; ask for another version of it, or give another root or image"
+		e.Fix = "the index requires a name and a password: set --package-index " + in.Name +
+			"=https://NAME:PASSWORD@HOST/... in its variable, or in the configuration"
+	case r.Unbuilt != "" && in.Valid(r.Unbuilt):
+		e.Fix = r.Unbuilt + " has no built archive for this interpreter; to build one: --allow-build"
+	case r.Unfit != "" && in.Valid(r.Unfit):
+		e.Fix = r.Unfit + " has no archive for this interpreter and system; ask for another version, or use another " +
+			"root or image"
 	case r.Full:
-		e.Kind, e.Fix = sandbox.TooLarge, "the packages need more room than an installer has; ask for fewer"
+		e.Kind, e.Fix = sandbox.TooLarge, "the packages need more disk space than an installer has; ask for fewer"
 	case r.Unknown != "":
 		e.Fix = "the index has no package of this name"
-		if near := nearest.Name(r.Unknown, j.need.Language.Installer.Popular); near != "" {
+		if near := nearest.Name(r.Unknown, in.Popular); near != "" {
 			e.Fix = "did you mean " + near + "?"
 		}
 	}
 	return e
 }
 
-// progress passes on what an installer says, a line at a time.
+// progress reports the stderr of an installer, line by line.
 func progress(tell func(string)) sandbox.OutputFunc {
 	const longest = 200 // bytes
 	var line []byte

@@ -11,14 +11,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Show implements sandbox.Packager. Files of the cache get a second name in the folder; on another file system they are copied. What is there
-// already stays, what the layer lacks goes. Each file is replaced at once, so a program sees the old one or the new one.
+// Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
+// them. Files of the layer that are there already stay, all others are removed. Each file is replaced atomically.
 func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 	mixed, work := !p.Shown(folder), workOf(folder)
 	l, err := prepare(layer.Dir, work)
 	if err == nil {
 		if err = p.reserve(folder, owner, l, mixed); err != nil && !mixed {
-			err = errors.Join(err, os.RemoveAll(work)) // nothing has changed
+			err = errors.Join(err, os.RemoveAll(work)) // the folder is unchanged
 		}
 	}
 	if err == nil {
@@ -34,7 +34,7 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 		err = os.RemoveAll(work)
 	}
 	if err != nil && sandbox.KindOf(err) != sandbox.Quota {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: add them to the sandbox", Err: err, Fix: "try again"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "add packages to the sandbox", Err: err, Fix: "try again"}
 	}
 	return err
 }
@@ -47,19 +47,20 @@ func (p *Packager) Shown(folder string) bool {
 
 const workSuffix = ".new"
 
-// workOf is where files get their content before they are moved into a folder. While it is there, the folder may hold a mixture.
+// workOf returns the folder where files are prepared for another folder. While it exists, the other may contain a
+// mixture of layers.
 func workOf(folder string) string { return folder + workSuffix }
 
 // tempFile is a file in workOf.
 const tempFile = "file"
 
-// prepare makes work, and finds out what a layer will take.
+// prepare creates work, and measures a layer.
 func prepare(layer, work string) (shownLayer, error) {
 	if err := os.Mkdir(work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return shownLayer{}, err
 	}
 	temp := filepath.Join(work, tempFile)
-	if err := os.RemoveAll(temp); err != nil { // an earlier one may have failed; as a name of a cache's file it must not be written to
+	if err := os.RemoveAll(temp); err != nil { // a failed call may have left a link to a file of the cache
 		return shownLayer{}, err
 	}
 	l, file, err := measure(layer)
@@ -71,13 +72,13 @@ func prepare(layer, work string) (shownLayer, error) {
 		return l, err
 	}
 	l.ID = fmt.Sprintf("%s %d", layer, info.ModTime().UnixNano())
-	if file != "" && os.Link(file, temp) != nil { // they will be copied
+	if file != "" && os.Link(file, temp) != nil { // files will be copied
 		l.Own, l.Files = l.Own+l.Files, 0
 	}
 	return l, os.RemoveAll(temp)
 }
 
-// show adds the files of from that to lacks, by way of work.
+// show adds the files of from that to lacks. It prepares them in work.
 func show(from, to, work string) error {
 	temp := filepath.Join(work, tempFile)
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -136,7 +137,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Chmod(info.Mode().Perm()), out.Close())
 }
 
-// removeOthers removes what is below to and not below from.
+// removeOthers removes the files in to that are not in from.
 func removeOthers(from, to string) error {
 	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -22,7 +22,8 @@ func newFolder(t *testing.T, root, sandbox string) string {
 	return dir
 }
 
-// TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps its files.
+// TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps
+// its files.
 func TestShow(t *testing.T) {
 	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	p := New(Config{Dir: c.dir})
@@ -95,7 +96,8 @@ func TestShowFails(t *testing.T) {
 	}
 }
 
-// TestShowQuota: what living sandboxes have is counted until they are removed, whatever goes from the cache, and also after a restart.
+// TestShowQuota: what living sandboxes have is counted until they are removed, whatever goes from the cache, and also
+// after a restart.
 func TestShowQuota(t *testing.T) {
 	c, root := newCache(t), t.TempDir()
 	var p *Packager

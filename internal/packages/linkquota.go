@@ -12,25 +12,26 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// What living sandboxes are shown stays on the disk until they are removed, whatever goes from the cache. So it has a bound of its own, as large
-// as that of the cache. A file beside each folder says what is in it; all of them are read before something is shown.
+// Packages of living sandboxes stay on the disk until the sandboxes are removed, even if the cache is pruned. So they
+// have a limit of their own, which equals that of the cache. A file beside each folder records its layers. All records
+// are read before a layer is added.
 
-// shownRecord is what a folder holds.
+// shownRecord records the layers of a folder.
 type shownRecord struct {
 	Owner  string       `json:"owner"`
-	Layers []shownLayer `json:"layers"` // one, and until its files are there, the earlier ones
+	Layers []shownLayer `json:"layers"` // one; while its files are being added, also the earlier ones
 }
 
-// shownLayer is a layer that a folder holds.
+// shownLayer is a layer in a folder.
 type shownLayer struct {
-	ID    string `json:"id"`    // of its files: a layer that went and was installed again has others
-	Files int64  `json:"files"` // bytes that all who show it share
-	Own   int64  `json:"own"`   // bytes that each of them takes besides
+	ID    string `json:"id"`    // of its files; a layer that was removed and installed again has another one
+	Files int64  `json:"files"` // bytes that all folders with this layer share
+	Own   int64  `json:"own"`   // further bytes of each folder
 }
 
 func recordOf(folder string) string { return folder + ".json" }
 
-// usage is what some folders hold together.
+// usage sums the disk space of folders.
 type usage struct {
 	bytes int64
 	seen  map[string]bool
@@ -49,13 +50,14 @@ func (u *usage) add(layers ...shownLayer) {
 	}
 }
 
-// reserve has a folder count as holding a layer too, unless that is too much. What it holds already will go, unless it is mixed. Errors: Quota.
+// reserve records that a folder will contain a layer, if the limit allows it. The earlier layers count only if the
+// folder is mixed. Errors: Quota.
 func (p *Packager) reserve(folder, owner string, l shownLayer, mixed bool) error {
-	p.showing.Lock()
-	defer p.showing.Unlock()
+	p.reserving.Lock()
+	defer p.reserving.Unlock()
 	record := readShown(folder)
 	record.Owner = owner
-	if slices.Contains(record.Layers, l) { // it counts already
+	if slices.Contains(record.Layers, l) { // it is counted already
 		return nil
 	}
 	var all, own usage
@@ -81,21 +83,23 @@ func (p *Packager) reserve(folder, owner string, l shownLayer, mixed bool) error
 		all, most, whose = own, most/2, "your living sandboxes"
 	}
 	if all.bytes > most {
-		return &sandbox.Error{Kind: sandbox.Quota, Op: "packages", Msg: whose + " would have more than " + sandbox.FormatBytes(most) + " of them",
+		return &sandbox.Error{Kind: sandbox.Quota, Op: "packages",
+			Msg: whose + " would have more than " + sandbox.FormatBytes(most) + " of packages",
 			Fix: "remove sandboxes that are no longer needed, or serve with a larger --package-cache-size"}
 	}
 	record.Layers = append(record.Layers, l)
 	return writeShown(folder, record)
 }
 
-// foldersBeside lists the folders of all sandboxes, but for one. They are ROOT/SANDBOX/FOLDER.
+// foldersBeside lists the folders of all sandboxes except one. Their paths are ROOT/SANDBOX/FOLDER.
 func foldersBeside(folder string) (list []string, err error) {
 	root := filepath.Dir(filepath.Dir(folder))
 	sandboxes, err := os.ReadDir(root)
 	for _, s := range sandboxes {
-		entries, _ := os.ReadDir(filepath.Join(root, s.Name())) // one that has gone holds nothing
+		entries, _ := os.ReadDir(filepath.Join(root, s.Name())) // a removed sandbox has none
 		for _, e := range entries {
-			if path := filepath.Join(root, s.Name(), e.Name()); e.IsDir() && path != folder && !strings.HasSuffix(path, workSuffix) {
+			path := filepath.Join(root, s.Name(), e.Name())
+			if e.IsDir() && path != folder && !strings.HasSuffix(path, workSuffix) {
 				list = append(list, path)
 			}
 		}
@@ -103,7 +107,7 @@ func foldersBeside(folder string) (list []string, err error) {
 	return list, err
 }
 
-// readShown reads what a folder holds. Without a record that can be read, all there is counts as its own.
+// readShown reads the record of a folder. Without a readable record, all files count as the folder's own.
 func readShown(folder string) (r shownRecord) {
 	text, err := os.ReadFile(recordOf(folder))
 	if err == nil && json.Unmarshal(text, &r) == nil {
@@ -127,10 +131,9 @@ func writeShown(folder string, r shownRecord) error {
 	return os.Rename(temp, recordOf(folder))
 }
 
-// nameBytes is what a folder takes for an entry besides its name.
-const nameBytes = 16
+const nameBytes = 16 // that a folder stores for an entry, besides its name
 
-// measure counts what a folder's files and folders take, and finds one of the files.
+// measure sums the disk space of a folder, and finds one of its files.
 func measure(dir string) (l shownLayer, file string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {

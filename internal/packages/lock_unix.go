@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked is tryLock's error when somebody else holds the lock.
+// errLocked is the error of tryLock if the lock is held.
 const errLocked = unix.EWOULDBLOCK
 
 // tryLock locks an open file or folder until its last descriptor closes.
 func tryLock(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
 
-// lockAlone waits until nobody else holds the lock.
+// lockAlone waits for an exclusive lock.
 func lockAlone(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// shareLock waits until nobody holds the lock alone.
+// shareLock waits for a shared lock.
 func shareLock(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) error {
@@ -29,5 +29,5 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// notEmpty reports whether a folder could not be replaced because it has entries.
+// notEmpty reports whether a rename failed because its target has entries.
 func notEmpty(err error) bool { return errors.Is(err, unix.ENOTEMPTY) }

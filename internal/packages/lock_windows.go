@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errLocked is tryLock's error when somebody else holds the lock.
+// errLocked is the error of tryLock if the lock is held.
 const errLocked = windows.ERROR_LOCK_VIOLATION
 
 // tryLock locks an open file until its last handle closes.
@@ -15,15 +15,15 @@ func tryLock(f *os.File) error {
 	return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
 }
 
-// lockAlone waits until nobody else holds the lock.
+// lockAlone waits for an exclusive lock.
 func lockAlone(f *os.File) error { return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-// shareLock waits until nobody holds the lock alone.
+// shareLock waits for a shared lock.
 func shareLock(f *os.File) error { return lockFile(f, 0) }
 
 func lockFile(f *os.File, flags uint32) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
 }
 
-// notEmpty reports whether a folder could not be replaced because it has entries.
+// notEmpty reports whether a rename failed because its target has entries.
 func notEmpty(err error) bool { return errors.Is(err, windows.ERROR_ALREADY_EXISTS) }

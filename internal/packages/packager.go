@@ -21,58 +21,58 @@ import (
 
 // Defaults and limits.
 const (
-	DefaultTTL      = 24 * time.Hour // how long the answer to an unpinned request is good
+	DefaultTTL      = 24 * time.Hour // until the answer to an unpinned request expires
 	DefaultMaxBytes = 10 << 30       // of all layers
 
 	maxRequirements = sandbox.MaxRequirements
 	maxAnswer       = 1 << 20 // bytes of JSON from a sandbox
-	maxSurveyed     = 1 << 20 // bytes of code; of a file, a survey reads no more either
+	maxSurveyed     = 1 << 20 // bytes of code; a survey reads as much of a file
 	maxFound        = 1000
 	maxLock         = 1 << 20
 	maxPackages     = 5000     // of one layer
-	maxPackageWords = 16 << 10 // bytes of what is known of one
+	maxPackageWords = 16 << 10 // bytes of the description of one
 	maxWords        = 4000     // bytes of an installer's error
 )
 
-// installLimits are those of an installer sandbox. What it downloads and installs lies in its memory.
-var installLimits = sandbox.Limits{MemoryBytes: 4 << 30, DiskBytes: 3 << 30, Inodes: 400_000, CPUMillis: 2000, Pids: 512, OpenFiles: 4096, Timeout: 10 * time.Minute,
-	OutputBytes: maxAnswer}
+// installLimits are the limits of an installer sandbox. Its downloads and its packages occupy its memory.
+var installLimits = sandbox.Limits{MemoryBytes: 4 << 30, DiskBytes: 3 << 30, Inodes: 400_000, CPUMillis: 2000,
+	Pids: 512, OpenFiles: 4096, Timeout: 10 * time.Minute, OutputBytes: maxAnswer}
 
-// surveyLimits are those of a survey.
+// surveyLimits are the limits of a survey.
 var surveyLimits = sandbox.Limits{Timeout: 20 * time.Second, OutputBytes: maxAnswer}
 
-// Index is where packages of a language come from.
+// Index is an index of packages.
 type Index struct {
-	URL   string   // "" is the installer's own default
-	Hosts []string // further hosts that it hands out files from
+	URL   string   // "" means the default index of the installer
+	Hosts []string // further hosts that serve its files
 }
 
 // Config configures a Packager.
 type Config struct {
 	Dir      string        // of the cache
-	MaxBytes int64         // of all layers, and as much of what living sandboxes have of them; 0 is DefaultMaxBytes
-	TTL      time.Duration // 0 is DefaultTTL
+	MaxBytes int64         // of all layers, and again of the packages in living sandboxes; 0 means DefaultMaxBytes
+	TTL      time.Duration // 0 means DefaultTTL
 	Indexes  map[string]Index
-	Shared   Shared // with other machines; asked for what the cache lacks
+	Shared   Shared // the second tier
 	Log      *slog.Logger
 
-	// SeveralOwners lets the living sandboxes of one owner have half of what all may have.
+	// SeveralOwners limits the living sandboxes of each owner to half of MaxBytes.
 	SeveralOwners bool
 }
 
 // Packager is a sandbox.Packager with a cache.
 type Packager struct {
 	config  Config
-	tier    *tier // nil: none
+	tier    *tier // may be nil
 	flights flights
 
 	mu    sync.Mutex
-	cache *Cache // once it could be opened
+	cache *Cache // nil until it is opened
 
-	showing sync.Mutex // one at a time asks whether there is room
+	reserving sync.Mutex // serializes reservations of disk space
 }
 
-// New returns a Packager. It opens its cache when that is first needed.
+// New returns a Packager. It opens its cache at the first need.
 func New(config Config) *Packager {
 	config.MaxBytes, config.TTL = cmp.Or(config.MaxBytes, DefaultMaxBytes), cmp.Or(config.TTL, DefaultTTL)
 	if config.Log == nil {
@@ -95,21 +95,23 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 	if err := check(&need); err != nil {
 		return nil, err
 	}
-	if glance := need.Language.Installer.NeedsNone; need.Auto && len(need.Requirements) == 0 && !need.Open && glance != nil && glance(need.Code, need.Files) {
+	in := need.Language.Installer
+	onlyCode := need.Auto && len(need.Requirements) == 0 && !need.Open
+	if onlyCode && in.NeedsNone != nil && in.NeedsNone(need.Code, need.Files) {
 		return &sandbox.Supply{Release: func() {}}, nil
 	}
 	cache, err := p.open()
 	if err != nil {
 		return nil, err
 	}
-	j := &job{packager: p, cache: cache, need: &need, work: work, index: p.config.Indexes[need.Language.Installer.Name]}
+	j := &job{packager: p, cache: cache, need: &need, work: work, index: p.config.Indexes[in.Name]}
 	j.identify(ctx)
 	key := requestKey(&need, j.root, j.index)
 	if key != "" {
 		if a, ok := cache.find(key, p.ttl(&need)); ok {
 			if s, err := cache.supply(&need, a); err == nil {
 				return s, nil
-			} // else it has gone since
+			} // the layer was removed in the meantime
 		}
 	}
 	a, err := j.resolve(ctx)
@@ -117,13 +119,13 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		return nil, err
 	}
 	defer a.release()
-	if key := requestKey(&need, j.root, j.index); key != "" { // its image may have been fetched meanwhile
+	if key := requestKey(&need, j.root, j.index); key != "" { // an image that was fetched meanwhile has an id now
 		j.record(key, a.answer)
 	}
 	return cache.supply(&need, a.answer)
 }
 
-// ttl is how long the answer to a need is good; 0 is forever.
+// ttl returns the time until the answer to a need expires; 0 means never.
 func (p *Packager) ttl(need *sandbox.PackageNeed) time.Duration {
 	if need.Lock != "" {
 		return 0
@@ -131,15 +133,17 @@ func (p *Packager) ttl(need *sandbox.PackageNeed) time.Duration {
 	return p.config.TTL
 }
 
-// check checks a need as it came.
+// check returns an error for a need that is invalid.
 func check(need *sandbox.PackageNeed) error {
 	if err := sandbox.CheckRequirements(len(need.Requirements)); err != nil {
 		return err
 	}
+	in := need.Language.Installer
 	for i, r := range need.Requirements {
-		if !need.Language.Installer.Valid(r) {
-			err := sandbox.Invalidf(fmt.Sprintf("packages[%d]", i), "%.80q is not the name of a package, perhaps with versions; paths and addresses are not installed", r)
-			if as := strings.Replace(r, "==", "@", 1); as != r && need.Language.Installer.Valid(as) { // pip's way, for npm
+		if !in.Valid(r) {
+			err := sandbox.Invalidf(fmt.Sprintf("packages[%d]", i),
+				"%.80q is not the name of a package with optional versions; paths and addresses are not supported", r)
+			if as := strings.Replace(r, "==", "@", 1); as != r && in.Valid(as) { // pip's syntax, for npm
 				err.Fix = "ask for " + as
 			}
 			return err
@@ -147,26 +151,28 @@ func check(need *sandbox.PackageNeed) error {
 	}
 	switch {
 	case need.Auto && len(need.Code) > maxSurveyed:
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "what code of more than 1MiB imports is not looked for", Fix: "name its packages instead of auto"}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "auto reads at most 1MiB of code",
+			Fix: "name the packages instead of auto"}
 	case need.Lock == "":
 	case need.Auto || len(need.Requirements) > 0:
-		return sandbox.Invalidf("lock", "a lock says all that is installed; leave out the packages")
-	case len(need.Lock) > maxLock || !need.Language.Installer.ValidLock(need.Lock):
-		return sandbox.Invalidf("lock", "it is not a lock for %s as fumehood deps lock prints it", need.Language.Title)
+		return sandbox.Invalidf("lock", "a lock lists all packages; leave out the others")
+	case len(need.Lock) > maxLock || !in.ValidLock(need.Lock):
+		return sandbox.Invalidf("lock", "not a lock for %s in the format of fumehood deps lock", need.Language.Title)
 	}
 	return nil
 }
 
-// record remembers the answer to a key; without that, the next run surveys again.
+// record records the answer to a key. Where it fails, the next run surveys again.
 func (j *job) record(key string, a any) {
 	if err := j.cache.remember(key, a); err != nil {
-		j.packager.config.Log.Warn("could not write to the cache of packages", "err", err)
+		j.packager.config.Log.Warn("cannot write to the package cache", "err", err)
 	}
 }
 
-// supply holds the layer of an answer.
+// supply returns the supply of an answer, and holds its layer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Optional: a.Optional, Release: func() {}}
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Optional: a.Optional,
+		Release: func() {}}
 	if a.Digest == "" {
 		return s, nil
 	}
@@ -184,25 +190,25 @@ func layerError(err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: open the layer", Err: err, Fix: "try again"}
 }
 
-// job is one need that the cache does not answer.
+// job resolves one need.
 type job struct {
-	tell     func(string) // what is done meanwhile
+	tell     func(string) // reports progress
 	packager *Packager
 	cache    *Cache
 	need     *sandbox.PackageNeed
 	work     sandbox.Worker
 	index    Index
-	root     string // its id; "" if it is not known
+	root     string // the id of the root; "" if unknown
 }
 
-// identify finds out which root this is, unless that is known.
+// identify determines the id of the root.
 func (j *job) identify(ctx context.Context) {
 	if j.root == "" && j.need.RootID != nil {
 		j.root = j.need.RootID(ctx)
 	}
 }
 
-// resolve surveys, and installs what is not there.
+// resolve surveys the code, and installs the packages that are missing.
 func (j *job) resolve(ctx context.Context) (kept, error) {
 	survey, err := j.survey(ctx)
 	if err != nil {
@@ -217,7 +223,7 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		return kept{answer{Missing: dropped, Optional: optional, Made: now}, func() {}}, nil
 	}
 	j.identify(ctx)
-	if j.need.Auto { // its survey was about the code alone
+	if j.need.Auto { // its survey covered only the code
 		if survey, err = j.surveyRoot(ctx); err != nil {
 			return kept{}, err
 		}
@@ -226,8 +232,8 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		order.Index = survey.Index
 	}
 	if survey.Installer == "" {
-		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: fmt.Sprintf("the root has nothing that installs packages for %s, and %s would be needed",
-			j.need.Language.Title, strings.Join(shown(order), ", ")), Fix: j.need.Language.Installer.Fix}
+		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Fix: j.need.Language.Installer.Fix,
+			Msg: fmt.Sprintf("the root has no installer for %s, which needs %s", j.need.Language.Title, summary(order))}
 	}
 	key := setKey(j.need, j.root, survey.Platform, order.Index, &order)
 	tell := j.need.Progress
@@ -236,17 +242,19 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 	}
 	flight := newKeyer("flight")
 	flight.add(key, j.need.Terms)
-	a, err := j.packager.flights.do(ctx, flight.key(), tell, func(ctx context.Context, tell func(string)) (kept, error) {
-		one := *j
-		one.tell = tell
-		return one.once(ctx, key, survey, order)
-	})
+	a, err := j.packager.flights.do(ctx, flight.key(), tell,
+		func(ctx context.Context, tell func(string)) (kept, error) {
+			one := *j
+			one.tell = tell
+			return one.once(ctx, key, survey, order)
+		})
 	a.Missing, a.Optional = append(slices.Clone(a.Missing), dropped...), optional
 	return a, err
 }
 
-// once installs a set, unless others, another process or another machine have, and keeps its layer.
-func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (kept, error) {
+// once installs a set unless another process or machine has installed it, and keeps its layer.
+func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (
+	kept, error) {
 	unlock, alone, err := j.cache.lock(ctx, key, j.tell)
 	if err != nil {
 		return kept{}, cacheError(err)
@@ -263,19 +271,20 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !again:
-			continue // another process has just pruned it
+			continue // another process pruned the layer
 		case err != nil:
 			return kept{}, layerError(err)
 		}
 		if _, err := j.cache.Prune(j.packager.config.MaxBytes); err != nil {
-			j.packager.config.Log.Warn("could not prune the cache of packages", "err", err)
+			j.packager.config.Log.Warn("cannot prune the package cache", "err", err)
 		}
 		return kept{a, release}, nil
 	}
 }
 
-// obtain finds the layer of a set here or on another machine, or makes it.
-func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder, alone bool) (a answer, err error) {
+// obtain finds the layer of a set in the cache or the second tier, or installs it.
+func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder,
+	alone bool) (a answer, err error) {
 	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
@@ -287,7 +296,8 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 		}
 	}
 	keys := []string{key}
-	// Whoever gives the lock back finds it too; but code of a package that ran beside the installer may have made up the lock of another.
+	// A request with this lock finds the layer too. With AllowBuild the lock is not trusted: code of a package may have
+	// forged it.
 	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
 		keys = append(keys, setKey(j.need, j.root, survey.Platform, order.Index, &order))
@@ -301,10 +311,12 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 	return a, nil
 }
 
-// survey finds out what the code needs, or for requirements alone, which of them are not there, and what the root has.
+// survey determines what the code needs. For requirements without code, it determines which are missing, and describes
+// the root.
 func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	in := j.need.Language.Installer
-	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Requirements: list(j.need.Requirements), Imports: []sandbox.Import{}}
+	q := sandbox.PackageQuestion{Auto: j.need.Auto, Name: j.need.Name, Requirements: list(j.need.Requirements),
+		Imports: []sandbox.Import{}}
 	if code := j.need.Code; q.Auto {
 		if in.Imports != nil {
 			q.Imports = in.Imports(code)
@@ -318,16 +330,17 @@ func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	return j.ask(ctx, q)
 }
 
-// rootTTL is how long it is remembered what a root has.
+// rootTTL is the time until the survey of a root expires.
 const rootTTL = time.Hour
 
-// rootSurvey is what a root has.
+// rootSurvey is the recorded survey of a root.
 type rootSurvey struct {
 	sandbox.PackageSurvey
 	Made time.Time
 }
 
-// surveyRoot finds out what the root has, in a sandbox without code and files: those could have a say in where installers may go.
+// surveyRoot describes the root, in a sandbox without code and files: these could influence which hosts an installer
+// may reach.
 func (j *job) surveyRoot(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	key := ""
 	if j.need.Root.Image == "" || j.root != "" {
@@ -347,28 +360,29 @@ func (j *job) surveyRoot(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	return s, err
 }
 
-// ask has a sandbox answer a survey's question: a new one, or if the question is about the code, the one of the run.
+// ask runs a survey in a sandbox: that of the run if the question is about the code, otherwise a new one.
 func (j *job) ask(ctx context.Context, q sandbox.PackageQuestion) (*sandbox.PackageSurvey, error) {
 	w := sandbox.Work{Command: j.need.Language.Installer.Survey, Survey: q.Auto, Limits: surveyLimits}
 	if q.Auto {
 		w.Tool = j.need.Language.Installer.Tool
 	}
-	result, err := j.step(ctx, "find what the code needs", w, q)
+	result, err := j.step(ctx, "survey the code", w, q)
 	if err != nil {
 		return nil, err
 	}
 	var s sandbox.PackageSurvey
 	if err := parse(result, &s); err != nil || len(s.Found) > maxFound || len(s.Platform) > maxPath {
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: find what the code needs", Msg: "the survey's answer is not one", Err: err}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: survey the code", Err: err,
+			Msg: "the survey printed an invalid answer"}
 	}
 	return &s, nil
 }
 
-// step has a sandbox answer a question.
+// step runs one program in a sandbox, with a question on stdin.
 func (j *job) step(ctx context.Context, what string, w sandbox.Work, question any) (*sandbox.Result, error) {
 	var stdin bytes.Buffer
 	out := json.NewEncoder(&stdin)
-	out.SetEscapeHTML(false) // each < of code would be six bytes
+	out.SetEscapeHTML(false) // an escaped < takes six bytes
 	if err := out.Encode(question); err != nil {
 		return nil, err
 	}
@@ -389,7 +403,7 @@ func (j *job) step(ctx context.Context, what string, w sandbox.Work, question an
 	return nil, unfinished(what, result)
 }
 
-// unfinished is why a step came to no end of its own.
+// unfinished returns the error of a step that did not succeed.
 func unfinished(what string, r *sandbox.Result) error {
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: " + what}
 	switch limits := r.Requested.Limits; r.Status {
@@ -397,15 +411,15 @@ func unfinished(what string, r *sandbox.Result) error {
 		e.Msg = "it did not end within " + sandbox.FormatLimit(sandbox.LimitTimeout, int64(limits.Timeout))
 		e.Fix = "the index may be slow: try again, or ask for fewer packages"
 	case sandbox.StatusOutOfMemory:
-		e.Kind, e.Msg = sandbox.TooLarge, "it needs more than "+sandbox.FormatLimit(sandbox.LimitMemory, limits.MemoryBytes)+" of memory"
-		e.Fix = "ask for fewer packages"
+		e.Kind, e.Fix = sandbox.TooLarge, "ask for fewer packages"
+		e.Msg = "it needs more than " + sandbox.FormatLimit(sandbox.LimitMemory, limits.MemoryBytes) + " of memory"
 	default:
 		e.Msg, e.Err = "it ended as "+string(r.Status), lastWords(r)
 	}
 	return e
 }
 
-// lastWords is the end of what a failed step wrote.
+// lastWords returns the end of the output of a failed step as an error.
 func lastWords(r *sandbox.Result) error {
 	text := r.Stderr.Tail
 	if len(text) == 0 {
@@ -417,22 +431,22 @@ func lastWords(r *sandbox.Result) error {
 	return fmt.Errorf("%s", plainText(string(text[max(0, len(text)-1000):])))
 }
 
-// parse reads an answer on stdout. It is hostile.
+// parse decodes the answer on stdout, which is hostile.
 func parse(r *sandbox.Result, into any) error {
 	if r.Stdout.Dropped > 0 || len(r.Stdout.Head) > maxAnswer || !utf8.Valid(r.Stdout.Head) {
-		return fmt.Errorf("it is too long, or not text")
+		return errors.New("too long, or not text")
 	}
 	in := json.NewDecoder(bytes.NewReader(r.Stdout.Head))
 	if err := in.Decode(into); err != nil {
 		return err
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return fmt.Errorf("something follows it")
+		return errors.New("data after the answer")
 	}
 	return nil
 }
 
-// list makes sure that JSON has a list.
+// list returns a list that is not null in JSON.
 func list(l []string) []string {
 	if l == nil {
 		return []string{}
@@ -440,12 +454,12 @@ func list(l []string) []string {
 	return l
 }
 
-// plainText is text of a sandbox that can be shown: printable, on lines.
+// plainText removes the characters of a hostile text that are neither printable nor line ends.
 func plainText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r >= ' ' && r != 0x7f && !(r >= 0x80 && r < 0xa0) && r != '\u2028' && r != '\u2029' && !(r >= 0x202a && r <= 0x202e) && !(r >= 0x2066 && r <= 0x2069) {
-			return r
+		if r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return -1
 		}
-		return -1
+		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
 }

@@ -206,7 +206,8 @@ func TestSupplyAtOnce(t *testing.T) {
 	}
 }
 
-// TestSupplyKeeps: a layer that was just installed is there for all who waited for it, though others prune the cache meanwhile.
+// TestSupplyKeeps: a layer that was just installed is there for all who waited for it, though others prune the cache
+// meanwhile.
 func TestSupplyKeeps(t *testing.T) {
 	r := newRig(t)
 	need := r.need(sandbox.Packages{Requirements: []string{"a"}})
@@ -233,7 +234,8 @@ func TestSupplyKeeps(t *testing.T) {
 	}
 }
 
-// TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody else.
+// TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody
+// else.
 func TestFlights(t *testing.T) {
 	var f flights
 	begun, told := make(chan func(string)), make(chan string)
@@ -273,7 +275,7 @@ func TestFlights(t *testing.T) {
 	if o := <-first; !errors.Is(o.err, context.Canceled) {
 		t.Errorf("%+v", o)
 	}
-	for range 2 * heard { // nobody listens yet
+	for range 2 * maxPending { // nobody listens yet
 		tell("line")
 	}
 	if line := <-told; line != "line" {
@@ -352,7 +354,8 @@ func TestRequestKey(t *testing.T) {
 	}
 }
 
-// TestStatedImports: where the host can tell what code imports, other code that imports the same has its key; files have a say of their own.
+// TestStatedImports: where the host can tell what code imports, other code that imports the same has its key; files
+// have a say of their own.
 func TestStatedImports(t *testing.T) {
 	r := newRig(t)
 	key := func(code, name string, files ...sandbox.File) string {
@@ -393,7 +396,7 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		o, dropped, optional := j.order(s)
-		texts := slices.Concat(dropped, optional, shown(o))
+		texts := append(slices.Concat(dropped, optional), summary(o))
 		if policy, _, err := j.network(s, o.Index); err == nil && (len(policy.Allow) > 17 || strings.ContainsAny(strings.Join(policy.Allow, ""), "*/[")) {
 			t.Errorf("an installer may reach %q", policy.Allow)
 		}
@@ -424,7 +427,8 @@ func TestFlightPanics(t *testing.T) {
 	}
 }
 
-// TestPasswordOfIndex: the password of an index goes to the installer's gate alone. What looks at the code never gets the address.
+// TestPasswordOfIndex: the password of an index goes to the installer's gate alone. What looks at the code never gets
+// the address.
 func TestPasswordOfIndex(t *testing.T) {
 	const password = "canary-password"
 	r := newRig(t)
@@ -478,13 +482,13 @@ func TestRefusals(t *testing.T) {
 		fix     string
 	}{
 		{sandbox.PackageReceipt{Down: true}, "", sandbox.Unavailable, "the index does not answer; try again"},
-		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index wants a name and a password that it knows: "},
-		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid, "a has no archive that is ready for this interpreter; to let it build one: --allow-build"},
+		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index requires a name and a password: "},
+		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid, "a has no built archive for this interpreter; to build one: --allow-build"},
 		{sandbox.PackageReceipt{Unfit: "a"}, "", sandbox.Invalid, "a has no archive for this interpreter and system; "},
-		{sandbox.PackageReceipt{Full: true}, "", sandbox.TooLarge, "the packages need more room than an installer has; "},
+		{sandbox.PackageReceipt{Full: true}, "", sandbox.TooLarge, "the packages need more disk space than an installer has; "},
 		{sandbox.PackageReceipt{Unknown: "requestss"}, "", sandbox.Invalid, "did you mean requests?"},
 		{sandbox.PackageReceipt{Unknown: "zzz"}, "", sandbox.Invalid, "the index has no package of this name"},
-		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable, "if the index is there, or hands out files from there, allow it: --package-host "},
+		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable, "if this host serves the index or its files, allow it: --package-host "},
 	} {
 		c.receipt.Error = "words"
 		result := &sandbox.Result{}

@@ -6,15 +6,16 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Reason is why a package is in a layer.
+// Reason explains why a layer contains a package.
 type Reason struct {
 	Layer   Layer
 	Version string
-	Asked   bool     // it was asked for by name
+	Asked   bool     // it was requested by name
 	By      []string // the packages of the layer that require it
 }
 
-// Why finds a package in all layers, the most recently used first. Names are compared as the index of the layer's language compares them.
+// Why finds a package in all layers, the most recently used first. It compares names like the index of the layer's
+// language.
 func (c *Cache) Why(name string, languages []sandbox.Language) ([]Reason, error) {
 	list, err := c.List()
 	if err != nil {
@@ -24,8 +25,10 @@ func (c *Cache) Why(name string, languages []sandbox.Language) ([]Reason, error)
 	var reasons []Reason
 	for _, l := range list {
 		in := &sandbox.Installer{}
-		if i := slices.IndexFunc(languages, func(known sandbox.Language) bool { return known.Name == l.Language && known.Installer != nil }); i >= 0 {
-			in = languages[i].Installer
+		for _, known := range languages {
+			if known.Name == l.Language && known.Installer != nil {
+				in = known.Installer
+			}
 		}
 		isIt := func(requirement string) bool { return in.NameOf(requirement) == in.NameOf(name) }
 		for _, p := range l.Packages {

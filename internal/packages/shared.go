@@ -17,61 +17,61 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Shared is a second tier of the cache, which several machines use. The zero value is none. Whoever can change Answers decides what packages
-// runs get; Archives need no trust, as each archive is held against the digest that was asked for.
+// Shared is a second tier of the cache for several machines. The zero value means none. Answers are trusted: they
+// determine which packages runs get. Archives need no trust, because the digest of each archive is verified.
 type Shared struct {
 	Answers  Answers
 	Archives Archives
 }
 
-// Answers keeps small values, and locks. Its methods are safe for concurrent use and end with their context.
+// Answers stores small values and locks. Its methods are safe for concurrent use and end with their context.
 type Answers interface {
-	// Get returns the value of a key, or its first bytes if it has more than most; nil if there is none.
+	// Get returns the first bytes of the value of a key, at most that many; nil if there is none.
 	Get(ctx context.Context, key string, most int) ([]byte, error)
 
-	// Put keeps a value for a time.
+	// Put stores a value that expires after ttl.
 	Put(ctx context.Context, key string, value []byte, ttl time.Duration) error
 
-	// Lock takes the lock of a key for a holder, or extends it if the holder has it. The lock ends by itself after the lease. It returns false
-	// if another has it.
+	// Lock takes or extends the lock of a key for a holder. The lock expires after the lease. It returns false if
+	// another holder has the lock.
 	Lock(ctx context.Context, key, holder string, lease time.Duration) (bool, error)
 
 	// Unlock frees the lock of a key if the holder has it.
 	Unlock(ctx context.Context, key, holder string) error
 }
 
-// Archives keeps large values by their digest. Its methods are safe for concurrent use and end with their context.
+// Archives stores large values by their digest. Its methods are safe for concurrent use and end with their context.
 type Archives interface {
-	// Open reads an archive. It is not there: fs.ErrNotExist.
+	// Open reads an archive. Without the archive it returns fs.ErrNotExist.
 	Open(ctx context.Context, digest string) (io.ReadCloser, error)
 
-	// Put writes an archive as a whole, or not at all if its content ends with an error. One with the same digest is replaced.
+	// Put stores or replaces an archive. It stores nothing if content ends with an error.
 	Put(ctx context.Context, digest string, content io.Reader) error
 }
 
-// Limits of the second tier: what a run waits for it at most, and how long it is ignored once it failed.
+// Limits of the second tier: the maximum wait of a run, and the pause after a failure.
 const (
 	answerTimeout  = 2 * time.Second // one call of Answers
-	archiveStall   = 5 * time.Second // nothing of an archive moves
+	archiveStall   = 5 * time.Second // no data of an archive moves
 	archiveTimeout = 2 * time.Minute // one archive
-	driverGrace    = time.Second     // until a driver notices that its transfer has ended
+	driverGrace    = time.Second     // for a driver to notice the end of its transfer
 	tierPause      = 30 * time.Second
-	tierLease      = 15 * time.Second // a machine that died keeps others waiting for at most this
+	tierLease      = 15 * time.Second // maximum wait for the lock of a machine that crashed
 	tierPoll       = 500 * time.Millisecond
 
 	maxAnswerText = 4 << 20 // bytes
 )
 
-// maxTierWait bounds the wait for a machine that installs.
+// maxTierWait limits the wait for another machine that installs.
 var maxTierWait = installLimits.Timeout + archiveTimeout
 
-// tier is a second tier, and whether it works. Each failure is logged, and from then on nobody asks it until the pause is over.
+// tier is a second tier with its state. A failure is logged, and disables the tier for a pause.
 type tier struct {
 	Shared
 	log *slog.Logger
 
 	mu    sync.Mutex
-	until time.Time // it is ignored until then
+	until time.Time // the end of the pause
 }
 
 // newTier returns nil if there is no second tier.
@@ -91,13 +91,14 @@ func (t *tier) works() bool {
 	return !time.Now().Before(t.until)
 }
 
-// failed reports a failure, unless it is one of the calls that were under way when another failed.
+// failed begins a pause, unless a concurrent call has begun it.
 func (t *tier) failed(what string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := time.Now(); !now.Before(t.until) {
 		t.until = now.Add(tierPause)
-		t.log.Warn("the shared cache of packages does not work; going on without it", "step", what, "err", err, "ignored_for", tierPause.String())
+		t.log.Warn("the shared package cache failed; continuing without it", "step", what, "err", err,
+			"ignored_for", tierPause.String())
 	}
 }
 
@@ -115,12 +116,12 @@ func (t *tier) call(ctx context.Context, what string, do func(context.Context) e
 	return err == nil
 }
 
-// take gets an answer and its layer from the second tier. If it has none, take leaves its lock with the caller, so that other machines wait
-// until release. Without wait, it only looks.
+// take gets an answer and its layer from the second tier. Without an answer, the caller holds the lock of the key until
+// release, so that other machines wait. If wait is false, take never locks.
 func (j *job) take(ctx context.Context, key string, wait bool) (a answer, ok bool, release func()) {
 	t, holder := j.packager.tier, rand.Text()
 	release = func() {}
-	bad := "" // the digest of an archive that was no good
+	bad := "" // the digest of an invalid archive
 	locked, waited := false, false
 	for end := time.Now().Add(maxTierWait); ; {
 		if a, ok = j.look(ctx, key); ok && a.Digest != "" {
@@ -136,15 +137,15 @@ func (j *job) take(ctx context.Context, key string, wait bool) (a answer, ok boo
 		}) {
 			return answer{}, false, release
 		}
-		if locked { // look once more: another may have just finished
+		if locked { // look again: another machine may have just finished
 			release = t.keep(ctx, key, holder)
 			if waited {
-				bad = "" // it was replaced
+				bad = "" // the other machine replaced it
 			}
 			continue
 		}
 		if !waited {
-			j.tell("waiting for another machine, which installs the same")
+			j.tell("waiting for another machine that installs the same packages")
 		}
 		waited = true
 		select {
@@ -154,7 +155,7 @@ func (j *job) take(ctx context.Context, key string, wait bool) (a answer, ok boo
 	}
 }
 
-// keep extends a lock until release, which frees it.
+// keep extends a lock until release, which unlocks it.
 func (t *tier) keep(ctx context.Context, key, holder string) (release func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -166,7 +167,7 @@ func (t *tier) keep(ctx context.Context, key, holder string) (release func()) {
 				return
 			case <-time.After(tierLease / 3):
 			}
-			// A lock that is lost costs a second installation, and nothing else.
+			// Losing the lock only costs a second installation.
 			t.call(ctx, "extend the lock", func(ctx context.Context) (err error) {
 				held, err = t.Answers.Lock(ctx, key, holder, tierLease)
 				return err
@@ -176,11 +177,13 @@ func (t *tier) keep(ctx context.Context, key, holder string) (release func()) {
 	return func() {
 		cancel()
 		<-done
-		t.call(context.WithoutCancel(ctx), "unlock", func(ctx context.Context) error { return t.Answers.Unlock(ctx, key, holder) })
+		t.call(context.WithoutCancel(ctx), "unlock", func(ctx context.Context) error {
+			return t.Answers.Unlock(ctx, key, holder)
+		})
 	}
 }
 
-// look asks the second tier for the answer to a key.
+// look returns the answer of the second tier to a key.
 func (j *job) look(ctx context.Context, key string) (a answer, ok bool) {
 	t := j.packager.tier
 	var text []byte
@@ -192,45 +195,45 @@ func (j *job) look(ctx context.Context, key string) (a answer, ok bool) {
 	}
 	a, err := parseAnswer(text, j.need.Language.Installer.ValidLock, time.Now().UTC())
 	if err != nil {
-		t.log.Warn("the shared cache of packages has an answer that is not one; installing", "key", key, "err", err)
+		t.log.Warn("the shared package cache has an invalid answer; installing", "key", key, "err", err)
 		return answer{}, false
 	}
 	return a, time.Since(a.Made) <= j.packager.config.TTL
 }
 
-// parseAnswer reads an answer of the second tier, which may hold anything.
+// parseAnswer decodes and validates an answer of the second tier.
 func parseAnswer(text []byte, validLock func(string) bool, now time.Time) (a answer, err error) {
 	if len(text) > maxAnswerText {
-		return answer{}, errors.New("it is too long")
+		return answer{}, errors.New("too long")
 	}
 	in := json.NewDecoder(bytes.NewReader(text))
 	if err := in.Decode(&a); err != nil {
 		return answer{}, err
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return answer{}, errors.New("something follows it")
+		return answer{}, errors.New("data after the answer")
 	}
 	if a.Digest != "" && !digestPattern.MatchString(a.Digest) {
-		return answer{}, errors.New("its digest is not one")
+		return answer{}, errors.New("invalid digest")
 	}
 	if a.Lock != "" && (len(a.Lock) > maxLock || validLock != nil && !validLock(a.Lock)) {
-		return answer{}, errors.New("its lock is not one")
+		return answer{}, errors.New("invalid lock")
 	}
 	for _, name := range slices.Concat(a.Asked, a.Missing) {
 		if len(a.Asked)+len(a.Missing) > maxRequirements+maxFound || len(name) > maxPath || plainText(name) != name {
-			return answer{}, errors.New("its names are not of packages")
+			return answer{}, errors.New("invalid names of packages")
 		}
 	}
 	if err := checkPackages(a.Packages); err != nil {
 		return answer{}, err
 	}
-	if a.Made.After(now) { // clocks differ
+	if a.Made.After(now) { // the clocks of machines differ
 		a.Made = now
 	}
 	return a, nil
 }
 
-// fetch makes the layer of an answer from its archive, unless it is here, and reports whether it is here now.
+// fetch ensures that the cache has the layer of an answer, and reports whether it succeeded.
 func (j *job) fetch(ctx context.Context, a answer) bool {
 	t := j.packager.tier
 	if _, err := j.cache.describe(a.Digest); err == nil {
@@ -251,12 +254,12 @@ func (j *job) fetch(ctx context.Context, a answer) bool {
 	case from.failure != nil:
 		t.failed("fetch an archive", from.failure)
 	default:
-		t.log.Warn("an archive of the shared cache of packages is refused; installing", "digest", a.Digest, "err", err)
+		t.log.Warn("the shared package cache has an invalid archive; installing", "digest", a.Digest, "err", err)
 	}
 	return false
 }
 
-// offer puts an answer, and the archive of its layer, into the second tier. The answer comes last, so whoever finds it finds the archive.
+// offer puts the archive of a layer, and then its answer, into the second tier.
 func (j *job) offer(ctx context.Context, keys []string, a answer) {
 	t := j.packager.tier
 	if !t.works() {
@@ -264,7 +267,7 @@ func (j *job) offer(ctx context.Context, keys []string, a answer) {
 	}
 	text, err := json.Marshal(a)
 	if err != nil || len(text) > maxAnswerText {
-		t.log.Warn("an answer is not shared", "bytes", len(text), "err", err)
+		t.log.Warn("the answer is too long to share", "bytes", len(text), "err", err)
 		return
 	}
 	if a.Digest != "" {
@@ -282,11 +285,13 @@ func (j *job) offer(ctx context.Context, keys []string, a answer) {
 		}
 	}
 	for _, key := range keys {
-		t.call(ctx, "put an answer", func(ctx context.Context) error { return t.Answers.Put(ctx, key, text, j.packager.config.TTL) })
+		t.call(ctx, "put an answer", func(ctx context.Context) error {
+			return t.Answers.Put(ctx, key, text, j.packager.config.TTL)
+		})
 	}
 }
 
-// errRefused is why an archive is not taken.
+// errRefused returns the error of an archive that is refused.
 func errRefused(format string, args ...any) error {
 	return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages: unpack an archive", Msg: fmt.Sprintf(format, args...)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// flights lets all that want the same wait for one.
+// flights runs one installation for all concurrent requests with the same key.
 type flights struct {
 	mu  sync.Mutex
 	all map[string]*flight
@@ -21,34 +21,38 @@ type flights struct {
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
-	waiting map[chan string]bool // those who want the outcome, with what they are told meanwhile
+	waiting map[chan string]bool // the progress channel of each caller that uses the outcome
 	kept                         // valid once done is closed
 	err     error
 }
 
-// kept is an answer whose layer stays until release.
+// kept is an answer whose layer is kept until release.
 type kept struct {
 	answer
 	release func()
 }
 
-// heard is how many lines of progress wait for one who is slow; the rest are dropped.
-const heard = 64
+// workFunc installs, and reports progress by its second parameter.
+type workFunc func(context.Context, func(string)) (kept, error)
 
-// do calls work once for all that ask for the same key at the same time, and returns its outcome, which each of them releases. Work goes on while
-// anybody waits for it. Each tell is called by its own do, so that none is called after its end or holds up the others.
-func (f *flights) do(ctx context.Context, key string, tell func(string), work func(context.Context, func(string)) (kept, error)) (kept, error) {
+// maxPending limits the lines of progress that wait for a slow caller. Further lines are dropped.
+const maxPending = 64
+
+// do calls work once for all concurrent callers with the same key, and returns its outcome, which each caller releases.
+// Work is canceled when the last caller leaves. Each do calls its own tell, so that tell is never called after do
+// returns, and a slow tell delays no other caller.
+func (f *flights) do(ctx context.Context, key string, tell func(string), work workFunc) (kept, error) {
 	f.mu.Lock()
 	one := f.all[key]
 	if one == nil {
-		// The caller's values stay; its end is not that of the others.
+		// Work keeps the values of the first caller's context, but not its cancellation.
 		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		one = &flight{done: make(chan struct{}), cancel: cancel, waiting: map[chan string]bool{}}
 		if f.all == nil {
 			f.all = map[string]*flight{}
 		}
 		f.all[key] = one
-		go func() { // ends with work, which ends once nobody waits
+		go func() { // ends with work
 			defer cancel()
 			one.kept, one.err = contained(shared, func(line string) { f.tell(one, line) }, work)
 			f.mu.Lock()
@@ -59,7 +63,7 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 			close(one.done)
 		}()
 	}
-	lines := make(chan string, heard)
+	lines := make(chan string, maxPending)
 	one.waiting[lines] = true
 	f.mu.Unlock()
 	for ctx.Err() == nil {
@@ -81,36 +85,37 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work fu
 	return kept{}, context.Cause(ctx)
 }
 
-// leave ends what one that waited for a flight, or has its outcome, needs of it.
+// leave removes a caller from a flight. The last one cancels the work and releases its outcome.
 func (f *flights) leave(key string, one *flight, lines chan string) {
 	f.mu.Lock()
 	delete(one.waiting, lines)
 	last := len(one.waiting) == 0
 	if last && f.all[key] == one {
-		delete(f.all, key) // whoever asks now begins anew
+		delete(f.all, key) // the next caller starts a new flight
 	}
 	f.mu.Unlock()
 	if !last {
 		return
 	}
 	one.cancel()
-	<-one.done // nothing goes on behind its caller's back
+	<-one.done // no work continues after its last caller has left
 	if one.err == nil {
 		one.release()
 	}
 }
 
-// contained turns a panic into an error: what work reads is hostile, and here it would end the process.
-func contained(ctx context.Context, tell func(string), work func(context.Context, func(string)) (kept, error)) (k kept, err error) {
+// contained converts a panic to an error. Work reads hostile data, and a panic in this goroutine would end the process.
+func contained(ctx context.Context, tell func(string), work workFunc) (k kept, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			k, err = kept{}, &sandbox.Error{Kind: sandbox.Internal, Op: "packages", Msg: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
+			k, err = kept{}, &sandbox.Error{Kind: sandbox.Internal, Op: "packages",
+				Msg: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
 	return work(ctx, tell)
 }
 
-// tell passes a line on to all that wait.
+// tell sends a line of progress to all callers.
 func (f *flights) tell(one *flight, line string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,12 +128,13 @@ func (f *flights) tell(one *flight, line string) {
 }
 
 const (
-	lockEvery = 50 * time.Millisecond // how often a lock that another has is tried
-	lockWait  = 2 * time.Minute       // longest wait for one
+	lockEvery = 50 * time.Millisecond // between attempts to lock
+	lockWait  = 2 * time.Minute       // maximum wait for a lock
 )
 
-// lock keeps others, also other processes, from the work of a key until unlock. Whoever has it may wait for a slot, or hang: after lockWait, alone is
-// false. The work is done a second time then, which costs that and nothing else.
+// lock locks the work of a key against other callers and processes until unlock. The holder may wait for a slot, or
+// hang. So after lockWait, lock returns without the lock, and alone is false: the work is done twice, which does no
+// other harm.
 func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock func(), alone bool, err error) {
 	path := c.path(requestsDir, key+".lock")
 	late := time.After(lockWait)
@@ -138,7 +144,7 @@ func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock
 			return nil, false, err
 		}
 		err = tryLock(f)
-		if err == nil && isAt(f, path) { // the last to have it removed it, while we waited
+		if err == nil && isAt(f, path) { // otherwise the last holder removed it while we waited
 			return func() {
 				_ = os.Remove(path) // forgetOld tries again
 				f.Close()
@@ -151,7 +157,7 @@ func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock
 		case !errors.Is(err, errLocked):
 			return nil, false, err
 		case !told:
-			tell("waiting for another run, which installs the same")
+			tell("waiting for another run that installs the same packages")
 			told = true
 		}
 		select {

@@ -21,16 +21,16 @@ import (
 // Limits of a layer.
 const (
 	maxLayerFiles = 200_000 // and as many folders
-	diskBlock     = 4096    // bytes that even a small file takes, or a folder
+	diskBlock     = 4096    // bytes; the minimum size of a file or a folder on a disk
 	maxPath       = 1024    // bytes
 )
 
-// draft is a layer that is being made.
+// draft is an unpublished layer.
 type draft struct {
 	cache *Cache
 	dir   string
 	lock  *os.File
-	root  *os.Root // of its files; whatever comes out of a sandbox stays below it
+	root  *os.Root // of its files; no path from a sandbox leaves it
 	files []draftFile
 	bytes int64
 	made  map[string]bool // folders
@@ -68,7 +68,7 @@ func (c *Cache) newDraft() (d *draft, err error) {
 	return d, nil
 }
 
-// makeOpen makes a folder that the code's user can enter, whatever our umask is.
+// makeOpen creates a folder that every user can enter, regardless of the umask.
 func makeOpen(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -76,8 +76,8 @@ func makeOpen(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// add writes one file, whose path, mode and content are hostile. Nothing of it is executed here, and only its permission to be executed is
-// kept.
+// add writes one file, whose path, mode and content are hostile. Of the mode it keeps only whether the file is
+// executable.
 func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 	if len(d.files) >= maxLayerFiles {
 		return tooMuch(fmt.Sprintf("they have more than %d files", maxLayerFiles))
@@ -107,7 +107,7 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 	return nil
 }
 
-// blocks are the bytes that a file takes on a disk; empty ones are not free.
+// blocks returns the bytes that a file occupies on a disk. An empty file occupies one block.
 func blocks(size int64) int64 { return (size + diskBlock) / diskBlock * diskBlock }
 
 func (d *draft) makeDir(dir string) error {
@@ -144,7 +144,7 @@ func (d *draft) digest(at string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// publish makes the draft a layer of the cache. If there is one with the same content, that is kept.
+// publish adds the draft to the cache, unless the cache has a layer with the same content.
 func (d *draft) publish(l Layer) (digest string, err error) {
 	l.Digest, l.Bytes, l.Files, l.Made = d.digest(l.At), d.bytes, len(d.files), time.Now().UTC()
 	text, err := json.MarshalIndent(l, "", "  ")
@@ -153,13 +153,13 @@ func (d *draft) publish(l Layer) (digest string, err error) {
 	}
 	var done func()
 	if err == nil {
-		done, err = d.cache.alone() // once it is closed, a sweep would take it for one that was left
+		done, err = d.cache.alone() // a sweep would remove an unlocked draft
 	}
 	if err != nil {
 		return "", errors.Join(err, d.discard())
 	}
 	defer done()
-	err = d.close() // Windows moves no folder with open files
+	err = d.close() // Windows renames no folder with open files
 	if err == nil {
 		err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
 	}

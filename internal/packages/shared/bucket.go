@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob" // the driver that is linked; RATIONALE.md has the costs of others
+	_ "gocloud.dev/blob/fileblob" // the only linked driver; RATIONALE.md lists the costs of others
 	"gocloud.dev/gcerrors"
 )
 
@@ -18,8 +18,8 @@ type bucket struct{ address string }
 // linked reports whether there is a driver for buckets of a scheme.
 func linked(scheme string) bool { return blob.DefaultURLMux().ValidBucketScheme(scheme) }
 
-// withDefaults is the address of a bucket, with what our archives need of a folder: it is made, has no files with attributes, and a file gets its name
-// by a rename in its own file system.
+// withDefaults adds the options that archives in a folder need: the folder is created, has no attribute files, and a
+// file is renamed within its own file system.
 func withDefaults(u *url.URL) string {
 	if u.Scheme == "file" {
 		q := u.Query()
@@ -45,7 +45,7 @@ func (b bucket) Open(ctx context.Context, digest string) (io.ReadCloser, error) 
 	return reader{r, opened}, nil
 }
 
-// reader closes its bucket, too.
+// reader also closes its bucket.
 type reader struct {
 	*blob.Reader
 	bucket *blob.Bucket
@@ -60,11 +60,12 @@ func (b bucket) Put(ctx context.Context, digest string, content io.Reader) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err = opened.Upload(ctx, nameOf(digest), whole{content, cancel}, &blob.WriterOptions{ContentType: "application/gzip"})
+	options := &blob.WriterOptions{ContentType: "application/gzip"}
+	err = opened.Upload(ctx, nameOf(digest), whole{content, cancel}, options)
 	return errors.Join(b.plain(err), opened.Close())
 }
 
-// whole abandons an upload whose content ends with an error: only its context does, otherwise what came so far is kept.
+// whole cancels the upload of content that ends with an error. Otherwise the driver would keep the content so far.
 type whole struct {
 	io.Reader
 	abandon context.CancelFunc
@@ -78,7 +79,7 @@ func (w whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// plain makes an error one of package fs where that has one.
+// plain adds the corresponding error of package fs, if any.
 func (b bucket) plain(err error) error {
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return errors.Join(fs.ErrNotExist, err)

@@ -16,23 +16,23 @@ const (
 	answerPrefix = "fumehood:packages:answer:"
 	lockPrefix   = "fumehood:packages:lock:"
 
-	// callTimeout bounds a call whose context has no earlier end, from dialling to the reply.
+	// callTimeout limits a call, from dialing to the reply.
 	callTimeout = 2 * time.Second
 )
 
 // redisAnswers implements packages.Answers.
 type redisAnswers struct {
 	address *url.URL
-	tls     *tls.Config // nil is the system's roots
+	tls     *tls.Config // nil means the system's roots
 }
 
-// do has a fresh connection do a command. A bulk reply may have that many bytes.
+// do runs a command on a new connection. A bulk reply has at most that many bytes.
 func (r redisAnswers) do(ctx context.Context, most int, command ...string) (reply []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := r.dial(ctx)
 	if err == nil {
-		defer context.AfterFunc(ctx, func() { c.Close() })() // ends what waits for the server
+		defer context.AfterFunc(ctx, func() { c.Close() })() // ends reads and writes
 		defer c.Close()
 		reply, err = r.talk(c, most, command)
 	}
@@ -54,12 +54,12 @@ func (r redisAnswers) dial(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
-// talk does what the address says, and then the command.
+// talk authenticates and selects the database as the address says, and then runs the command.
 func (r redisAnswers) talk(c net.Conn, most int, command []string) (reply []byte, err error) {
 	in := bufio.NewReaderSize(c, maxLine)
 	user := r.address.User.Username()
 	password, has := r.address.User.Password()
-	if !has { // then the one word is the password
+	if !has { // a single word is the password
 		user, password = "", user
 	}
 	switch {
@@ -69,20 +69,20 @@ func (r redisAnswers) talk(c net.Conn, most int, command []string) (reply []byte
 	default:
 		_, err = exchange(c, in, 0, "AUTH", user, password)
 	}
-	if database, _ := strconv.Atoi(strings.TrimPrefix(r.address.Path, "/")); err == nil && database > 0 { // Open checked it
+	if database, _ := strconv.Atoi(strings.TrimPrefix(r.address.Path, "/")); err == nil && database > 0 {
 		_, err = exchange(c, in, 0, "SELECT", strconv.Itoa(database))
 	}
 	if err == nil {
 		reply, err = exchange(c, in, most, command...)
 	}
 	if said := refusal(""); errors.As(err, &said) && password != "" {
-		err = refusal(strings.ReplaceAll(string(said), password, "...")) // some servers repeat what they do not know
+		err = refusal(strings.ReplaceAll(string(said), password, "...")) // some servers repeat unknown commands
 	}
 	return reply, err
 }
 
 func (r redisAnswers) Get(ctx context.Context, key string, most int) ([]byte, error) {
-	return r.do(ctx, most, "GETRANGE", answerPrefix+key, "0", strconv.Itoa(most-1)) // "" if there is none
+	return r.do(ctx, most, "GETRANGE", answerPrefix+key, "0", strconv.Itoa(most-1)) // "" without a value
 }
 
 func (r redisAnswers) Put(ctx context.Context, key string, value []byte, ttl time.Duration) error {
@@ -92,7 +92,8 @@ func (r redisAnswers) Put(ctx context.Context, key string, value []byte, ttl tim
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 
-// takeLock sets the lock unless another holder has it, freeLock removes it if the holder has it. A script is one step for all clients.
+// takeLock sets the lock unless another holder has it. freeLock removes it if the holder has it. Redis runs scripts
+// atomically.
 const (
 	takeLock = `
 local holder = redis.call('GET', KEYS[1])

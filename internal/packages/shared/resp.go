@@ -9,15 +9,15 @@ import (
 	"strconv"
 )
 
-// The server is not trusted with this process: a reply is one line, or one value of a bounded length. Of RESP2 that is all that our commands
-// are answered with; arrays, which nest, are not among it.
+// The server is not trusted: a reply is one line, or one value of a bounded length. Replies to our commands use no
+// other part of RESP2, such as nested arrays.
 
-// maxLine bounds a line of a reply.
+// maxLine limits a line of a reply.
 const maxLine = 4096 // bytes
 
-var errReply = errors.New("the server's reply is not one to this command")
+var errReply = errors.New("the server sent an invalid reply")
 
-// refusal is an error in the server's words.
+// refusal is an error reply of the server.
 type refusal string
 
 func (r refusal) Error() string { return fmt.Sprintf("the server refuses: %.300q", string(r)) }
@@ -35,7 +35,8 @@ func exchange(out io.Writer, in *bufio.Reader, most int, command ...string) ([]b
 	return readReply(in, most)
 }
 
-// readReply reads a simple string, a number as its digits, or a bulk string of at most that many bytes; nil is none.
+// readReply reads a simple string, the digits of a number, or a bulk string of at most that many bytes, which is nil if
+// null.
 func readReply(in *bufio.Reader, most int) ([]byte, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {

@@ -28,7 +28,7 @@ func TestStalledArchive(t *testing.T) {
 	}
 	b := newMachine(t, s)
 	b.supply(pack, 1)
-	if log := b.log.String(); !strings.Contains(log, "nothing moved for") {
+	if log := b.log.String(); !strings.Contains(log, "no data moved for") {
 		t.Errorf("the log has:\n%s", log)
 	}
 	pipe, err := os.OpenFile(path, os.O_RDWR, 0) // the driver goes on, and finds that nobody waits

@@ -35,7 +35,8 @@ func Start(t *testing.T) *Server {
 		port := free.Addr().(*net.TCPAddr).Port
 		free.Close()
 		r := &Server{Address: fmt.Sprintf("redis://:%s@127.0.0.1:%d/3", Password, port), ended: make(chan struct{})}
-		r.cmd = exec.Command(program, "--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(), "--save", "", "--appendonly", "no", "--daemonize", "no",
+		r.cmd = exec.Command(program, "--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(),
+			"--save", "", "--appendonly", "no", "--daemonize", "no",
 			"--requirepass", Password)
 		out, err := r.cmd.StdoutPipe()
 		if err == nil {
