@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What benign scripts there are: our own, and those that packages of the host ship as examples and as programs. Each is read up to
-// maxBenign bytes.
+// What benign scripts there are: our own, and those that packages of the host ship as examples and as programs. Each is
+// read up to maxBenign bytes.
 const (
 	leastBenign = 200
 	mostBenign  = 2000

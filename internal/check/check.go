@@ -1,5 +1,6 @@
-// Package check looks in source text for what programs of models and strangers should seldom need. It reads words, not meaning: it gives
-// advice, and is no isolation layer. All of it is linear in the text, iterative, and bounded; the text is hostile.
+// Package check searches source text for operations that generated or untrusted programs seldom need. It reads tokens
+// rather than meaning. It gives advice and is not an isolation layer. The text is hostile: all code here is linear in
+// the text, iterative, and bounded.
 package check
 
 import (
@@ -12,23 +13,23 @@ import (
 
 // Bounds.
 const (
-	MaxBytes    = 1 << 20 // of one text; a longer one is a finding itself
+	MaxBytes    = 1 << 20 // of one text; a longer text is a finding
 	maxFindings = 50      // of one text
 	maxOfRule   = 5       // findings of one rule in one text
 	maxQuoted   = 60      // bytes of the text in a message
 
-	// Looks at tokens; a text that takes more is a finding itself. Ordinary text takes a few for each byte.
+	// Looks at tokens. A text that needs more is a finding. Ordinary text needs a few for each byte.
 	looksOfByte = 32
 	leastLooks  = 64 << 10
 )
 
-// Policy changes the rules. Names are IDs of rules.
+// Policy changes the rules. The names are IDs of rules.
 type Policy struct {
-	Allow []string // these find nothing
-	Deny  []string // these refuse
+	Allow []string // rules that are disabled
+	Deny  []string // rules that refuse the code
 }
 
-// Check returns an Invalid error for a name that is no rule's.
+// Check returns an Invalid error for an unknown rule.
 func (p Policy) Check() error {
 	ids := IDs()
 	for field, names := range map[string][]string{"check_allow": p.Allow, "check_deny": p.Deny} {
@@ -55,8 +56,8 @@ func IDs() []string {
 	return ids
 }
 
-// Find checks the text of a language, by its name; of languages without rules of their own, only what is in the text of any. Findings are in
-// the order of their places.
+// Find checks a text in a language. For a language without rules, it applies only the rules for all languages. It sorts
+// the findings by line and column.
 func (p Policy) Find(language string, code []byte) []sandbox.Finding {
 	f := &finder{policy: p, of: map[string]int{}}
 	f.check(language, code)
@@ -65,7 +66,7 @@ func (p Policy) Find(language string, code []byte) []sandbox.Finding {
 
 func (f *finder) check(language string, code []byte) {
 	if len(code) > MaxBytes {
-		f.add(0, "unchecked", "the text is over 1MiB")
+		f.add(0, "unchecked", "the text is longer than 1MiB")
 		return
 	}
 	f.code = string(code)
@@ -99,29 +100,30 @@ type finder struct {
 
 func (f *finder) mostLooks() int { return leastLooks + looksOfByte*len(f.code) }
 
-// add enters what is at an offset as a finding, unless there are enough.
+// add adds a finding at an offset, within the limits.
 func (f *finder) add(at int32, id, message string) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.id == id })
 	if i < 0 || slices.Contains(f.policy.Allow, id) || f.of[id] >= maxOfRule {
 		return
 	}
-	one := sandbox.Finding{Rule: id, Message: message, Advice: rules[i].advice, Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
+	one := sandbox.Finding{Rule: id, Message: message, Advice: rules[i].advice,
+		Refuses: rules[i].refuses || slices.Contains(f.policy.Deny, id)}
 	f.of[id]++
 	if len(f.found) == maxFindings {
 		other := slices.IndexFunc(f.found, func(f sandbox.Finding) bool { return !f.Refuses })
 		if !one.Refuses || other < 0 {
 			return
 		}
-		f.found = slices.Delete(f.found, other, other+1) // no number of others hides one that refuses
+		f.found = slices.Delete(f.found, other, other+1) // findings that refuse displace others
 	}
 	before := f.code[:at]
 	one.Line, one.Column = strings.Count(before, "\n")+1, int(at)-strings.LastIndexByte(before, '\n')
 	f.found = append(f.found, one)
 }
 
-// quoted is a piece of hostile text that is safe to show.
+// quoted quotes a piece of hostile text so that it is safe to print.
 func quoted(text string) string {
-	const most = 4 * (maxQuoted + 1) // bytes of as many characters as are shown, and one more
+	const most = 4 * (maxQuoted + 1) // bytes of the quoted characters and one more
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\'' || r > '~' {
 			return '?'

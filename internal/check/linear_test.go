@@ -115,7 +115,8 @@ func work(language, text string) (f *finder, allocated int) {
 
 func isUnchecked(found []sandbox.Finding) bool { return strings.Contains(shown(found), "unchecked!") }
 
-// TestLinear: looks and memory are bounded by the length of hostile text, and twice the text takes some twice of them: slices grow in steps.
+// TestLinear: looks and memory are bounded by the length of hostile text, and twice the text takes some twice of them:
+// slices grow in steps.
 func TestLinear(t *testing.T) {
 	const n, noise = 16 << 10, 256 << 10 // whatever else allocates, and what regular expressions keep
 	for _, s := range shapes {

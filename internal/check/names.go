@@ -1,23 +1,27 @@
 package check
 
-import "github.com/fumehood-dev/fumehood/internal/lang/lex"
+import (
+	"slices"
+	"strings"
 
-// vocabulary is what programs of a language may call.
+	"github.com/fumehood-dev/fumehood/internal/lang/lex"
+)
+
+// vocabulary holds the names that the rules of a language concern.
 type vocabulary struct {
 	rules map[string]string // by full name
-	parts map[string]bool   // the full names that any rule is about, and the modules that they are in
+	parts map[string]bool   // these full names, and the modules that contain them
 }
 
-func newVocabulary(calls []call, others ...string) *vocabulary {
+func newVocabulary(calls map[string]string, others ...string) *vocabulary {
 	v := &vocabulary{map[string]string{}, map[string]bool{}}
-	for _, c := range calls {
-		v.rules[c.name] = c.rule
-		others = append(others, c.name)
+	for rule, names := range calls {
+		for name := range strings.FieldsSeq(names) {
+			v.rules[name] = rule
+			others = append(others, name)
+		}
 	}
-	for name := range openers {
-		others = append(others, name)
-	}
-	for _, name := range others {
+	for _, name := range append(others, openers...) {
 		for i, c := range name {
 			if c == '.' {
 				v.parts[name[:i]] = true
@@ -33,17 +37,17 @@ type names struct {
 	*finder
 	*vocabulary
 	tokens  *lex.Tokens
-	aliases map[string]string // of names in the program to full ones, where either matters
-	bound   int               // tokens before it were read for the names of a require
+	aliases map[string]string // full names by names of the program, where a rule concerns either
+	bound   int               // tokens before it have been read for names of a require
 }
 
 const (
-	maxArguments = 300 // tokens that are looked through for the end of a call: nested calls would make it quadratic
-	maxDotted    = 8   // names in a row that are put together
-	unknown      = "?" // stands for any full name that no rule is about
+	maxArguments = 300 // tokens that are searched for the end of a call; without it, nested calls take quadratic time
+	maxDotted    = 8   // parts of a dotted name
+	unknown      = "?" // stands for any full name that no rule concerns
 )
 
-// tok returns the token at i, or one of kind none where there is none, or was enough looking.
+// tok returns the token at i. It returns one of kind None beyond the end, and after too many looks.
 func (n *names) tok(i int) lex.Token {
 	if n.looks++; n.looks > n.mostLooks() {
 		return lex.Token{}
@@ -67,18 +71,19 @@ func (n *names) join(module, name string) string {
 	return n.known(module + "." + name)
 }
 
-// bind notes what a name of the program means.
+// bind records the full name of a name in the program.
 func (n *names) bind(local, full string) {
 	if !n.parts[full] {
 		if _, bound := n.aliases[local]; !bound && !n.parts[local] {
-			return // unbound, it is as unknown
+			return // an unbound name is unknown too
 		}
 		full = unknown
 	}
 	n.aliases[local] = full
 }
 
-// dotted reads up to so many names "a.b.c" from i, of which the first means full. It returns what all mean, and the index after them.
+// dotted reads up to most parts of a name "a.b.c" from i. The full name of the first part is given. It returns the full
+// name of all, and the index after them.
 func (n *names) dotted(full string, i, most int) (all string, after int) {
 	for ; most > 1 && n.tok(i+1).Is(".") && n.tok(i+2).Kind == lex.Name; most-- {
 		i += 2
@@ -87,7 +92,7 @@ func (n *names) dotted(full string, i, most int) (all string, after int) {
 	return full, i + 1
 }
 
-// called is dotted for a use of names, which imports may have bound.
+// called is dotted for a name that an import may have bound.
 func (n *names) called(i int) (full string, after int) {
 	full = n.tok(i).Text
 	if known, ok := n.aliases[full]; ok {
@@ -96,7 +101,7 @@ func (n *names) called(i int) (full string, after int) {
 	return n.dotted(full, i, maxDotted)
 }
 
-// run looks at every token once, and at the arguments of calls.
+// run checks all calls.
 func (n *names) run() {
 	for i := 0; i < n.tokens.Len(); i++ {
 		t := n.tok(i)
@@ -120,10 +125,10 @@ func (n *names) run() {
 
 func isDefinition(t lex.Token) bool { return t.Word("def") || t.Word("function") || t.Word("class") }
 
-// call judges the call of a name, whose arguments begin after the bracket at open.
+// call checks a call of a full name. The bracket before its arguments is at open.
 func (n *names) call(t lex.Token, full string, open int) {
 	rule, known := n.rules[full]
-	opens := openers[full]
+	opens := slices.Contains(openers, full)
 	if !known && !opens {
 		return
 	}
@@ -148,7 +153,7 @@ func described(rule string) string {
 	return "call"
 }
 
-// arguments looks through the arguments of a call for decoders, and for "shell=True" or "shell: true".
+// arguments searches the arguments of a call for decoders, and for "shell=True" or "shell: true".
 func (n *names) arguments(open int) (decodes, shell bool) {
 	depth := 0
 	for i := open; i < open+maxArguments; i++ {
@@ -162,18 +167,18 @@ func (n *names) arguments(open int) (decodes, shell bool) {
 			if depth--; depth == 0 {
 				return decodes, shell
 			}
-		case t.Kind == lex.Name && decoders[t.Text] && n.tok(i+1).Is("("):
+		case t.Kind == lex.Name && slices.Contains(decoders, t.Text) && n.tok(i+1).Is("("):
 			decodes = true
 		case t.Kind == lex.Text && t.Text == "base64" && n.tok(i-1).Is(","): // Buffer.from(x, "base64")
 			decodes = true
-		case t.Word("shell") && (n.tok(i+1).Is("=") || n.tok(i+1).Is(":")) && (n.tok(i+2).Word("True") || n.tok(i+2).Word("true")):
-			shell = true
+		case t.Word("shell") && (n.tok(i+1).Is("=") || n.tok(i+1).Is(":")):
+			shell = shell || n.tok(i+2).Word("True") || n.tok(i+2).Word("true")
 		}
 	}
 	return decodes, shell
 }
 
-// repeats reports a loop without an end that begins at i and starts a process by one of the names within a few tokens.
+// repeats reports the endless loop at i if it calls one of the names, which start processes, within a few tokens.
 func (n *names) repeats(i int, starts ...string) {
 	const near = 12
 	for j := i; j < i+near; j++ {
@@ -183,7 +188,7 @@ func (n *names) repeats(i int, starts ...string) {
 		full, after := n.called(j)
 		for _, start := range starts {
 			if full == start && n.tok(after).Is("(") {
-				n.add(n.tok(i).At, "fork-bomb", "a loop without an end around "+quoted(full))
+				n.add(n.tok(i).At, "fork-bomb", "an endless loop around "+quoted(full))
 			}
 		}
 	}

@@ -54,13 +54,13 @@ func (n *names) imported(at int32, module string) {
 	}
 }
 
-// servedShell looks for a shell whose streams are a connection.
+// servedShell reports a shell whose streams are a connection.
 func (n *names) servedShell() {
 	shell, connected := false, -1
 	for i := range n.tokens.Len() {
 		t := n.tok(i)
 		switch {
-		case t.Kind == lex.Text && (t.Text == "/bin/sh" || t.Text == "/bin/bash" || t.Text == "sh" || t.Text == "bash"):
+		case t.Kind == lex.Text && slices.Contains([]string{"/bin/sh", "/bin/bash", "sh", "bash"}, t.Text):
 			shell = true
 		case t.Word("dup2") && n.tok(i+1).Is("(") && n.tok(i+4).Word("fileno"):
 			connected = i

@@ -23,12 +23,22 @@ func (f *finder) script() {
 		case t.Kind == lex.Text && n.tok(i-1).Is("(") && n.tok(i-2).Word("require"):
 			n.scriptModule(t)
 			n.bindRequired(i)
-		case t.Word("while") && n.tok(i+1).Is("(") && (n.tok(i+2).Word("true") || n.tok(i+2).Word("1")) && n.tok(i+3).Is(")"),
-			t.Word("for") && n.tok(i+1).Is("(") && n.tok(i+2).Is(";") && n.tok(i+3).Is(";") && n.tok(i+4).Is(")"):
+		case t.Word("while") && (n.has(i+1, "(", "true", ")") || n.has(i+1, "(", "1", ")")),
+			t.Word("for") && n.has(i+1, "(", ";", ";", ")"):
 			n.repeats(i, "child_process.fork", "child_process.spawn", "child_process.exec", "cluster.fork")
 		}
 	}
 	n.run()
+}
+
+// has reports whether the tokens from i have these texts.
+func (n *names) has(i int, texts ...string) bool {
+	for j, text := range texts {
+		if t := n.tok(i + j); t.Text != text || t.Kind == lex.Text {
+			return false
+		}
+	}
+	return true
 }
 
 func moduleName(spec string) string { return strings.TrimPrefix(spec, "node:") }
@@ -39,7 +49,8 @@ func (n *names) scriptModule(t lex.Token) {
 	}
 }
 
-// scriptImport binds "import X from", "import * as X from" and "import {a as b} from". What else begins at i with "import" binds nothing.
+// scriptImport binds the names of "import X from", "import * as X from" or "import {a as b} from" at i. Other imports
+// bind no names.
 func (n *names) scriptImport(i int) {
 	from := i + 1
 	for ; !n.tok(from).Word("from") || n.tok(from+1).Kind != lex.Text; from++ {
@@ -56,7 +67,7 @@ func (n *names) scriptImport(i int) {
 		t := n.tok(j)
 		switch {
 		case t.Kind != lex.Name || t.Text == "as" || t.Text == "type":
-		case n.tok(j + 1).Word("as"): // what the name after "as" means
+		case n.tok(j + 1).Word("as"): // the name before "as"
 			if n.tok(j+2).Kind == lex.Name {
 				n.bind(n.tok(j+2).Text, n.join(module, t.Text))
 			}
@@ -72,13 +83,14 @@ func (n *names) scriptImport(i int) {
 	}
 }
 
-// bindRequired binds "X = require(" and "{a, b: c} = require(", whose string is at i. A call of what it returns is judged in place.
+// bindRequired binds the names of "X = require(" or "{a, b: c} = require(", whose string is at i. It also checks a
+// method call on the result.
 func (n *names) bindRequired(i int) {
 	module := n.known(moduleName(n.tok(i).Text))
-	if method := n.tok(i + 3); n.tok(i+1).Is(")") && n.tok(i+2).Is(".") && method.Kind == lex.Name && n.tok(i+4).Is("(") {
+	if method := n.tok(i + 3); n.has(i+1, ")", ".") && method.Kind == lex.Name && n.has(i+4, "(") {
 		n.call(method, n.join(module, method.Text), i+4)
 	}
-	j := i - 4 // what is before "= require ("
+	j := i - 4 // the token before "= require ("
 	if !n.tok(j + 1).Is("=") {
 		return
 	}

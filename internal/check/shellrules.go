@@ -15,7 +15,7 @@ func (f *finder) shell() {
 	}
 }
 
-// judge judges one command. It returns the program that fetches or decodes what the command prints, or "".
+// judge checks one command. If the command prints downloaded or decoded text, it returns its program, otherwise "".
 func (f *finder) judge(c *lex.ShellCommand) (fetched string) {
 	for _, w := range c.Words {
 		f.shellWord(w)
@@ -23,7 +23,7 @@ func (f *finder) judge(c *lex.ShellCommand) (fetched string) {
 	for _, w := range c.Redirects {
 		f.shellWord(w)
 		if isOutside(w.Text) {
-			f.add(w.At, "outside", "path outside of the workspace "+quoted(w.Text))
+			f.add(w.At, "outside", "path outside the workspace "+quoted(w.Text))
 		}
 	}
 	words := f.withoutPrefixes(c.Words)
@@ -49,7 +49,7 @@ func (f *finder) shellWord(w lex.Token) {
 	}
 }
 
-// program judges one command by its name and arguments.
+// program checks one command by its name and arguments.
 func (f *finder) program(c *lex.ShellCommand, words []lex.Token, program string) {
 	at := words[0].At
 	switch {
@@ -57,31 +57,39 @@ func (f *finder) program(c *lex.ShellCommand, words []lex.Token, program string)
 		f.add(at, "eval", "call "+quoted(program))
 	case slices.Contains(shellNetwork, program):
 		f.add(at, "network", "command "+quoted(program))
-		if (program == "nc" || program == "ncat" || program == "netcat") && slices.ContainsFunc(words[1:], func(w lex.Token) bool { return w.Text == "-e" || w.Text == "-c" }) {
+		if slices.Contains([]string{"nc", "ncat", "netcat"}, program) && hasWord(words[1:], "-e", "-c") {
 			f.add(at, "reverse-shell", "a program on a connection")
 		}
 	case program == "rm":
 		f.removes(words)
-	case strings.HasPrefix(program, "mkfs"), program == "dd" && slices.ContainsFunc(words, func(w lex.Token) bool { return strings.HasPrefix(w.Text, "of=/dev/") && isOutside(w.Text[3:]) }):
+	case strings.HasPrefix(program, "mkfs"), program == "dd" && slices.ContainsFunc(words, overwritesDevice):
 		f.add(at, "destroy", "command "+quoted(program))
 	}
-	if fetches(words) && c.Within != "" && (slices.Contains(shells, c.Within) || c.Within == "eval" || c.Within == "source" || c.Within == ".") {
+	if fetches(words) && slices.Contains(append([]string{"eval", "source", "."}, shells...), c.Within) {
 		f.add(at, "hidden-code", quoted(program)+" into "+quoted(c.Within))
 	}
 }
 
-// fetches reports whether a command prints what it downloads or decodes.
+func overwritesDevice(w lex.Token) bool {
+	return strings.HasPrefix(w.Text, "of=/dev/") && isOutside(w.Text[3:])
+}
+
+func hasWord(words []lex.Token, any ...string) bool {
+	return slices.ContainsFunc(words, func(w lex.Token) bool { return slices.Contains(any, w.Text) })
+}
+
+// fetches reports whether a command prints downloaded or decoded text.
 func fetches(words []lex.Token) bool {
 	switch lex.Base(words[0].Text) {
 	case "curl", "wget":
 		return true
 	case "base64":
-		return slices.ContainsFunc(words, func(w lex.Token) bool { return w.Text == "-d" || w.Text == "--decode" || w.Text == "-D" })
+		return hasWord(words, "-d", "--decode", "-D")
 	}
 	return false
 }
 
-// takesScript reports whether an interpreter reads its program from stdin: it is given no file and no code.
+// takesScript reports whether an interpreter reads its program from stdin: its arguments name no file and no code.
 func takesScript(words []lex.Token) bool {
 	for _, w := range words[1:] {
 		switch {
@@ -94,10 +102,11 @@ func takesScript(words []lex.Token) bool {
 	return true
 }
 
-// removes judges rm.
+// removes checks rm.
 func (f *finder) removes(words []lex.Token) {
 	recursive := slices.ContainsFunc(words, func(w lex.Token) bool {
-		return w.Text == "--recursive" || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.ContainsAny(w.Text, "rR")
+		short := strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--")
+		return w.Text == "--recursive" || short && strings.ContainsAny(w.Text, "rR")
 	})
 	for _, w := range words[1:] {
 		if recursive && slices.Contains(everything, w.Text) {
@@ -106,28 +115,26 @@ func (f *finder) removes(words []lex.Token) {
 	}
 }
 
-// isPrefix reports whether a program runs the one that its arguments name.
-func (f *finder) isPrefix(program string) bool {
-	f.looks++
-	return lex.IsPrefix(program)
-}
-
-// withoutPrefixes returns the command that really runs.
+// withoutPrefixes returns the command that a command like "sudo -u x COMMAND" runs.
 func (f *finder) withoutPrefixes(words []lex.Token) []lex.Token {
-	for len(words) > 1 && f.isPrefix(lex.Base(words[0].Text)) {
+	isOption := func(word string) bool {
+		return strings.HasPrefix(word, "-") || lex.IsAssignment(word) || strings.Trim(word, "0123456789.smh") == ""
+	}
+	for f.looks++; len(words) > 1 && lex.IsPrefix(lex.Base(words[0].Text)); f.looks++ {
 		words = words[1:]
-		for len(words) > 1 && (strings.HasPrefix(words[0].Text, "-") || lex.IsAssignment(words[0].Text) || strings.Trim(words[0].Text, "0123456789.smh") == "") {
+		for len(words) > 1 && isOption(words[0].Text) {
 			words = words[1:]
 		}
 	}
 	return words
 }
 
-// bombPattern is a function that pipes itself into itself in the background.
+// bombPattern matches a function that pipes itself into itself in the background.
 var bombPattern = pattern(`([\w:.-]+)\s*\(\)\s*\{\s*([\w:.-]+)\s*\|\s*([\w:.-]+)\s*&\s*;?\s*\}`)
 
-// endless is a loop that starts itself again.
-var endless = pattern(`while\s+(?:true|:|\[\s*1\s*\])\s*;?\s*do\s+(?:"?\$0"?|bash\s+"?\$0"?|\./[\w.-]+)\s*&\s*(?:;\s*)?done`)
+// endless matches an endless loop that starts its own script.
+var endless = pattern(`while\s+(?:true|:|\[\s*1\s*\])\s*;?\s*do\s+` +
+	`(?:"?\$0"?|bash\s+"?\$0"?|\./[\w.-]+)\s*&\s*(?:;\s*)?done`)
 
 func (f *finder) bomb() {
 	if !strings.Contains(f.code, "&") {
@@ -144,6 +151,6 @@ func (f *finder) bomb() {
 		from += m[1]
 	}
 	for _, m := range endless().FindAllStringIndex(f.code, maxOfRule) {
-		f.add(int32(m[0]), "fork-bomb", "a loop without an end that starts itself")
+		f.add(int32(m[0]), "fork-bomb", "an endless loop that starts its own script")
 	}
 }

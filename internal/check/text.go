@@ -12,12 +12,12 @@ func (f *finder) text() {
 			continue
 		}
 		for _, m := range r.pattern().FindAllStringIndex(f.code, maxOfRule) {
-			f.add(int32(m[0]), r.rule, r.what+" in the text") // its value is for nobody else
+			f.add(int32(m[0]), r.rule, r.what+" in the text") // without its value, which is secret
 		}
 	}
 }
 
-// word applies the rules for a string of a program, or a word of a shell.
+// word applies the rules for a string of a program, or a word of a shell command.
 func (f *finder) word(at int32, text string) {
 	if slices.ContainsFunc(sensitiveWords, func(word string) bool { return strings.Contains(text, word) }) {
 		if m := sensitive().FindStringSubmatch(text); m != nil {
@@ -26,7 +26,8 @@ func (f *finder) word(at int32, text string) {
 	}
 }
 
-// isOutside reports whether an absolute path is not where a program has files.
+// isOutside reports whether a path is absolute and outside the places where programs have files.
 func isOutside(path string) bool {
-	return strings.HasPrefix(path, "/") && !slices.ContainsFunc(inside, func(place string) bool { return strings.HasPrefix(path, place) })
+	isBelow := func(place string) bool { return strings.HasPrefix(path, place) }
+	return strings.HasPrefix(path, "/") && !slices.ContainsFunc(inside, isBelow)
 }

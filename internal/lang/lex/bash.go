@@ -40,9 +40,9 @@ type bashReader struct {
 	documents []string // ends of those that begin on the next line
 }
 
-// Bash calls judge for each simple command of a script, those in substitutions included; the command is valid until judge returns. It does
-// not read substitutions that are nested too deep, and returns their offset, or -1. Unlike the parser of package bash, it needs no stack,
-// and accepts any text.
+// Bash calls judge for each simple command of a script, those in substitutions included; the command is valid until
+// judge returns. It does not read substitutions that are nested too deep, and returns their offset, or -1. Unlike the
+// parser of package bash, it needs no stack, and accepts any text.
 func Bash(code string, judge func(*ShellCommand) (feeds string)) (tooDeep int32) {
 	l := &bashReader{reader: read(code), judge: judge}
 	l.push(0, "")
@@ -102,11 +102,14 @@ func (l *bashReader) endWord() {
 	}
 }
 
-var reserved = []string{"if", "then", "elif", "else", "fi", "do", "done", "while", "until", "{", "}", "!", "time", "esac"}
+var (
+	reserved = strings.Fields("if then elif else fi do done while until { } ! time esac")
+	prefixes = strings.Fields("sudo env nohup exec command builtin nice xargs timeout setsid doas")
+)
 
 // IsPrefix reports whether a program runs the one that its arguments name.
 func IsPrefix(program string) bool {
-	return slices.Contains([]string{"sudo", "env", "nohup", "exec", "command", "builtin", "nice", "xargs", "timeout", "setsid", "doas"}, program)
+	return slices.Contains(prefixes, program)
 }
 
 // Base returns the name of a program without its folder.
@@ -115,7 +118,8 @@ func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 // IsAssignment reports whether a word assigns a variable.
 func IsAssignment(word string) bool {
 	before, _, ok := strings.Cut(word, "=")
-	return ok && before != "" && strings.Trim(before, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+") == ""
+	isOther := func(r rune) bool { return r >= 0x80 || r != '+' && !isWord(byte(r)) }
+	return ok && before != "" && !strings.ContainsFunc(before, isOther)
 }
 
 // endCommand ends a command at a separator, and judges it.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// JavaScript returns the tokens of JavaScript or TypeScript. A template is a string for each piece of its text; "${" and "}" enclose the
-// tokens of its expressions.
+// JavaScript returns the tokens of JavaScript or TypeScript. A template is a string for each piece of its text; "${"
+// and "}" enclose the tokens of its expressions.
 func JavaScript(code string) *Tokens {
 	r := read(code)
 	var templates []int // for each template with an open expression, the open braces in the expression
@@ -103,13 +103,16 @@ func (r *reader) skipPattern() {
 	r.pos = min(r.pos, len(r.code))
 }
 
+// operators are the words before an expression.
+var operators = strings.Fields("return typeof case in of delete void throw new else do instanceof yield await")
+
 // patternMayFollow reports whether a slash after the token begins a regular expression rather than divides.
 func patternMayFollow(last Token) bool {
 	switch last.Kind {
 	case Text:
 		return false
 	case Name:
-		return slices.Contains([]string{"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do", "instanceof", "yield", "await"}, last.Text)
+		return slices.Contains(operators, last.Text)
 	default:
 		return !last.Is(")") && !last.Is("]") && !last.Is("}")
 	}

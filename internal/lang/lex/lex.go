@@ -1,5 +1,5 @@
-// Package lex splits Python and JavaScript source text into tokens. The text may be hostile: every function is iterative and linear in
-// its length.
+// Package lex splits Python and JavaScript source text into tokens. The text may be hostile: every function is
+// iterative and linear in its length.
 package lex
 
 import "strings"
@@ -113,8 +113,8 @@ func (r *reader) escape() {
 	r.skip(2)
 }
 
-// text reads the rest of a string up to its end and returns the content. Backslashes escape, also in raw strings of Python. A string that
-// is not long ends with its line.
+// text reads the rest of a string up to its end and returns the content. Backslashes escape, also in raw strings of
+// Python. A string that is not long ends with its line.
 func (r *reader) text(end string, long bool) string {
 	for from := r.pos; ; {
 		switch {

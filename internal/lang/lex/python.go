@@ -25,7 +25,7 @@ func Python(code string) *Tokens {
 			r.pythonText(at)
 		case isWord(c):
 			word := r.word(0)
-			if q := r.peek(0); (q == '"' || q == '\'') && len(word) <= 2 && strings.Trim(strings.ToLower(word), "rbfut") == "" {
+			if q := r.peek(0); (q == '"' || q == '\'') && len(word) <= 2 && strings.Trim(word, "rbfutRBFUT") == "" {
 				r.pythonText(at)
 				continue
 			}
