@@ -9,16 +9,17 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// module is one that code imports, as a survey of packages has it.
+// module is an imported module in the format of a package survey.
 type module struct {
 	Name     string `json:"name"`
-	Optional bool   `json:"optional"` // the code only asks where it is
+	Optional bool   `json:"optional"` // the code only resolves its path
 }
 
 const maxModules = 1000
 
-// imports lists the modules that code imports, requires or imports dynamically, also by way of local files. The code is that of stdin, as if it
-// were the file; without any, that of the file. What is no JavaScript or TypeScript imports nothing: the run itself says why.
+// imports lists the modules that code imports, requires or imports dynamically, also by way of local files. The code is
+// that of stdin, as if it were the file; without any, that of the file. What is no JavaScript or TypeScript imports
+// nothing: the run itself says why.
 func imports(file string, stdin io.Reader) ([]module, error) {
 	source, err := io.ReadAll(stdin)
 	if err != nil {
@@ -26,7 +27,8 @@ func imports(file string, stdin io.Reader) ([]module, error) {
 	}
 	found, seen := []module{}, map[string]bool{}
 	collect := api.Plugin{Name: "imports", Setup: func(b api.PluginBuild) {
-		b.OnResolve(api.OnResolveOptions{Filter: `^[^./]|^\.[^./]`}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		external := api.OnResolveOptions{Filter: `^[^./]|^\.[^./]`}
+		b.OnResolve(external, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 			if a.Kind != api.ResolveEntryPoint && !seen[a.Path] && len(found) < maxModules {
 				seen[a.Path] = true
 				found = append(found, module{a.Path, a.Kind == api.ResolveJSRequireResolve})
@@ -34,20 +36,22 @@ func imports(file string, stdin io.Reader) ([]module, error) {
 			return api.OnResolveResult{Path: a.Path, External: a.Kind != api.ResolveEntryPoint}, nil
 		})
 	}}
-	options := api.BuildOptions{AbsWorkingDir: filepath.Dir(file), Outdir: os.DevNull, Bundle: true, Platform: api.PlatformNode, LogLevel: api.LogLevelSilent,
-		TsconfigRaw: "{}", Plugins: []api.Plugin{collect}, Loader: map[string]api.Loader{".js": api.LoaderJSX, ".mjs": api.LoaderJSX, ".cjs": api.LoaderJSX}}
+	options := api.BuildOptions{AbsWorkingDir: filepath.Dir(file), Outdir: os.DevNull, Bundle: true,
+		Platform: api.PlatformNode, LogLevel: api.LogLevelSilent, TsconfigRaw: "{}", Plugins: []api.Plugin{collect},
+		Loader: map[string]api.Loader{".js": api.LoaderJSX, ".mjs": api.LoaderJSX, ".cjs": api.LoaderJSX}}
 	if len(source) > 0 {
 		loader := api.LoaderTS
 		switch ext := filepath.Ext(file); {
-		case strings.HasSuffix(ext, "js"): // there, an import that nothing uses is still one
+		case strings.HasSuffix(ext, "js"): // an unused import of JavaScript still loads the module
 			loader = api.LoaderJSX
 		case strings.HasSuffix(ext, "x"):
 			loader = api.LoaderTSX
 		}
-		options.Stdin = &api.StdinOptions{Contents: string(source), ResolveDir: filepath.Dir(file), Sourcefile: file, Loader: loader}
+		options.Stdin = &api.StdinOptions{Contents: string(source), ResolveDir: filepath.Dir(file), Sourcefile: file,
+			Loader: loader}
 	} else {
 		options.EntryPoints = []string{file}
 	}
-	api.Build(options) // what it finds wrong is the run's to say
+	api.Build(options) // the run itself reports errors
 	return found, nil
 }

@@ -1,13 +1,13 @@
-// Fumehood-typescript makes one JavaScript file of a TypeScript program and the local files that it imports. It runs in the sandbox, with
-// the code: what it reads is hostile.
+// Fumehood-typescript makes one JavaScript file of a TypeScript program and the local files that it imports. It runs in
+// the sandbox, with the code: what it reads is hostile.
 //
 //	fumehood-typescript SOURCE OUTPUT
 //	fumehood-typescript --imports FILE
 //
-// OUTPUT is named .js. Beside it, package.json says whether it is a module or a script, and node_modules leads to that of the source.
-// Types are removed and not checked. The exit code is 1 if the source has errors, which are on stderr.
+// OUTPUT is named .js. Beside it, package.json says whether it is a module or a script, and node_modules leads to that
+// of the source. Types are removed and not checked. The exit code is 1 if the source has errors, which are on stderr.
 //
-// With --imports, it prints the modules that the code on stdin imports, which is that of FILE, as JSON.
+// With --imports, it prints the modules that FILE imports as JSON. Code on stdin replaces that of FILE.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-const maxErrors = 20 // that are shown
+const maxErrors = 20 // that are printed
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "--imports" {
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// compile returns the errors of the source, each as "FILE:LINE:COLUMN: error: TEXT" with the line below.
+// compile returns the errors of the source, each as "FILE:LINE:COLUMN: error: TEXT" followed by the line.
 func compile(source, output string) (errors []string) {
 	folder := filepath.Dir(source)
 	options := api.BuildOptions{
@@ -72,7 +72,8 @@ func compile(source, output string) (errors []string) {
 	result := api.Build(options)
 	kind := "module"
 	if script, alone := isScript(result.Metafile); script && len(result.Errors) == 0 {
-		// A script that needs no other file stays as it is, so that require.main, module and exports are what they are in Node.
+		// A script that needs no other file stays as it is, so that require.main, module and exports are what they are
+		// in Node.
 		options.Bundle, options.Banner, options.Format, kind = !alone, nil, api.FormatCommonJS, "commonjs"
 		if alone {
 			options.Packages, options.Format = api.PackagesDefault, api.FormatDefault
@@ -93,12 +94,13 @@ func compile(source, output string) (errors []string) {
 	return []string{err.Error()}
 }
 
-// moduleBanner gives modules what TypeScript's users expect of scripts too. Declarations of the code win over it.
+// moduleBanner defines names of scripts in modules, where users of TypeScript expect them too. Declarations of the code
+// take precedence.
 func moduleBanner(source string) string {
 	quoted, _ := json.Marshal(source) // a string always has a JSON form
 	folder, _ := json.Marshal(filepath.Dir(source))
-	return fmt.Sprintf(`import{createRequire as __fumehoodRequire}from"node:module";globalThis.require??=__fumehoodRequire(%s);`+
-		`globalThis.__filename??=%s;globalThis.__dirname??=%s;`, quoted, quoted, folder)
+	return fmt.Sprintf(`import{createRequire as __fumehoodRequire}from"node:module";`+
+		`globalThis.require??=__fumehoodRequire(%s);globalThis.__filename??=%s;globalThis.__dirname??=%s;`, quoted, quoted, folder)
 }
 
 // isScript reports whether the entry is CommonJS or neither, and whether it is the only file.
@@ -124,7 +126,9 @@ func words(messages []api.Message) (out []string) {
 		if at := m.Location; at != nil {
 			text = fmt.Sprintf("%s:%d:%d: %s", at.File, at.Line, at.Column+1, text)
 			if line := strings.TrimRight(at.LineText, " \t\r"); line != "" && len(line) < 500 {
-				text += "\n    " + line + "\n    " + strings.Repeat(" ", len([]rune(line[:min(at.Column, len(line))]))) + strings.Repeat("~", max(1, min(at.Length, len(line)-at.Column)))
+				before := len([]rune(line[:min(at.Column, len(line))]))
+				marker := strings.Repeat("~", max(1, min(at.Length, len(line)-at.Column)))
+				text += "\n    " + line + "\n    " + strings.Repeat(" ", before) + marker
 			}
 		}
 		out = append(out, text)

@@ -33,14 +33,14 @@ var pythonCalls = map[string]string{
 	"shell": `os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput
 		asyncio.create_subprocess_shell`,
 	"process": `subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen os.execl
-		os.execle os.execlp os.execv os.execve os.execvp os.execvpe os.spawnl os.spawnv os.spawnvp os.posix_spawn os.posix_spawnp
-		pty.spawn asyncio.create_subprocess_exec`,
+		os.execle os.execlp os.execv os.execve os.execvp os.execvpe os.spawnl os.spawnv os.spawnvp os.posix_spawn
+		os.posix_spawnp pty.spawn asyncio.create_subprocess_exec`,
 	"eval": `eval exec __import__`,
 }
 
 // pythonNetwork lists modules that use the network.
-var pythonNetwork = strings.Fields(`socket requests urllib.request urllib3 http.client httpx aiohttp ftplib smtplib telnetlib
-	paramiko websocket websockets xmlrpc.client imaplib poplib`)
+var pythonNetwork = strings.Fields(`socket requests urllib.request urllib3 http.client httpx aiohttp ftplib smtplib
+	telnetlib paramiko websocket websockets xmlrpc.client imaplib poplib`)
 
 var scriptCalls = map[string]string{
 	"shell": `child_process.exec child_process.execSync`,
@@ -57,9 +57,8 @@ var decoders = strings.Fields(`b64decode b32decode decompress fromhex unhexlify 
 
 // openers are functions that access the file in their first argument.
 var openers = strings.Fields(`open io.open pathlib.Path os.remove os.unlink shutil.rmtree os.listdir fs.readFileSync
-	fs.readFile
-	fs.writeFileSync fs.writeFile fs.appendFileSync fs.readdirSync fs.rmSync fs.unlinkSync fs.createWriteStream
-	fs.createReadStream readFileSync writeFileSync`)
+	fs.readFile fs.writeFileSync fs.writeFile fs.appendFileSync fs.readdirSync fs.rmSync fs.unlinkSync
+	fs.createWriteStream fs.createReadStream readFileSync writeFileSync`)
 
 // inside lists the places where programs have files, and those that any program may read.
 var inside = strings.Fields(`/workspace /tmp /home/agent /dev/null /dev/zero /dev/std /dev/fd/ /dev/urandom

@@ -2,7 +2,8 @@ package bash
 
 import (
 	"bytes"
-	_ "embed" // the survey
+	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,7 +16,8 @@ import (
 //go:embed survey.sh
 var survey string
 
-// commands finds the commands that a script needs. Nothing is installed for Bash: what is missing is named, with the Debian package that has it.
+// commands finds the commands that a script needs. Nothing is installed for Bash: the run reports missing commands with
+// their Debian packages.
 var commands = &sandbox.Installer{
 	Imports: Commands,
 	Survey:  func(program string) []string { return []string{program, "-c", survey} },
@@ -24,19 +26,20 @@ var commands = &sandbox.Installer{
 }
 
 const (
-	// Of a longer script, nothing is found. The parser is recursive, so its depth is bounded by the length: this much takes at most some 50 MB of
-	// stack, where 1 MiB of "$(" would end the process.
+	// Longer scripts are not searched. The parser is recursive, so the length limits its depth: this much takes at most
+	// about 64 MB of stack, where 1 MiB of "$(" would end the process. (The checks read longer scripts, with package
+	// lex.)
 	maxScript   = 16 << 10 // bytes
 	maxCommands = 500
 )
 
-// parsing lets one script be parsed at a time, as each may take its most.
+// parsing limits the memory of the parser: it parses one script at a time.
 var parsing sync.Mutex
 
 var commandName = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
-// Commands lists the commands that a script names literally, but for its functions and aliases and what a word like "$cmd" leads to. The
-// script is hostile; the parser only reads it.
+// Commands lists the commands that a script names literally, except its functions and aliases. Commands in words like
+// "$cmd" are unknown. The script is hostile.
 func Commands(code []byte) []sandbox.Import {
 	found := []sandbox.Import{}
 	if len(code) > maxScript {
@@ -46,7 +49,7 @@ func Commands(code []byte) []sandbox.Import {
 	defer parsing.Unlock()
 	script, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(code), "")
 	if err != nil {
-		return found // Bash itself says what is wrong
+		return found // Bash reports the error
 	}
 	own, seen := map[string]bool{}, map[string]bool{}
 	syntax.Walk(script, func(n syntax.Node) bool {
@@ -73,7 +76,7 @@ func Commands(code []byte) []sandbox.Import {
 			return true
 		}
 		words := call.Args
-		for len(words) > 1 && runsNext[words[0].Lit()] {
+		for len(words) > 1 && slices.Contains(runsNext, words[0].Lit()) {
 			words = words[1:]
 		}
 		name := words[0].Lit()
@@ -86,30 +89,44 @@ func Commands(code []byte) []sandbox.Import {
 	return found
 }
 
-// runsNext are commands whose first argument is another command.
-var runsNext = map[string]bool{"sudo": true, "exec": true, "command": true, "builtin": true, "time": true, "nohup": true, "nice": true}
+// runsNext lists commands whose first argument is another command.
+var runsNext = strings.Fields("sudo exec command builtin time nohup nice")
 
-// debianPackages are the Debian packages of commands that a root often lacks.
+// debianPackages maps commands that a root often lacks to Debian packages.
 var debianPackages = map[string]string{
-	"ab": "apache2-utils", "ack": "ack", "ag": "silversearcher-ag", "aria2c": "aria2", "autoconf": "autoconf", "automake": "automake", "aws": "awscli", "bc": "bc",
-	"bsdtar": "libarchive-tools", "bwrap": "bubblewrap", "bzip2": "bzip2", "cargo": "cargo", "clang": "clang", "cmake": "cmake", "column": "bsdextrautils", "convert": "imagemagick",
-	"cpio": "cpio", "csvcut": "csvkit", "csvsql": "csvkit", "curl": "curl", "dc": "dc", "dig": "dnsutils", "docker": "docker.io", "dot": "graphviz", "emacs": "emacs-nox",
-	"exiftool": "libimage-exiftool-perl", "expect": "expect", "fd": "fd-find", "fdfind": "fd-find", "ffmpeg": "ffmpeg", "ffprobe": "ffmpeg", "figlet": "figlet", "file": "file",
-	"fish": "fish", "fzf": "fzf", "g++": "g++", "gawk": "gawk", "gcc": "gcc", "gdb": "gdb", "gfortran": "gfortran", "gh": "gh", "git": "git", "gnuplot": "gnuplot-nox",
-	"go": "golang-go", "gpg": "gnupg", "gs": "ghostscript", "host": "bind9-host", "htop": "htop", "hyperfine": "hyperfine", "iconv": "libc-bin", "identify": "imagemagick",
-	"ifconfig": "net-tools", "inotifywait": "inotify-tools", "ip": "iproute2", "iperf3": "iperf3", "java": "default-jre-headless", "javac": "default-jdk-headless", "jq": "jq",
-	"julia": "julia", "killall": "psmisc", "latexmk": "latexmk", "less": "less", "lsof": "lsof", "lua": "lua5.4", "lynx": "lynx", "magick": "imagemagick", "make": "make",
-	"man": "man-db", "mlr": "miller", "mogrify": "imagemagick", "montage": "imagemagick", "mysql": "default-mysql-client", "nano": "nano", "nc": "netcat-openbsd",
-	"netstat": "net-tools", "nmap": "nmap", "node": "nodejs", "nodejs": "nodejs", "npm": "npm", "npx": "npm", "nslookup": "dnsutils", "octave": "octave", "openssl": "openssl",
-	"pandoc": "pandoc", "parallel": "parallel", "patch": "patch", "pdflatex": "texlive-latex-base", "pdfinfo": "poppler-utils", "pdftoppm": "poppler-utils",
-	"pdftotext": "poppler-utils", "pdfunite": "poppler-utils", "perl": "perl", "php": "php-cli", "ping": "iputils-ping", "pip": "python3-pip", "pip3": "python3-pip",
-	"pkg-config": "pkgconf", "pkill": "procps", "pgrep": "procps", "ps": "procps", "psql": "postgresql-client", "pv": "pv", "python": "python-is-python3", "python3": "python3",
-	"qpdf": "qpdf", "R": "r-base-core", "Rscript": "r-base-core", "rclone": "rclone", "redis-cli": "redis-tools", "rg": "ripgrep", "rsync": "rsync", "ruby": "ruby",
-	"rustc": "rustc", "screen": "screen", "scp": "openssh-client", "shellcheck": "shellcheck", "socat": "socat", "sox": "sox", "sqlite3": "sqlite3", "ssh": "openssh-client",
-	"ssh-keygen": "openssh-client", "strace": "strace", "sudo": "sudo", "swift": "swiftlang", "tcpdump": "tcpdump", "tesseract": "tesseract-ocr", "tidy": "tidy", "tmux": "tmux",
-	"top": "procps", "traceroute": "traceroute", "tree": "tree", "tsc": "node-typescript", "unrar": "unrar-free", "unxz": "xz-utils", "unzip": "unzip", "uuidgen": "uuid-runtime",
-	"valgrind": "valgrind", "vi": "vim-tiny", "vim": "vim", "watch": "procps", "wget": "wget", "whois": "whois", "wkhtmltopdf": "wkhtmltopdf", "xelatex": "texlive-xetex",
-	"xmllint": "libxml2-utils", "xmlstarlet": "xmlstarlet", "xsltproc": "xsltproc", "xxd": "xxd", "xz": "xz-utils", "yarn": "yarnpkg", "yq": "yq", "zip": "zip", "zsh": "zsh",
-	"zstd": "zstd", "7z": "7zip", "7za": "7zip", "exa": "exa", "bat": "bat", "duf": "duf", "ncdu": "ncdu", "entr": "entr", "envsubst": "gettext-base", "bison": "bison", "flex": "flex",
-	"nasm": "nasm", "sha3sum": "libdigest-sha3-perl", "ripgrep": "ripgrep", "crontab": "cron", "at": "at", "mail": "bsd-mailx", "mutt": "mutt", "sponge": "moreutils", "ts": "moreutils",
+	"ab": "apache2-utils", "ack": "ack", "ag": "silversearcher-ag", "aria2c": "aria2", "autoconf": "autoconf",
+	"automake": "automake", "aws": "awscli", "bc": "bc", "bsdtar": "libarchive-tools", "bwrap": "bubblewrap",
+	"bzip2": "bzip2", "cargo": "cargo", "clang": "clang", "cmake": "cmake", "column": "bsdextrautils",
+	"convert": "imagemagick", "cpio": "cpio", "csvcut": "csvkit", "csvsql": "csvkit", "curl": "curl", "dc": "dc",
+	"dig": "dnsutils", "docker": "docker.io", "dot": "graphviz", "emacs": "emacs-nox",
+	"exiftool": "libimage-exiftool-perl", "expect": "expect", "fd": "fd-find", "fdfind": "fd-find",
+	"ffmpeg": "ffmpeg", "ffprobe": "ffmpeg", "figlet": "figlet", "file": "file", "fish": "fish", "fzf": "fzf",
+	"g++": "g++", "gawk": "gawk", "gcc": "gcc", "gdb": "gdb", "gfortran": "gfortran", "gh": "gh", "git": "git",
+	"gnuplot": "gnuplot-nox", "go": "golang-go", "gpg": "gnupg", "gs": "ghostscript", "host": "bind9-host",
+	"htop": "htop", "hyperfine": "hyperfine", "iconv": "libc-bin", "identify": "imagemagick", "ifconfig": "net-tools",
+	"inotifywait": "inotify-tools", "ip": "iproute2", "iperf3": "iperf3", "java": "default-jre-headless",
+	"javac": "default-jdk-headless", "jq": "jq", "julia": "julia", "killall": "psmisc", "latexmk": "latexmk",
+	"less": "less", "lsof": "lsof", "lua": "lua5.4", "lynx": "lynx", "magick": "imagemagick", "make": "make",
+	"man": "man-db", "mlr": "miller", "mogrify": "imagemagick", "montage": "imagemagick",
+	"mysql": "default-mysql-client", "nano": "nano", "nc": "netcat-openbsd", "netstat": "net-tools", "nmap": "nmap",
+	"node": "nodejs", "nodejs": "nodejs", "npm": "npm", "npx": "npm", "nslookup": "dnsutils", "octave": "octave",
+	"openssl": "openssl", "pandoc": "pandoc", "parallel": "parallel", "patch": "patch",
+	"pdflatex": "texlive-latex-base", "pdfinfo": "poppler-utils", "pdftoppm": "poppler-utils",
+	"pdftotext": "poppler-utils", "pdfunite": "poppler-utils", "perl": "perl", "php": "php-cli",
+	"ping": "iputils-ping", "pip": "python3-pip", "pip3": "python3-pip", "pkg-config": "pkgconf", "pkill": "procps",
+	"pgrep": "procps", "ps": "procps", "psql": "postgresql-client", "pv": "pv", "python": "python-is-python3",
+	"python3": "python3", "qpdf": "qpdf", "R": "r-base-core", "Rscript": "r-base-core", "rclone": "rclone",
+	"redis-cli": "redis-tools", "rg": "ripgrep", "rsync": "rsync", "ruby": "ruby", "rustc": "rustc",
+	"screen": "screen", "scp": "openssh-client", "shellcheck": "shellcheck", "socat": "socat", "sox": "sox",
+	"sqlite3": "sqlite3", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "strace": "strace", "sudo": "sudo",
+	"swift": "swiftlang", "tcpdump": "tcpdump", "tesseract": "tesseract-ocr", "tidy": "tidy", "tmux": "tmux",
+	"top": "procps", "traceroute": "traceroute", "tree": "tree", "tsc": "node-typescript", "unrar": "unrar-free",
+	"unxz": "xz-utils", "unzip": "unzip", "uuidgen": "uuid-runtime", "valgrind": "valgrind", "vi": "vim-tiny",
+	"vim": "vim", "watch": "procps", "wget": "wget", "whois": "whois", "wkhtmltopdf": "wkhtmltopdf",
+	"xelatex": "texlive-xetex", "xmllint": "libxml2-utils", "xmlstarlet": "xmlstarlet", "xsltproc": "xsltproc",
+	"xxd": "xxd", "xz": "xz-utils", "yarn": "yarnpkg", "yq": "yq", "zip": "zip", "zsh": "zsh", "zstd": "zstd",
+	"7z": "7zip", "7za": "7zip", "exa": "exa", "bat": "bat", "duf": "duf", "ncdu": "ncdu", "entr": "entr",
+	"envsubst": "gettext-base", "bison": "bison", "flex": "flex", "nasm": "nasm", "sha3sum": "libdigest-sha3-perl",
+	"ripgrep": "ripgrep", "crontab": "cron", "at": "at", "mail": "bsd-mailx", "mutt": "mutt", "sponge": "moreutils",
+	"ts": "moreutils",
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// errorLine is the start of Bash's own messages: "PATH: line N: ", often followed by the subject.
+// errorLine matches a message of Bash itself: "PATH: line N: ", often followed by the subject.
 var errorLine = trace.Pattern(`^([^:]+): line (\d+): (.+)$`)
 
 const (
@@ -16,17 +16,18 @@ const (
 	maxFollowUp = 3 // further messages of one error, such as the source line of a syntax error
 )
 
-// complaints are the ends of Bash's messages that name the error. The subject precedes them.
+// complaints lists the ends of Bash's messages that name the error. The subject precedes them.
 var complaints = []string{
 	"command not found", "unbound variable", "No such file or directory", "Permission denied", "Is a directory",
 	"bad substitution", "readonly variable", "ambiguous redirect", "division by 0", "not a valid identifier",
-	"cannot execute binary file: Exec format error", "cannot execute: required file not found", "Argument list too long",
+	"cannot execute binary file: Exec format error", "cannot execute: required file not found",
+	"Argument list too long",
 	"numeric argument required", "parameter null or not set", "parameter not set", "Cannot allocate memory",
 	"Resource temporarily unavailable", "No space left on device",
 }
 
-// ParseError finds the shell's own last message at the end of stderr, or returns nil. The name is the error ("command not found",
-// "syntax error"), the value its subject. It ignores messages of commands.
+// ParseError returns the last message of the shell itself at the end of stderr, or nil. The name of the exception is
+// the error ("command not found", "syntax error"), its value is the subject. Messages of commands are ignored.
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) == 0 {
@@ -37,7 +38,7 @@ func ParseError(stderr []byte) *sandbox.Exception {
 	if m == nil || strings.HasPrefix(m[3], "warning: ") {
 		return nil
 	}
-	// A syntax error has a second line with its source; an unclosed quote has two messages.
+	// The second line of a syntax error has its source. An unclosed quote has two messages.
 	for i := at - 1; i >= 0 && i >= at-maxFollowUp; i-- {
 		before := errorLine().FindStringSubmatch(lines[i])
 		if before == nil || before[1] != m[1] || !isSyntax(before[3]) {

@@ -5,7 +5,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// symptoms are those of Bash, of Debian's /bin/sh, and of apt.
+// symptoms matches messages of Bash, of Debian's /bin/sh, and of apt.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "apt"}},
 	{Pattern: trace.Pattern(`(?m): ([^\s:]+): (?:command )?not found$`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},

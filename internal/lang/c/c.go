@@ -6,7 +6,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// C is C, by the system's compiler and its default standard. Warnings of mistakes that crash later are part of the answer.
+// C is C, compiled by the system's compiler with its default standard and with warnings.
 var C = sandbox.Language{
 	Name:       "c",
 	Title:      "C",
@@ -49,7 +49,7 @@ func run(_, path string) []string { return []string{path} }
 
 var thrown = trace.Pattern(`^terminate called after throwing an instance of '([^']+)'$`)
 
-// parseThrown finds the exception that ended a program: the C++ library names its type, and what it says.
+// parseThrown returns the exception that ended a program. The C++ library prints its type and message.
 func parseThrown(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0 && i >= len(lines)-maxWhat; i-- {

@@ -11,7 +11,7 @@ const maxWhat = 20 // lines from the name of an exception to the end
 
 func trimWhat(line string) string { return strings.TrimPrefix(line, "  what():  ") }
 
-// symptoms are those of GCC and Clang.
+// symptoms matches messages of GCC and Clang.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }

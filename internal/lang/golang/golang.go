@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Language is Go: one file of package main, or the entry of a module that came with it.
+// Language is Go: one file of package main, or the entry of a module whose files came with the request.
 var Language = sandbox.Language{
 	Name:       "go",
 	Title:      "Go",
@@ -23,12 +23,14 @@ var Language = sandbox.Language{
 		},
 		Output:  "main",
 		Version: []string{"version"},
-		// From Go 1.20 on, the first build in a sandbox also compiles the standard library, as far as the code uses it.
+		// Since Go 1.20, the first build in a sandbox also compiles the packages of the standard library that the code
+		// uses.
 		Limits: sandbox.Limits{MemoryBytes: 1 << 30, DiskBytes: 512 << 20, Timeout: time.Minute},
 	},
 	Argv: func(_, path string) []string { return []string{path} },
-	// The cache is hidden, and in a place with room on every backend. Without cgo no C compiler is needed.
-	Env:        []string{"GOCACHE=/tmp/.cache/go-build", "GOPATH=/tmp/.cache/go", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "CGO_ENABLED=0"},
+	// The cache is hidden, in a folder with enough space on every backend. Without cgo, no C compiler is needed.
+	Env: []string{"GOCACHE=/tmp/.cache/go-build", "GOPATH=/tmp/.cache/go", "GOTOOLCHAIN=local", "GOTELEMETRY=off",
+		"CGO_ENABLED=0"},
 	Offline:    []string{"GOPROXY=off"},
 	ParseError: parseError,
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
@@ -41,7 +43,7 @@ var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`package (\S+) is not in (?:GOROOT|std)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }
 
-// parseError finds the panic, or the error of the runtime, that ended a program. Stacks of goroutines follow it.
+// parseError returns the panic or the runtime error that ended a program. The stacks of goroutines follow it.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

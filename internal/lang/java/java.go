@@ -8,15 +8,15 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Language is Java. The launcher compiles the one file in memory (JEP 330), which spares the start of a second virtual machine; the first
-// class of the file is the program, whatever its name.
+// Language is Java. The launcher compiles the one file in memory (JEP 330), without a second virtual machine. The
+// program is the first class of the file, regardless of its name.
 var Language = sandbox.Language{
 	Name:       "java",
 	Title:      "Java",
 	Extensions: []string{".java"},
 	FileName:   "Main.java",
 	Programs:   []string{"java"},
-	// One CPU needs no collector with threads, and nobody reads performance data.
+	// On one CPU, a garbage collector with threads is slower. Performance data has no reader.
 	Argv: func(program, path string) []string {
 		return []string{program, "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", path}
 	},
@@ -43,7 +43,7 @@ var (
 	compiled = trace.Pattern(`^\S+:\d+: error: (.*)$`)
 )
 
-// parseError finds the uncaught exception, or the first error of the compiler.
+// parseError returns the uncaught exception, or the first error of the compiler.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], "error: compilation failed") {

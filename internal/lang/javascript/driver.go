@@ -18,13 +18,14 @@ var (
 	driverValues string
 )
 
-// driverSource is the driver with its parts in their places.
-var driverSource = strings.NewReplacer("/* rewrite.js */", driverRewrite, "/* traces.js */", driverTraces, "/* values.js */", driverValues).Replace(driverCore)
+// driverSource is the driver with its parts inserted.
+var driverSource = strings.NewReplacer("/* rewrite.js */", driverRewrite, "/* traces.js */", driverTraces,
+	"/* values.js */", driverValues).Replace(driverCore)
 
-// driver is sandbox.Language.Driver. Its source travels as one argument, which may have 128 KiB (MAX_ARG_STRLEN in execve(2)).
+// driver passes its source as one argument, which has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
 var driver = &sandbox.Driver{
 	Argv: func(program string) []string {
-		// The end of code that was interrupted leaves Node's record of asynchronous calls inconsistent, and Node would abort on that.
+		// Interrupting code makes Node's record of asynchronous calls inconsistent. With the checks, Node would abort.
 		return []string{program, "--no-force-async-hooks-checks", "-e", driverSource}
 	},
 }

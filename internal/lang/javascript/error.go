@@ -7,7 +7,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Names of exceptions without one.
+// Names of exceptions without a name.
 const (
 	thrownValue  = "Uncaught"                    // throw 1
 	rejectedName = "UnhandledPromiseRejection"   // Promise.reject(1)
@@ -19,13 +19,13 @@ var (
 	markerLine  = trace.Pattern(`^[ \t]*\^+$`)
 	placeLine   = trace.Pattern(`^.+:\d+$`)
 	frameLine   = trace.Pattern(`^    at .`)
-	// errorLine is "Name: value", "Name [CODE]: value", "Name" or, where the error has no stack, the same in brackets.
+	// errorLine matches "Name: value", "Name [CODE]: value" or "Name", in brackets where the error has no stack.
 	errorLine = trace.Pattern(`^\[?(?:Uncaught )?([\pL_$][\pL\pN_.$]*)(?: \[[\pL\pN_$]+\])?(?:: ?(.*))?$`)
 )
 
-// ParseError finds the uncaught exception at the end of stderr, or returns nil. Node prints the place, the source line, a marker of
-// carets, the inspected error, and its own version. Without a marker, it takes an error with a stack that the program itself printed last
-// (console.error(err); process.exit(1)).
+// ParseError returns the uncaught exception at the end of stderr, or nil. Node prints the place, the source line, a
+// marker of carets, the inspected error, and its own version. Without a marker, ParseError returns an error with a
+// stack that the program itself printed last (console.error(err); process.exit(1)).
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	crashed := len(lines) > 0 && versionLine().MatchString(lines[len(lines)-1])

@@ -15,12 +15,12 @@ const (
 	moduleFile = "main.mjs"
 )
 
-// leastPids is what Node starts with: its main thread, four workers and the timer of V8, and the inspector's. It waits for ever for one
-// that it was refused (tried with Node 20 and 3 to 6).
+// leastPids is the number of threads at the start of Node: its main thread, four workers and the timer of V8, and the
+// inspector. With fewer, Node waits forever (tried with Node 20 and 3 to 6).
 const leastPids = 7
 
-// Language is JavaScript. The content of code without a file name decides whether it is a CommonJS script or a module; otherwise the
-// extension .cjs or .mjs does. Node writes to pipes at once, so a killed program loses no output.
+// Language is JavaScript. The extension .cjs or .mjs selects a CommonJS script or a module. For code without a file
+// name, its content does. Node does not buffer output to pipes, so a killed program loses no output.
 var Language = sandbox.Language{
 	Name:       "javascript",
 	Title:      "JavaScript (Node)",
@@ -39,8 +39,9 @@ var Language = sandbox.Language{
 		return scriptFile
 	},
 	Installers: []string{"npm", "npx", "yarn", "pnpm"},
-	// Otherwise npm tries each server three times, for more than a minute; with these it gives up after two seconds.
-	Offline:    []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
+	// By default npm tries each server three times, for more than a minute. With these it fails after two seconds.
+	Offline: []string{"npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_fund=false",
+		"npm_config_update_notifier=false"},
 	ModulePath: "NODE_PATH",
 	Installer:  Installer,
 	ParseError: ParseError,

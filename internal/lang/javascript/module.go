@@ -1,20 +1,22 @@
 package javascript
 
 import (
-	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
 )
 
-// IsModule reports whether code must run as a module: it imports or exports at its top level, or awaits there and uses nothing of
-// CommonJS. It reads tokens rather than grammar. Where it errs, Node's message about modules names the fix.
+// IsModule reports whether code must run as a module: it imports or exports at its top level, or awaits there and uses
+// nothing of CommonJS. It reads tokens rather than grammar. Where it errs, Node's message about modules names the fix.
 func IsModule(code []byte) bool {
-	if !bytes.Contains(code, []byte("import")) && !bytes.Contains(code, []byte("export")) && !bytes.Contains(code, []byte("await")) {
+	text := string(code)
+	isIn := func(word string) bool { return strings.Contains(text, word) }
+	if !slices.ContainsFunc([]string{"import", "export", "await"}, isIn) {
 		return false
 	}
 	s := scanner{scopes: make([]scope, 1, 16)}
-	tokens := lex.JavaScript(string(code))
+	tokens := lex.JavaScript(text)
 	for i := range tokens.Len() {
 		if s.take(tokens.Get(i)) {
 			return true

@@ -1,7 +1,7 @@
 package javascript
 
 import (
-	_ "embed" // the two programs
+	_ "embed"
 	"encoding/json"
 	"strings"
 
@@ -15,7 +15,7 @@ var survey string
 //go:embed packages/install.js
 var install string
 
-// Installer installs by npm. Its layer is /node_modules, where both require and import look from any folder.
+// Installer installs with npm. Its layer is /node_modules, where require and import look from any folder.
 var Installer = &sandbox.Installer{
 	Name:      "javascript",
 	At:        "/node_modules",
@@ -31,15 +31,17 @@ var Installer = &sandbox.Installer{
 
 const maxRequirement = 300 // bytes
 
-// requirement is a name, perhaps with a scope, and perhaps a version, a range or a tag: no alias, path or address.
-var requirement = trace.Pattern(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*(?:@[a-zA-Z0-9.*^~<>=|+ -]*)?$`)
+// requirement matches a name with an optional scope, and an optional version, range or tag. Aliases, paths and
+// addresses do not match.
+var requirement = trace.Pattern(`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-zA-Z0-9~][a-zA-Z0-9._~-]*` +
+	`(?:@[a-zA-Z0-9.*^~<>=|+ -]*)?$`)
 
 func validRequirement(text string) bool {
 	return len(text) <= maxRequirement && requirement().MatchString(text)
 }
 
-// validLock accepts the locks of npm since version 7. Where archives are is left to the index: an address of another host is refused by the
-// installer's network.
+// validLock accepts locks of npm since version 7. It ignores the addresses of archives: the network of the installer
+// refuses other hosts.
 func validLock(text string) bool {
 	var lock struct {
 		Version  int `json:"lockfileVersion"`
@@ -54,7 +56,8 @@ func validLock(text string) bool {
 	}
 	root, ok := lock.Packages[""]
 	for name, p := range lock.Packages {
-		if p.Link || name != "" && (!strings.HasPrefix(name, "node_modules/") || strings.Contains(name, "..") || p.Version == "") {
+		below := strings.HasPrefix(name, "node_modules/") && !strings.Contains(name, "..")
+		if p.Link || name != "" && (!below || p.Version == "") {
 			return false
 		}
 	}
@@ -64,9 +67,11 @@ func validLock(text string) bool {
 	return ok
 }
 
-// popular are names that misspelt ones are compared with.
-var popular = strings.Fields(`ajv async axios bcrypt bluebird body-parser chalk cheerio chokidar classnames commander cors cross-env csv-parse d3 date-fns dayjs debug
-decimal.js dotenv ejs esbuild eslint execa express fastify fs-extra glob graphql handlebars helmet immer ioredis jest joi jsdom jsonwebtoken knex koa lodash luxon
-marked mathjs minimist mocha moment mongodb mongoose morgan mysql2 nanoid nodemailer openai papaparse passport pg pino playwright prettier prisma puppeteer
-ramda react react-dom redis rxjs semver sequelize sharp socket.io sqlite3 superagent three tslib typescript underscore undici uuid validator vite vue webpack winston ws
-xlsx xml2js yargs yaml yup zod zustand`)
+// popular lists names to suggest for misspelled ones.
+var popular = strings.Fields(`ajv async axios bcrypt bluebird body-parser chalk cheerio chokidar classnames commander
+	cors cross-env csv-parse d3 date-fns dayjs debug decimal.js dotenv ejs esbuild eslint execa express fastify
+	fs-extra glob graphql handlebars helmet immer ioredis jest joi jsdom jsonwebtoken knex koa lodash luxon marked
+	mathjs minimist mocha moment mongodb mongoose morgan mysql2 nanoid nodemailer openai papaparse passport pg pino
+	playwright prettier prisma puppeteer ramda react react-dom redis rxjs semver sequelize sharp socket.io sqlite3
+	superagent three tslib typescript underscore undici uuid validator vite vue webpack winston ws xlsx xml2js yargs
+	yaml yup zod zustand`)

@@ -5,7 +5,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// symptoms are those of Node and of npm.
+// symptoms matches messages of Node and of npm.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^npm (?:error|ERR!).*\b(?:EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED)\b`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "npm"}},
 	{Pattern: trace.Pattern(`require is not defined in ES module scope`), Hint: sandbox.Hint{Code: sandbox.HintESModule}},

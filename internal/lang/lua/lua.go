@@ -29,7 +29,7 @@ var symptoms = []trace.Symptom{
 
 var failed = trace.Pattern(`^lua[\w.]*: (?:\S+:\d+: )?(.*)$`)
 
-// parseError finds the error that ended a program: "lua: FILE:LINE: MESSAGE", then its stack.
+// parseError returns the error that ended a program: "lua: FILE:LINE: MESSAGE", then its stack.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

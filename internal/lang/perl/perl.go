@@ -33,10 +33,11 @@ var symptoms = []trace.Symptom{
 
 var (
 	died    = trace.Pattern(`^(.*) at (\S.*?) line \d+(?:, <\w+> (?:line|chunk) \d+)?\.$`)
-	aborted = trace.Pattern(`^(?:Execution of .* aborted due to compilation errors\.|.* had compilation errors\.|BEGIN failed--compilation aborted at .*)$`)
+	aborted = trace.Pattern(`^(?:Execution of .* aborted due to compilation errors\.|.* had compilation errors\.|` +
+		`BEGIN failed--compilation aborted at .*)$`)
 )
 
-// parseError finds the message of die at the end of stderr, or the first error of the compiler.
+// parseError returns the message of die at the end of stderr, or the first error of the compiler.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) == 0 {

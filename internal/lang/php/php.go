@@ -15,7 +15,7 @@ var Language = sandbox.Language{
 	Extensions: []string{".php"},
 	FileName:   "main.php",
 	Programs:   []string{"php"},
-	// By default errors would be among the output. The sandbox limits memory and time.
+	// By default PHP prints errors to stdout. The sandbox limits memory and time.
 	Argv: func(program, path string) []string {
 		return []string{program, "-d", "display_errors=stderr", "-d", "log_errors=0", "-d", "memory_limit=-1", path}
 	},
@@ -35,7 +35,7 @@ var (
 	fatal    = trace.Pattern(`^(?:PHP )?(Fatal error|Parse error):\s+(.*?)(?: in \S+ on line \d+)?$`)
 )
 
-// parseError finds the last error that ended a program.
+// parseError returns the last error that ended a program.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -12,21 +12,22 @@ const (
 	groupHeader = "  + Exception Group Traceback (most recent call last):"
 )
 
-// CPython's text between two exceptions of a chain.
+// CPython prints these lines between two exceptions of a chain.
 const (
 	causeText   = "The above exception was the direct cause of the following exception:"
 	contextText = "During handling of the above exception, another exception occurred:"
 )
 
 var (
-	// exceptionLine is "module.Class: value" or "Class"; names of local classes contain "<locals>".
+	// exceptionLine matches "module.Class: value" or "Class". Names of local classes contain "<locals>".
 	exceptionLine = trace.Pattern(`^([\pL_][\pL\pN_.<>]*)(?:: ?(.*))?$`)
 	syntaxLine    = trace.Pattern(`^(SyntaxError|IndentationError|TabError): (.*)$`)
 	fileLine      = trace.Pattern(`^  File ".*", line \d+$`)
 )
 
-// ParseError finds the uncaught exception at the end of stderr, or returns nil. It parses CPython's tracebacks, chained ones, exception
-// groups, and syntax errors of the program itself, which have no header. A SystemExit prints only its message, and is no exception.
+// ParseError returns the uncaught exception at the end of stderr, or nil. It parses CPython's tracebacks, including
+// chains and exception groups, and syntax errors of the program itself, which have no header. A SystemExit only prints
+// its message, and is not an exception.
 func ParseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -62,7 +63,8 @@ func parseTraceback(lines []string, at int) *sandbox.Exception {
 	return trace.Exception(m[1], value, lines[chainStart(lines, at):end])
 }
 
-// valueEnd returns the end of a value of several lines: the end of stderr, without the interpreter's messages at its shutdown.
+// valueEnd returns the end of a value with several lines: the end of stderr, or the interpreter's messages at its
+// shutdown.
 func valueEnd(lines []string, from int) int {
 	for i := from; i < len(lines); i++ {
 		if strings.HasPrefix(lines[i], "Exception ignored in") || strings.HasPrefix(lines[i], "sys:1: ") {
@@ -108,8 +110,8 @@ func parseGroup(lines []string, at int) *sandbox.Exception {
 	return trace.Exception(m[1], value, lines[chainStart(lines, at):])
 }
 
-// parseSyntax parses a syntax error of the program itself: file and line, source and marker, then the error at lines[at]. Some have only
-// the error.
+// parseSyntax parses a syntax error of the program itself: file and line, source and marker, then the error at
+// lines[at]. Some consist only of the error.
 func parseSyntax(lines []string, at int) *sandbox.Exception {
 	const most = 4 // lines above the error: file, source, marker, and one spare
 	m := syntaxLine().FindStringSubmatch(lines[at])

@@ -14,16 +14,19 @@ import (
 // standard holds the modules that every Python since 3.9 has, however it is packaged.
 var standard = sync.OnceValue(func() map[string]bool {
 	all := map[string]bool{}
-	for name := range strings.FieldsSeq(`abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 cProfile calendar cmath cmd code codecs codeop collections colorsys
-compileall concurrent configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis doctest email encodings enum errno
-faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib grp gzip hashlib heapq
-hmac html http imaplib importlib inspect io ipaddress itertools json keyword linecache locale logging lzma mailbox marshal math mimetypes mmap
-modulefinder multiprocessing netrc ntpath nturl2path numbers opcode operator optparse os pathlib pdb pickle pickletools pkgutil platform plistlib
-poplib posix posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib resource
-rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site smtplib socket socketserver sqlite3 sre_compile sre_constants
-sre_parse ssl stat statistics string stringprep struct subprocess symtable sys sysconfig syslog tabnanny tarfile tempfile termios textwrap threading
-time timeit token tokenize trace traceback tracemalloc tty types typing unicodedata unittest urllib uuid warnings wave weakref webbrowser wsgiref xml
-xmlrpc zipapp zipfile zipimport zlib zoneinfo __future__`) {
+	for name := range strings.FieldsSeq(`abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2
+		cProfile calendar cmath cmd code codecs codeop collections colorsys compileall concurrent configparser
+		contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis doctest email encodings enum
+		errno faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass
+		gettext glob graphlib grp gzip hashlib heapq hmac html http imaplib importlib inspect io ipaddress itertools
+		json keyword linecache locale logging lzma mailbox marshal math mimetypes mmap modulefinder multiprocessing
+		netrc ntpath nturl2path numbers opcode operator optparse os pathlib pdb pickle pickletools pkgutil platform
+		plistlib poplib posix posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue
+		quopri random re readline reprlib resource rlcompleter runpy sched secrets select selectors shelve shlex
+		shutil signal site smtplib socket socketserver sqlite3 sre_compile sre_constants sre_parse ssl stat statistics
+		string stringprep struct subprocess symtable sys sysconfig syslog tabnanny tarfile tempfile termios textwrap
+		threading time timeit token tokenize trace traceback tracemalloc tty types typing unicodedata unittest urllib
+		uuid warnings wave weakref webbrowser wsgiref xml xmlrpc zipapp zipfile zipimport zlib zoneinfo __future__`) {
 		all[name] = true
 	}
 	return all
@@ -58,8 +61,8 @@ func needsNone(code []byte, files []sandbox.File) bool {
 	return complete
 }
 
-// imports lists the imports of code, or nothing where only an interpreter can tell what the code needs. Where it lists any, the survey finds
-// the same ones in the code.
+// imports lists the imports of code, or nothing if only an interpreter can determine them. A survey finds the same
+// imports.
 func imports(code []byte) []sandbox.Import {
 	if found, complete := statedImports(string(code)); complete {
 		return found
@@ -80,13 +83,14 @@ var attempt = sync.OnceValue(func() *regexp.Regexp {
 		line      = `[ \t]+(?:`
 		set       = `[A-Za-z_][A-Za-z0-9_]*[ \t]*=[ \t]*(?:True|False|None)`
 	)
-	return regexp.MustCompile(`^(try:` + endOfLine + `(?:` + line + `(?:import|from)[ \t][^\n]*\n|` + set + endOfLine + `))+` +
+	return regexp.MustCompile(`^(try:` + endOfLine +
+		`(?:` + line + `(?:import|from)[ \t][^\n]*\n|` + set + endOfLine + `))+` +
 		`except[ \t]+(?:ImportError|ModuleNotFoundError)(?:[ \t]+as[ \t]+[A-Za-z0-9_]+)?:` + endOfLine +
 		line + `pass|` + set + `)` + endOfLine + `)(?:[ \t\r]*\n)*(?:[^ \t\r\n#]|\z)`)
 })
 
-// statedImports lists what import statements name. It is incomplete where code may need other packages, or may not need all of these: it
-// imports by calls or relatively, lists requirements, installs packages, or has conditional imports.
+// statedImports lists the names in import statements. The list is incomplete if the code imports by calls or
+// relatively, lists requirements, installs packages, or has conditional imports.
 func statedImports(code string) (found []sandbox.Import, complete bool) {
 	if code = strings.TrimPrefix(code, "\ufeff"); len(code) > maxCode {
 		return nil, false
@@ -117,7 +121,7 @@ func statedImports(code string) (found []sandbox.Import, complete bool) {
 		if guarded && at > attempted && at > 0 && code[at-1] != '\n' && !isStandard(name) {
 			try := strings.LastIndex(code[:at], "\ntry:") + 1
 			m := attempt().FindStringSubmatch(code[try:])
-			if m == nil || try+len(m[1]) < at || strings.Contains(m[1], "pip") { // which a handler may call
+			if m == nil || try+len(m[1]) < at || strings.Contains(m[1], "pip") { // a handler may install
 				return nil, false
 			}
 			attempted = try + len(m[1])

@@ -1,8 +1,9 @@
 package python
 
 import (
-	_ "embed" // the two programs
+	_ "embed"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,17 +24,20 @@ var (
 
 const layerAt = "/opt/fumehood/python"
 
-// How the survey gets its question: JSON, as Go writes it, is an expression of Python's.
+// The survey reads its question in one of two ways. The JSON that Go writes is a Python expression.
 const (
-	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), {'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
-	isolate      = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\ntrue, false, null = True, False, None\n"
+	readQuestion = "import sys\nquestion = eval(sys.stdin.buffer.read().decode(), " +
+		"{'__builtins__': {}, 'true': True, 'false': False, 'null': None})\n"
+	isolate = "import sys\nsys.path[:] = [p for p in sys.path if p not in ('', '/workspace')]\n" +
+		"true, false, null = True, False, None\n"
 )
 
-// surveyProgram has the rest as a text: what Go quotes in ASCII, Python reads.
+// surveyProgram contains the rest as a string. Go's ASCII quoting is valid in Python.
 var surveyProgram = "REST = " + strconv.QuoteToASCII(surveyRest) + "\n" + survey
 
-// installer installs by uv where the root has it, otherwise by pip. Its programs run isolated (-I): files of the workspace cannot stand in
-// for modules of theirs. The folder is found by PYTHONPATH, so its packages come before those of the root.
+// installer installs with uv if the root has it, otherwise with pip. Its programs run isolated (-I), so that files of
+// the workspace cannot replace their modules. PYTHONPATH names the layer, so its packages take precedence over those of
+// the root.
 var installer = &sandbox.Installer{
 	Name:      "python",
 	At:        layerAt,
@@ -50,10 +54,11 @@ var installer = &sandbox.Installer{
 	Names:     packageNames,
 	Valid:     validRequirement,
 	ValidLock: validLock,
-	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3", "usr/local/lib/python3.11/dist-packages"},
-	Fix:       "install the package python3-pip, or uv, there",
-	Folds:     true,
-	Popular:   popular,
+	Witnesses: []string{"usr/bin/python3", "usr/lib/python3/dist-packages", "usr/local/bin/python3",
+		"usr/local/lib/python3.11/dist-packages"},
+	Fix:     "install the package python3-pip, or uv, there",
+	Folds:   true,
+	Popular: popular,
 }
 
 // installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
@@ -88,14 +93,16 @@ func installLines(code string) (found []magicLine) {
 	return found
 }
 
-// harmless matches what only installs, so that nothing is left to do once the packages are there.
+// harmless matches the arguments of a command that only installs packages.
 var harmless = sync.OnceValue(func() *regexp.Regexp {
-	const option = `-q|-qq|-U|-qU|--quiet|--upgrade|--user|--no-input|--no-cache-dir|--disable-pip-version-check|--system|--break-system-packages|-r[ \t]+requirements\.txt`
+	const option = `-q|-qq|-U|-qU|--quiet|--upgrade|--user|--no-input|--no-cache-dir|` +
+		`--disable-pip-version-check|--system|--break-system-packages|-r[ \t]+requirements\.txt`
 	const silence = `[12&]?>[ \t]*/dev/null|2>&1`
-	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*)(?:[ \t]+|$))*(?:#.*)?$`)
+	const word = `'[^']*'|"[^"]*"|[A-Za-z0-9][^\s;&|<>()'"$` + "`" + `]*`
+	return regexp.MustCompile(`^(?:(?:` + option + `|` + silence + `|` + word + `)(?:[ \t]+|$))*(?:#.*)?$`)
 })
 
-// plainly replaces lines that only install by statements that do nothing, because an interpreter knows no such lines.
+// plainly replaces lines that only install packages by "pass", because the interpreter does not support them.
 func plainly(code []byte) []byte {
 	var plain []byte
 	at := 0
@@ -108,28 +115,28 @@ func plainly(code []byte) []byte {
 	return append(plain, code[at:]...)
 }
 
-// Bounds of one code.
+// Bounds for one code.
 const (
 	maxMagic     = 100                         // lines that install
-	maxInstalled = sandbox.MaxRequirements + 1 // what they install: too much is refused
+	maxInstalled = sandbox.MaxRequirements + 1 // requirements in them; one more than a request may have
 )
 
-// takesValue are pip's options whose value is the next word.
-var takesValue = map[string]bool{"-r": true, "--requirement": true, "-c": true, "--constraint": true, "-e": true, "--editable": true, "-i": true, "--index-url": true,
-	"--extra-index-url": true, "-f": true, "--find-links": true, "-t": true, "--target": true}
+// takesValue lists pip's options whose value is the next word.
+var takesValue = strings.Fields(`-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url -f
+	--find-links -t --target`)
 
-// installed lists so many of the requirements in the words after "install". The survey has the same.
+// installed lists the requirements in the words after "install", at most that many.
 func installed(words string, most int) (found []string) {
 	skip := false
 	for word := range strings.FieldsSeq(words) {
 		if len(found) >= most || strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
-			break // what follows is not pip's
+			break // the end of pip's arguments
 		}
 		word, last := strings.CutSuffix(word, ";")
 		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' {
 			found = append(found, word)
 		}
-		if skip = takesValue[word]; last {
+		if skip = slices.Contains(takesValue, word); last {
 			break
 		}
 	}
@@ -138,19 +145,22 @@ func installed(words string, most int) (found []string) {
 
 const maxRequirement = 300 // bytes
 
-// requirement is PEP 508 without addresses: name, extras, versions, marker. It has one line: another could hold an option.
+// requirement matches PEP 508 without addresses: name, extras, versions, marker. A second line could be an option of
+// pip, and does not match.
 var requirement = sync.OnceValue(func() *regexp.Regexp {
 	const version = `(?:===|~=|==|!=|<=|>=|<|>)[ \t]*[A-Za-z0-9.*+!_-]+`
 	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?[ \t]*(?:\[[A-Za-z0-9._, \t-]+\])?[ \t]*` +
-		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
+		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*` +
+		`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
 })
 
 func validRequirement(text string) bool {
 	return len(text) <= maxRequirement && requirement().MatchString(text)
 }
 
-// lockLine pins one package to archives.
-var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
+// lockLine matches the line of one package with its version and the hashes of its archives.
+var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*` +
+	`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
 
 func validLock(text string) bool {
 	for line := range strings.Lines(text) {
@@ -161,7 +171,7 @@ func validLock(text string) bool {
 	return true
 }
 
-// packageNames are the packages whose modules have other names, as their own documentation has them. A longer name wins.
+// packageNames maps modules to packages with another name. A longer name takes precedence.
 var packageNames = map[string]string{
 	"attr": "attrs", "bs4": "beautifulsoup4", "Bio": "biopython", "cairo": "pycairo", "community": "python-louvain",
 	"Crypto": "pycryptodome", "Cryptodome": "pycryptodomex", "cv2": "opencv-python-headless",
@@ -183,12 +193,17 @@ var packageNames = map[string]string{
 	"azure.identity": "azure-identity",
 }
 
-// popular are names that are often asked for.
-var popular = strings.Fields(`aiohttp airflow altair anthropic anyio arrow asyncpg attrs azure-identity beautifulsoup4 biopython black bokeh boto3 botocore celery certifi
-chardet click cryptography cython dask datasets django djangorestframework docker duckdb fastapi flask flask-cors geopandas gensim gitpython graphviz grpcio gunicorn
-httpx huggingface-hub hypothesis imageio ipython jinja2 joblib jsonschema jupyter keras langchain lightgbm llama-index loguru lxml markdown markupsafe marshmallow
-matplotlib mistune moviepy mypy mysqlclient networkx nltk numba numpy openai opencv-python-headless openpyxl orjson pandas paramiko patsy pillow playwright plotly polars
-prettytable psutil psycopg2-binary pyarrow pycryptodome pydantic pygame pygments pyjwt pymongo pymupdf pymysql pyopenssl pyparsing pypdf pyserial pytest python-dateutil
-python-docx python-dotenv python-pptx pytz pyyaml qrcode redis regex reportlab requests rich scikit-image scikit-learn scipy scrapy seaborn selenium sentence-transformers
-setuptools shapely six sklearn spacy sqlalchemy starlette statsmodels streamlit sympy tabulate tensorflow textblob tiktoken tokenizers toml torch tornado tqdm transformers
-typer typing-extensions ujson urllib3 uvicorn uvloop websocket-client websockets werkzeug wheel wordcloud wrapt xarray xgboost xlrd xlsxwriter xmltodict yfinance zstandard`)
+// popular lists names to suggest for misspelled ones.
+var popular = strings.Fields(`aiohttp airflow altair anthropic anyio arrow asyncpg attrs azure-identity beautifulsoup4
+	biopython black bokeh boto3 botocore celery certifi chardet click cryptography cython dask datasets django
+	djangorestframework docker duckdb fastapi flask flask-cors geopandas gensim gitpython graphviz grpcio gunicorn
+	httpx huggingface-hub hypothesis imageio ipython jinja2 joblib jsonschema jupyter keras langchain lightgbm
+	llama-index loguru lxml markdown markupsafe marshmallow matplotlib mistune moviepy mypy mysqlclient networkx nltk
+	numba numpy openai opencv-python-headless openpyxl orjson pandas paramiko patsy pillow playwright plotly polars
+	prettytable psutil psycopg2-binary pyarrow pycryptodome pydantic pygame pygments pyjwt pymongo pymupdf pymysql
+	pyopenssl pyparsing pypdf pyserial pytest python-dateutil python-docx python-dotenv python-pptx pytz pyyaml qrcode
+	redis regex reportlab requests rich scikit-image scikit-learn scipy scrapy seaborn selenium sentence-transformers
+	setuptools shapely six sklearn spacy sqlalchemy starlette statsmodels streamlit sympy tabulate tensorflow textblob
+	tiktoken tokenizers toml torch tornado tqdm transformers typer typing-extensions ujson urllib3 uvicorn uvloop
+	websocket-client websockets werkzeug wheel wordcloud wrapt xarray xgboost xlrd xlsxwriter xmltodict yfinance
+	zstandard`)

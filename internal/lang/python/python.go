@@ -14,10 +14,11 @@ var inventory string
 //
 // The interpreter gets only the option -u:
 //
-//   - Without -u, a program killed by a timeout or the memory limit loses up to 8 KiB of buffered output, just when it would explain the
-//     end. Unbuffered, a print costs 4 microseconds instead of 0.3, measured with 100,000 of them into a pipe; start-up is the same. Line
-//     buffering would cost 1.6 microseconds, but has no option or variable, and code of ours would show in tracebacks and in __main__. A
-//     program that prints much can call sys.stdout.reconfigure(write_through=False, line_buffering=True).
+//   - Without -u, a program that a time or memory limit kills loses up to 8 KiB of buffered output, which could explain
+//     the failure. An unbuffered print takes 4 microseconds instead of 0.3, measured with 100,000 of them into a pipe.
+//     Line buffering would take 1.6 microseconds, but has no option or variable; code of ours would appear in
+//     tracebacks and in __main__. A program that prints much can call sys.stdout.reconfigure(write_through=False,
+//     line_buffering=True).
 //   - -S would save 2.4 of 8.5 ms, but removes exit(), quit() and the system's dist-packages (numpy).
 //   - -I and -P would hide modules sent with the code, and save nothing.
 var Language = sandbox.Language{
@@ -31,9 +32,11 @@ var Language = sandbox.Language{
 		return []string{program, "-u", path}
 	},
 	Installers: []string{"pip", "pip3", "conda", "uv", "poetry"},
-	Apart: map[string]string{"tkinter": "python3-tk", "_tkinter": "python3-tk", "idlelib": "idle", "venv": "python3-venv", "ensurepip": "python3-venv",
-		"distutils": "python3-distutils", "lib2to3": "python3-lib2to3", "_gdbm": "python3-gdbm"},
-	// Otherwise pip tries each server five times, for 8 seconds; with these it gives up after one second, mostly its own start.
+	Apart: map[string]string{"tkinter": "python3-tk", "_tkinter": "python3-tk", "idlelib": "idle",
+		"venv": "python3-venv", "ensurepip": "python3-venv", "distutils": "python3-distutils",
+		"lib2to3": "python3-lib2to3", "_gdbm": "python3-gdbm"},
+	// By default pip tries each server five times, for 8 seconds. With these it fails after one second, mostly its own
+	// start.
 	Offline:    []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,

@@ -5,7 +5,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// symptoms are those of CPython 3 and of pip. subprocess raises execve's error in _execute_child.
+// symptoms matches messages of CPython 3 and of pip. subprocess raises execve's error in _execute_child.
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`(?m)^ +[%!].*\n(?: *\^+\n)?(?:SyntaxError|IndentationError): `), Hint: sandbox.Hint{Code: sandbox.HintNotebook}},
 	{Pattern: trace.Pattern(`externally-managed-environment|No matching distribution found for`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "pip"}},

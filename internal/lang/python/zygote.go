@@ -6,13 +6,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// zygote runs with full rights over unused sandboxes, so isolation depends on it as on Go code.
+// zygote runs with full privileges over unused sandboxes, so isolation depends on it as much as on the Go code.
 //
 //go:embed zygote.py
 var zygote string
 
-// Variables that are read before the program starts: by the interpreter, its memory allocator and the dynamic linker; for the locale (the
-// text encoding), the time zone, and the places of user modules and of the interpreter.
+// readAtStart lists prefixes of variables that are read before the program starts: by the interpreter, its memory
+// allocator and the dynamic linker, for the locale, the time zone, and the locations of user modules and of the
+// interpreter.
 var readAtStart = []string{"PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "HOME", "PATH"}
 
 const zygoteDir = "/run/fumehood"
@@ -22,7 +23,7 @@ var warm = &sandbox.Zygote{
 	Script: zygote,
 	Env: []string{
 		"PYTHONPATH=" + zygoteDir,
-		// A fork would keep an rseq area that is no longer registered with the kernel (rseq(2)).
+		// Otherwise a fork keeps an rseq area that is not registered with the kernel (rseq(2)).
 		"GLIBC_TUNABLES=glibc.pthread.rseq=0",
 	},
 	Sensitive: readAtStart,

@@ -39,7 +39,7 @@ var failed = trace.Pattern(`^Error(?: in [^:]+(?:\(.*\))? ?)?: ?(.*)$`)
 
 const halted = "Execution halted"
 
-// parseError finds the error that halted a script. Long calls put its message on the next line.
+// parseError returns the error that halted a script. Long calls put its message on the next line.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	if len(lines) == 0 || lines[len(lines)-1] != halted {

@@ -41,7 +41,7 @@ var (
 	syntax = trace.Pattern(`^(?:ruby: )?(\S.*?):\d+: (syntax error.*)$`)
 )
 
-// parseError finds the last uncaught exception: "FILE:LINE:in 'METHOD': MESSAGE (CLASS)", then its stack.
+// parseError returns the last uncaught exception: "FILE:LINE:in 'METHOD': MESSAGE (CLASS)", then its stack.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -16,7 +16,8 @@ var Language = sandbox.Language{
 	Compile: &sandbox.Compile{
 		Programs: []string{"rustc"},
 		Argv: func(program, path, output string) []string {
-			return []string{program, "--edition=2021", "--crate-name=main", "-Copt-level=1", "-Cdebuginfo=0", "-Cstrip=debuginfo", "-o", output, path}
+			return []string{program, "--edition=2021", "--crate-name=main", "-Copt-level=1", "-Cdebuginfo=0",
+				"-Cstrip=debuginfo", "-o", output, path}
 		},
 		Output:  "main",
 		Version: []string{"--version"},
@@ -38,7 +39,7 @@ var (
 	note     = trace.Pattern(`^(?:note: |stack backtrace:)`)
 )
 
-// parseError finds the last panic. Up to Rust 1.72 its message is on the line of the place, later on those below it.
+// parseError returns the last panic. Up to Rust 1.72 its message is on the line of the place, later on the lines below.
 func parseError(stderr []byte) *sandbox.Exception {
 	lines := trace.Lines(stderr)
 	for i := len(lines) - 1; i >= 0; i-- {

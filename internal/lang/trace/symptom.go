@@ -6,13 +6,15 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Symptom is the output of programs that miss something in a sandbox. The first group of the pattern, if any, is its name.
+// Symptom matches the output of programs that lack something in a sandbox. The first group of the pattern, if any, is
+// the name in the hint.
 type Symptom struct {
 	Pattern func() *regexp.Regexp
 	Hint    sandbox.Hint
 }
 
-// Diagnose returns the hints of the symptoms in the text, in the order of symptoms, each with the last name in the text.
+// Diagnose returns the hints of the symptoms in the text, in the order of symptoms, each with the last name in the
+// text.
 func Diagnose(symptoms []Symptom, text string) []sandbox.Hint {
 	var hints []sandbox.Hint
 	for _, s := range symptoms {

@@ -1,4 +1,4 @@
-// Package trace is what the error parsers of the languages share, such as limits for hostile bytes.
+// Package trace holds the common parts of the error parsers of languages, such as limits for hostile bytes.
 package trace
 
 import (
@@ -8,7 +8,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of input and output, in bytes. Programs control their stderr, so parsers read only its end, once, and copy no more than this.
+// Limits of input and output, in bytes. Programs control their stderr, so parsers read only its end, once, and copy at
+// most this much.
 const (
 	MaxInput     = 64 << 10
 	MaxName      = 256
@@ -16,8 +17,8 @@ const (
 	MaxTraceback = 32 << 10
 )
 
-// Lines returns the lines of the last MaxInput bytes of stderr, without line ends and final blank lines. It drops a line that the limit
-// cuts.
+// Lines returns the lines of the last MaxInput bytes of stderr, without line ends and final blank lines. It drops a
+// line that the limit cuts.
 func Lines(stderr []byte) []string {
 	if len(stderr) > MaxInput {
 		stderr = stderr[len(stderr)-MaxInput:]
@@ -34,8 +35,8 @@ func Lines(stderr []byte) []string {
 	return lines
 }
 
-// Exception joins the parts of an exception and cuts each to its limit: names and values keep their start, tracebacks their end, where
-// the error is.
+// Exception joins the parts of an exception and truncates each to its limit: names and values keep their start,
+// tracebacks keep their end, which has the error.
 func Exception(name string, value, traceback []string) *sandbox.Exception {
 	text := strings.Join(traceback, "\n")
 	if len(text) > MaxTraceback {

@@ -6,8 +6,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Language is TypeScript. Our own compiler (cmd/fumehood-typescript) removes types in the sandbox and joins the local files that the code
-// imports; Node runs the result, and names lines of the source in tracebacks.
+// Language is TypeScript. In the sandbox, our compiler (cmd/fumehood-typescript) removes types and bundles the local
+// files that the code imports. Node runs the result. Tracebacks name lines of the source.
 var Language = sandbox.Language{
 	Name:       "typescript",
 	Title:      "TypeScript (Node)",

@@ -1,4 +1,5 @@
-// Package lang lists the supported languages. Each is a plain value in a folder of its own; a new one is a folder and a line here.
+// Package lang lists the supported languages. Each is a value in a folder of its own. A new language is a folder and a
+// line here.
 package lang
 
 import (
@@ -18,10 +19,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// All returns every language, in display order: first those with contexts.
+// All returns all languages in display order. Those with contexts come first.
 func All() []sandbox.Language {
 	return []sandbox.Language{
-		python.Language, javascript.Language, bash.Language, typescript.Language, ruby.Language, perl.Language, php.Language, lua.Language,
-		r.Language, java.Language, golang.Language, rust.Language, c.C, c.CPP,
+		python.Language, javascript.Language, bash.Language, typescript.Language, ruby.Language, perl.Language,
+		php.Language, lua.Language, r.Language, java.Language, golang.Language, rust.Language, c.C, c.CPP,
 	}
 }
