@@ -17,9 +17,9 @@ type module struct {
 
 const maxModules = 1000
 
-// imports lists the modules that code imports, requires or imports dynamically, also by way of local files. The code is
-// that of stdin, as if it were the file; without any, that of the file. What is no JavaScript or TypeScript imports
-// nothing: the run itself says why.
+// imports lists the modules that code imports, requires or imports dynamically, including those of local files. The
+// code on stdin replaces that of the file, unless it is empty. Invalid code imports nothing: the run itself reports the
+// error.
 func imports(file string, stdin io.Reader) ([]module, error) {
 	source, err := io.ReadAll(stdin)
 	if err != nil {

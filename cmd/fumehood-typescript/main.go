@@ -1,11 +1,11 @@
-// Fumehood-typescript makes one JavaScript file of a TypeScript program and the local files that it imports. It runs in
-// the sandbox, with the code: what it reads is hostile.
+// Fumehood-typescript bundles a TypeScript program and the local files that it imports to one JavaScript file. It runs
+// in the sandbox of the code. Its input is hostile.
 //
 //	fumehood-typescript SOURCE OUTPUT
 //	fumehood-typescript --imports FILE
 //
-// OUTPUT is named .js. Beside it, package.json says whether it is a module or a script, and node_modules leads to that
-// of the source. Types are removed and not checked. The exit code is 1 if the source has errors, which are on stderr.
+// OUTPUT ends with .js. The package.json beside it declares it a module or a script, and node_modules links to that of
+// the source. Types are removed without a check. If the source has errors, they are on stderr, and the exit code is 1.
 //
 // With --imports, it prints the modules that FILE imports as JSON. Code on stdin replaces that of FILE.
 package main
@@ -72,8 +72,7 @@ func compile(source, output string) (errors []string) {
 	result := api.Build(options)
 	kind := "module"
 	if script, alone := isScript(result.Metafile); script && len(result.Errors) == 0 {
-		// A script that needs no other file stays as it is, so that require.main, module and exports are what they are
-		// in Node.
+		// A script without local imports is not bundled, so that require.main, module and exports work as in Node.
 		options.Bundle, options.Banner, options.Format, kind = !alone, nil, api.FormatCommonJS, "commonjs"
 		if alone {
 			options.Packages, options.Format = api.PackagesDefault, api.FormatDefault
@@ -100,7 +99,8 @@ func moduleBanner(source string) string {
 	quoted, _ := json.Marshal(source) // a string always has a JSON form
 	folder, _ := json.Marshal(filepath.Dir(source))
 	return fmt.Sprintf(`import{createRequire as __fumehoodRequire}from"node:module";`+
-		`globalThis.require??=__fumehoodRequire(%s);globalThis.__filename??=%s;globalThis.__dirname??=%s;`, quoted, quoted, folder)
+		`globalThis.require??=__fumehoodRequire(%s);globalThis.__filename??=%s;globalThis.__dirname??=%s;`, quoted,
+		quoted, folder)
 }
 
 // isScript reports whether the entry is CommonJS or neither, and whether it is the only file.

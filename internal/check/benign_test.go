@@ -19,7 +19,8 @@ const (
 	mostRefused = 2 // of 100 benign scripts
 )
 
-var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../test/langtest/testdata", "../../scripts", "/usr/share/doc", "/usr/share",
+var benignFolders = []string{"../../examples", "../../test/soak/programs", "../../test/langtest/testdata",
+	"../../scripts", "/usr/share/doc", "/usr/share",
 	"/usr/lib/python3/dist-packages", "/usr/lib/python3.11/turtledemo", "/usr/bin", "/usr/lib/node_modules"}
 
 var shellLine = regexp.MustCompile(`^#! ?\S*[/ ](?:env )?(?:ba|da)?sh\b`)
@@ -40,7 +41,8 @@ func languageOf(path string, code []byte) string {
 
 // isExample leaves out libraries: of the host, only examples, demonstrations and programs count.
 func isExample(folder, path string) bool {
-	return strings.HasPrefix(folder, "..") || folder == "/usr/bin" || strings.Contains(path, "example") || strings.Contains(path, "demo") || strings.Contains(path, "/tools/")
+	return strings.HasPrefix(folder, "..") || folder == "/usr/bin" || strings.Contains(path, "example") ||
+		strings.Contains(path, "demo") || strings.Contains(path, "/tools/")
 }
 
 // TestBenign measures how many benign scripts the checks refuse.
@@ -51,7 +53,8 @@ func TestBenign(t *testing.T) {
 	seen, refused := map[string]bool{}, 0
 	for _, folder := range benignFolders {
 		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || !isExample(folder, path) || strings.Contains(path, "hostile") || len(seen) >= mostBenign {
+			if err != nil || !d.Type().IsRegular() || !isExample(folder, path) || strings.Contains(path, "hostile") ||
+				len(seen) >= mostBenign {
 				return nil
 			}
 			code, err := os.ReadFile(path)

@@ -42,18 +42,36 @@ func halves(parts func(n int) string) func(n int) string {
 var shapes = []shape{
 	{"imports on a line", "python", times("from a import b;"), false},
 	{"imports after colons", "python", times("from a import b:"), false},
-	{"names of a long module", "python", halves(func(n int) string { return "from " + long(n) + " import " + numbered(n, "a%x,") }), false},
-	{"names in brackets", "python", halves(func(n int) string { return "from " + long(n) + " import (" + numbered(n, "a%x,\n") }), false},
-	{"names of a known module", "python", func(n int) string { return "from os import " + numbered(n, "system as a%x,") }, false},
-	{"new meanings of a name", "python", func(n int) string { return "from os import " + numbered(n, "a%x as eval,") }, false},
+	{"names of a long module", "python", halves(func(n int) string {
+		return "from " + long(n) + " import " +
+			numbered(n, "a%x,")
+	}), false},
+	{"names in brackets", "python", halves(func(n int) string {
+		return "from " + long(n) + " import (" +
+			numbered(n, "a%x,\n")
+	}), false},
+	{"names of a known module", "python", func(n int) string {
+		return "from os import " +
+			numbered(n, "system as a%x,")
+	}, false},
+	{"new meanings of a name", "python", func(n int) string { return "from os import " + numbered(n, "a%x as eval,") },
+		false},
 	{"many modules", "python", func(n int) string { return "import " + numbered(n, "os as a%x,") }, false},
 	{"a long dotted module", "python", func(n int) string { return "import " + strings.Repeat("os.", n/3) }, false},
-	{"calls of a long module", "python", halves(func(n int) string { return "import " + long(n) + " as b\n" + times("b.c(")(n) }), false},
-	{"calls by a long name", "python", halves(func(n int) string { return "import os as " + long(n) + "\n" + times("b.c(")(n) }), false},
-	{"long names after loops", "python", func(n int) string { return strings.Repeat("while True:"+long(n/64)+"."+long(n/64)+"\n", 32) }, false},
+	{"calls of a long module", "python", halves(func(n int) string {
+		return "import " + long(n) + " as b\n" +
+			times("b.c(")(n)
+	}), false},
+	{"calls by a long name", "python", halves(func(n int) string {
+		return "import os as " + long(n) + "\n" +
+			times("b.c(")(n)
+	}), false},
+	{"long names after loops", "python",
+		func(n int) string { return strings.Repeat("while True:"+long(n/64)+"."+long(n/64)+"\n", 32) }, false},
 	{"loops", "python", times("while True:"), false},
 	{"nested calls", "python", times("eval("), true},
-	{"short nested calls", "python", func(n int) string { return "from os import system as s\n" + times("s(")(n) }, true},
+	{"short nested calls", "python", func(n int) string { return "from os import system as s\n" + times("s(")(n) },
+		true},
 	{"open calls", "python", times("open('/a"), false},
 	{"dots", "python", times("a."), false},
 	{"brackets", "python", times("("), false},
@@ -61,17 +79,39 @@ var shapes = []shape{
 	{"half strings", "python", times("'''\""), false},
 	{"half lines", "python", times("\\\n'"), false},
 
-	{"calls of a long module", "javascript", halves(func(n int) string { return "import b from '" + long(n) + "';" + times("b.c(")(n) }), false},
-	{"names of a long module", "javascript", halves(func(n int) string { return "import {" + numbered(n, "a%x,") + "} from '" + long(n) + "'" }), false},
-	{"all of a long module", "javascript", halves(func(n int) string { return "import " + numbered(n, "* as a%x,") + " from '" + long(n) + "'" }), false},
-	{"names of a known module", "javascript", func(n int) string { return "import {" + numbered(n, "exec as a%x,") + "} from 'child_process'" }, false},
-	{"names of a required module", "javascript", halves(func(n int) string { return "const {" + numbered(n, "a%x,") + "} = require('" + long(n) + "')" }), false},
-	{"calls of a required module", "javascript", halves(func(n int) string { return "b = require('" + long(n) + "');" + times("b.c(")(n) }), false},
+	{"calls of a long module", "javascript", halves(func(n int) string {
+		return "import b from '" + long(n) + "';" +
+			times("b.c(")(n)
+	}), false},
+	{"names of a long module", "javascript", halves(func(n int) string {
+		return "import {" + numbered(n, "a%x,") +
+			"} from '" + long(n) + "'"
+	}), false},
+	{"all of a long module", "javascript", halves(func(n int) string {
+		return "import " + numbered(n, "* as a%x,") +
+			" from '" + long(n) + "'"
+	}), false},
+	{"names of a known module", "javascript", func(n int) string {
+		return "import {" + numbered(n, "exec as a%x,") +
+			"} from 'child_process'"
+	}, false},
+	{"names of a required module", "javascript", halves(func(n int) string {
+		return "const {" + numbered(n, "a%x,") +
+			"} = require('" + long(n) + "')"
+	}), false},
+	{"calls of a required module", "javascript", halves(func(n int) string {
+		return "b = require('" + long(n) + "');" +
+			times("b.c(")(n)
+	}), false},
 	{"half imports", "javascript", times("import a,"), false},
-	{"half imports of names", "javascript", halves(func(n int) string { return times("import{")(n) + times("a,")(n) }), false},
+	{"half imports of names", "javascript", halves(func(n int) string { return times("import{")(n) + times("a,")(n) }),
+		false},
 	{"ends of imports", "javascript", times("from 'x'"), false},
 	{"ends of requires", "javascript", times("} = require('x')"), false},
-	{"names before requires", "javascript", halves(func(n int) string { return times("a,")(n) + times("} = require('x')")(n) }), false},
+	{"names before requires", "javascript", halves(func(n int) string {
+		return times("a,")(n) +
+			times("} = require('x')")(n)
+	}), false},
 	{"calls of requires", "javascript", times("require('vm').a("), false},
 	{"nested calls", "javascript", times("eval("), true},
 	{"loops", "javascript", times("for(;;)"), false},
@@ -80,8 +120,10 @@ var shapes = []shape{
 	{"regular expressions", "javascript", times("/["), false},
 	{"comments", "javascript", times("/*/"), false},
 
-	{"substitutions after prefixes", "bash", halves(func(n int) string { return times("env ")(n) + times("$()")(n) }), false},
-	{"backticks after prefixes", "bash", halves(func(n int) string { return times("env ")(n) + times("``")(n) }), false},
+	{"substitutions after prefixes", "bash", halves(func(n int) string { return times("env ")(n) + times("$()")(n) }),
+		false},
+	{"backticks after prefixes", "bash", halves(func(n int) string { return times("env ")(n) + times("``")(n) }),
+		false},
 	{"prefixes", "bash", times("env "), false},
 	{"pipes of prefixes", "bash", times("env|"), false},
 	{"pipes", "bash", times("a|"), false},
@@ -124,7 +166,8 @@ func TestLinear(t *testing.T) {
 		one, before := work(s.language, s.text(n))
 		two, after := work(s.language, s.text(2*n))
 		if isUnchecked(two.found) != s.costly {
-			t.Errorf("%s in %q: %d looks for %d bytes: %s", s.name, s.language, two.looks, len(two.code), shown(two.found))
+			t.Errorf("%s in %q: %d looks for %d bytes: %s", s.name, s.language, two.looks, len(two.code),
+				shown(two.found))
 		}
 		if two.looks > 2*one.looks+two.mostLooks()/10 {
 			t.Errorf("%s in %q: %d looks, and %d for twice the text", s.name, s.language, one.looks, two.looks)

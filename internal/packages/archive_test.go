@@ -39,12 +39,16 @@ const fuzzedBytes = 4096 // that the files of a fuzzed archive may have
 // FuzzUnpack: whatever an archive holds, only regular files come of it, below the draft, not more than are counted and
 // allowed.
 func FuzzUnpack(f *testing.F) {
-	good := archiveOf(f, tar.Header{Name: "a/b.py", Mode: 0o755, Size: 5}, tar.Header{Name: strings.Repeat("long/", 60) + "c", Size: 1})
+	good := archiveOf(f, tar.Header{Name: "a/b.py", Mode: 0o755, Size: 5},
+		tar.Header{Name: strings.Repeat("long/", 60) + "c", Size: 1})
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	for _, h := range []tar.Header{
-		{Name: "/etc/x", Size: 1}, {Name: "../x", Size: 1}, {Name: "a/../../x"}, {Name: "link", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "a", Typeflag: tar.TypeLink, Linkname: "b"},
-		{Name: "dev", Typeflag: tar.TypeChar}, {Name: "dir/", Typeflag: tar.TypeDir}, {Name: "large", Size: fuzzedBytes + 1}, {Name: "pipe", Typeflag: tar.TypeFifo},
+		{Name: "/etc/x", Size: 1}, {Name: "../x", Size: 1}, {Name: "a/../../x"},
+		{Name: "link", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		{Name: "a", Typeflag: tar.TypeLink, Linkname: "b"},
+		{Name: "dev", Typeflag: tar.TypeChar}, {Name: "dir/", Typeflag: tar.TypeDir},
+		{Name: "large", Size: fuzzedBytes + 1}, {Name: "pipe", Typeflag: tar.TypeFifo},
 		{Name: strings.Repeat("p", maxPath+1)},
 	} {
 		f.Add(archiveOf(f, h))
@@ -90,7 +94,9 @@ func FuzzUnpack(f *testing.F) {
 
 // FuzzParseAnswer: what is taken for an answer can be looked up, shown and kept.
 func FuzzParseAnswer(f *testing.F) {
-	f.Add([]byte(`{"digest":"` + strings.Repeat("0a", 32) + `","packages":[{"name":"numpy","version":"2.0"}],"lock":"numpy==2.0","asked":["numpy"],"made":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"digest":"` + strings.Repeat("0a", 32) +
+		`","packages":[{"name":"numpy","version":"2.0"}],"lock":"numpy==2.0","asked":["numpy"],` +
+		`"made":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"digest":"../../../etc","asked":["\u001b[2J"],"made":"9999-01-01T00:00:00Z"} {}`))
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -98,7 +104,8 @@ func FuzzParseAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a.Digest != "" && !digestPattern.MatchString(a.Digest) || a.Made.After(now) || a.Lock != "" && a.Lock[0] != 'n' {
+		if a.Digest != "" && !digestPattern.MatchString(a.Digest) || a.Made.After(now) || a.Lock != "" &&
+			a.Lock[0] != 'n' {
 			t.Errorf("taken: %+v", a)
 		}
 		for _, name := range append(a.Asked, a.Missing...) {

@@ -16,7 +16,8 @@ import (
 func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 	t.Helper()
 	var e *sandbox.Error
-	if !errors.As(err, &e) || sandbox.KindOf(err) != kind || !strings.Contains(err.Error(), words) || !strings.Contains(e.Fix, fix) {
+	if !errors.As(err, &e) || sandbox.KindOf(err) != kind || !strings.Contains(err.Error(), words) ||
+		!strings.Contains(e.Fix, fix) {
 		t.Errorf("%v, not %s: %s; fixed by %s", err, kind, words, fix)
 	}
 }
@@ -24,7 +25,8 @@ func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 // TestBadCache: a file in the place of a folder of the cache is an error that says what would help. Nothing was
 // installed for it in vain.
 func TestBadCache(t *testing.T) {
-	for place, fix := range map[string]string{"": "make the folder writable, or name another", requestsDir: "make it writable", workDir: "make it writable"} {
+	for place, fix := range map[string]string{"": "make the folder writable, or name another",
+		requestsDir: "make it writable", workDir: "make it writable"} {
 		r := newRig(t)
 		dir := r.p.config.Dir
 		if place != "" {
@@ -51,19 +53,22 @@ func TestUnfinished(t *testing.T) {
 		kind       sandbox.Kind
 		words, fix string
 	}{
-		{sandbox.StatusTimeout, sandbox.Unavailable, "packages: install: it did not end within 1m0s", "try again, or ask for fewer packages"},
-		{sandbox.StatusOutOfMemory, sandbox.TooLarge, "packages: install: it needs more than 1GiB of memory", "ask for fewer packages"},
+		{sandbox.StatusTimeout, sandbox.Unavailable, "packages: install: it did not end within 1m0s",
+			"try again, or ask for fewer packages"},
+		{sandbox.StatusOutOfMemory, sandbox.TooLarge, "packages: install: it needs more than 1GiB of memory",
+			"ask for fewer packages"},
 		{sandbox.StatusFailed, sandbox.Unavailable, "packages: install: it ended as failed: last words", ""},
 	} {
 		r := newRig(t)
-		_, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}), func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
-			result, err := r.work(ctx, w)
-			if w.From != "" {
-				result = &sandbox.Result{Status: c.status, Stderr: sandbox.Captured{Head: []byte("last words\n")}}
-				result.Requested.Limits = sandbox.Limits{Timeout: time.Minute, MemoryBytes: 1 << 30}
-			}
-			return result, err
-		})
+		_, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}),
+			func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+				result, err := r.work(ctx, w)
+				if w.From != "" {
+					result = &sandbox.Result{Status: c.status, Stderr: sandbox.Captured{Head: []byte("last words\n")}}
+					result.Requested.Limits = sandbox.Limits{Timeout: time.Minute, MemoryBytes: 1 << 30}
+				}
+				return result, err
+			})
 		isError(t, err, c.kind, c.words, c.fix)
 		if left, err := os.ReadDir(r.p.cache.path(workDir)); err != nil || len(left) > 0 {
 			t.Errorf("left: %v %v", left, err)

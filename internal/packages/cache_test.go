@@ -74,7 +74,8 @@ func TestPrune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := c.Prune(0); err != nil || len(removed) != 1 || removed[0].Digest != b || removed[0].Bytes != 2*diskBlock {
+	if removed, err := c.Prune(0); err != nil || len(removed) != 1 || removed[0].Digest != b ||
+		removed[0].Bytes != 2*diskBlock {
 		t.Errorf("%+v %v", removed, err)
 	}
 	if _, err := c.hold(b); !errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +107,8 @@ func TestSweep(t *testing.T) {
 	if _, err := OpenCache(c.dir); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(lives.dir) {
+	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) != 1 ||
+		entries[0].Name() != filepath.Base(lives.dir) {
 		t.Errorf("%v %v", entries, err)
 	}
 	if err := lives.discard(); err != nil {
@@ -208,7 +210,8 @@ func TestDigest(t *testing.T) {
 		t.Error("the order, or a mode that is not kept, matters")
 	}
 	seen := map[string]bool{first: true}
-	for i, other := range []string{digest("/", 0o644, "a=1", "b=2"), digest("/at", 0o755, "a=1", "b=2"), digest("/at", 0o644, "a=2", "b=2"), digest("/at", 0o644, "c=1", "b=2"), digest("/at", 0o644, "a=1")} {
+	for i, other := range []string{digest("/", 0o644, "a=1", "b=2"), digest("/at", 0o755, "a=1", "b=2"),
+		digest("/at", 0o644, "a=2", "b=2"), digest("/at", 0o644, "c=1", "b=2"), digest("/at", 0o644, "a=1")} {
 		if seen[other] {
 			t.Errorf("%d is equal", i)
 		}
@@ -223,7 +226,8 @@ func TestAddHostile(t *testing.T) {
 	if err := os.Symlink("/", filepath.Join(d.dir, treeDir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", ".", "/x", "..", "../x", "a/../../x", "a/../b", "a//b", "a/", "./a", "a\x00b", "file", "file/x", "link/tmp/x", strings.Repeat("a/", maxPath/2) + "b"} {
+	for _, name := range []string{"", ".", "/x", "..", "../x", "a/../../x", "a/../b", "a//b", "a/", "./a", "a\x00b",
+		"file", "file/x", "link/tmp/x", strings.Repeat("a/", maxPath/2) + "b"} {
 		if err := d.add(sandbox.FileInfo{Path: name}, strings.NewReader("hostile")); err == nil {
 			t.Errorf("%.40q was added", name)
 		}
@@ -237,7 +241,8 @@ func TestAddHostile(t *testing.T) {
 	for i := range maxLayerFiles - len(d.made) {
 		d.made[strconv.Itoa(i)] = true
 	}
-	if err := d.add(sandbox.FileInfo{Path: "one/more"}, strings.NewReader("")); sandbox.KindOf(err) != sandbox.TooLarge {
+	if err := d.add(sandbox.FileInfo{Path: "one/more"},
+		strings.NewReader("")); sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("%d folders: %v", len(d.made), err)
 	}
 }
@@ -245,7 +250,8 @@ func TestAddHostile(t *testing.T) {
 // TestForgetOld: answers are kept within their age and size, and what crashes left for an hour.
 func TestForgetOld(t *testing.T) {
 	c := newCache(t)
-	for name, age := range map[string]time.Duration{"new.json": 0, "big.json": time.Minute, "small.json": time.Hour, "old.json": keepKeys + time.Hour, "new-1": time.Minute,
+	for name, age := range map[string]time.Duration{"new.json": 0, "big.json": time.Minute, "small.json": time.Hour,
+		"old.json": keepKeys + time.Hour, "new-1": time.Minute,
 		"new-2": 2 * time.Hour, "a.lock": time.Minute, "b.lock": 2 * time.Hour} {
 		at := time.Now().Add(-age)
 		err := os.WriteFile(c.path(requestsDir, name), nil, 0o600)
@@ -257,7 +263,8 @@ func TestForgetOld(t *testing.T) {
 		}
 	}
 	c.forgetOld()
-	if got := slices.Sorted(maps.Keys(filesOf(t, c.path(requestsDir)))); !slices.Equal(got, []string{"a.lock", "new-1", "new.json"}) {
+	if got := slices.Sorted(maps.Keys(filesOf(t, c.path(requestsDir)))); !slices.Equal(got,
+		[]string{"a.lock", "new-1", "new.json"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -213,7 +213,8 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 		h := result.Hints[0]
 		e.Kind = sandbox.Unavailable
 		e.Msg = "the network policy of the installer refused " + strings.Join(slices.Concat(h.Names, h.Others), ", ")
-		e.Fix = "if this host serves the index or its files, allow it: --package-host HOST, or its ADDRESS if it is private"
+		e.Fix = "if this host serves the index or its files, allow it: --package-host HOST, or its ADDRESS if it " +
+			"is private"
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
 	case r.Denied:

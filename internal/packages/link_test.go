@@ -34,7 +34,8 @@ func TestShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of a crash between the two calls that replace a file.
-	if err := errors.Join(os.Mkdir(workOf(to), 0o700), os.Link(filepath.Join(c.tree(a), "changes"), filepath.Join(workOf(to), "file"))); err != nil {
+	if err := errors.Join(os.Mkdir(workOf(to), 0o700), os.Link(filepath.Join(c.tree(a), "changes"),
+		filepath.Join(workOf(to), "file"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to, "owner"); err != nil {
@@ -59,7 +60,8 @@ func TestShowNames(t *testing.T) {
 	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	p := New(Config{Dir: c.dir})
 	for _, version := range []string{"1", "2"} {
-		files := map[string]string{"a": version, "a.new/x": version, "a.new/file": version, strings.Repeat("n", 255): version}
+		files := map[string]string{"a": version, "a.new/x": version, "a.new/file": version,
+			strings.Repeat("n", 255): version}
 		if err := p.Show(sandbox.Layer{Dir: c.tree(layerOf(t, c, files))}, to, "owner"); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +69,8 @@ func TestShowNames(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 2 || !slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == filepath.Base(recordOf(to)) }) {
+	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 2 ||
+		!slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == filepath.Base(recordOf(to)) }) {
 		t.Errorf("left beside it: %v %v", left, err)
 	}
 }
@@ -84,7 +87,8 @@ func TestShowFails(t *testing.T) {
 		t.Skipf("SKIPPED, NOT TESTED: %v", err)
 	}
 	old := map[string]string{"a": "old", "b": "old"}
-	whole, fails := sandbox.Layer{Dir: c.tree(layerOf(t, c, old))}, sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{"a": "new", strings.Repeat("long/", 190) + "x": ""}))}
+	whole, fails := sandbox.Layer{Dir: c.tree(layerOf(t, c, old))},
+		sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{"a": "new", strings.Repeat("long/", 190) + "x": ""}))}
 	if err := p.Show(whole, to, "owner"); err != nil || !p.Shown(to) {
 		t.Fatalf("%v", err)
 	}
@@ -115,7 +119,9 @@ func TestShowQuota(t *testing.T) {
 		if quota == "" {
 			before = map[string]string{name: strings.Repeat(name, 1<<20)}
 		}
-		if (err != nil) != (quota != "") || err != nil && (sandbox.KindOf(err) != sandbox.Quota || !strings.Contains(err.Error(), quota) || sandbox.FixOf(err) == "") {
+		if (err != nil) != (quota != "") || err != nil &&
+			(sandbox.KindOf(err) != sandbox.Quota || !strings.Contains(err.Error(), quota) ||
+				sandbox.FixOf(err) == "") {
 			t.Errorf("%s for %s: %v, want %q", name, sandboxName, err, quota)
 		}
 		if got := filesOf(t, to); !maps.Equal(got, before) || !p.Shown(to) {

@@ -36,10 +36,12 @@ func TestRootSurvey(t *testing.T) {
 	if s, err := r.p.Supply(t.Context(), need, r.work); err != nil || len(s.Layers) > 0 || r.surveys != 0 {
 		t.Errorf("%+v, %v, %d surveys of the root", s, err, r.surveys)
 	}
-	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "hostile", Index: "https://hostile.test/", Hosts: []string{"hostile.test"}, Found: []sandbox.Import{{Name: "a"}}}
+	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "hostile", Index: "https://hostile.test/",
+		Hosts: []string{"hostile.test"}, Found: []sandbox.Import{{Name: "a"}}}
 	for _, code := range []string{"1", "2"} {
 		need.Code = []byte(code)
-		if r.supply(need); r.surveys != 1 || r.installs != 1 || !slices.Equal(r.network.Allow, []string{"index.test:443", "files.test"}) {
+		if r.supply(need); r.surveys != 1 || r.installs != 1 ||
+			!slices.Equal(r.network.Allow, []string{"index.test:443", "files.test"}) {
 			t.Errorf("%d surveys of the root, %d installs, %q", r.surveys, r.installs, r.network.Allow)
 		}
 	}

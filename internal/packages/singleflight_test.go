@@ -2,6 +2,7 @@ package packages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -39,7 +40,8 @@ func TestOwnersApart(t *testing.T) {
 				case <-time.After(time.Millisecond):
 				}
 			}
-			return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: `no slot of the share of "first" became free`}
+			return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "admit",
+				Msg: `no slot of the share of "first" became free`}
 		}, nil)
 	}()
 	<-begun
@@ -116,5 +118,113 @@ func TestTakeWithoutWait(t *testing.T) {
 	release()
 	if ok || answers.asked != 0 {
 		t.Errorf("%v, asked %d times", ok, answers.asked)
+	}
+}
+
+// TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody
+// else.
+func TestFlights(t *testing.T) {
+	var f flights
+	begun, told := make(chan func(string)), make(chan string)
+	end := make(chan struct{})
+	released := 0
+	work := func(ctx context.Context, tell func(string)) (kept, error) {
+		begun <- tell
+		select {
+		case <-ctx.Done():
+			return kept{}, ctx.Err()
+		case <-end:
+			return kept{answer{Digest: "d"}, func() { released++ }}, nil
+		}
+	}
+	type outcome struct {
+		kept
+		err error
+	}
+	ask := func(tell func(string)) (cancel func(), out chan outcome) {
+		ctx, cancel := context.WithCancel(t.Context())
+		out = make(chan outcome, 1)
+		go func() {
+			a, err := f.do(ctx, "key", tell, work)
+			out <- outcome{a, err}
+		}()
+		return cancel, out
+	}
+	cancelFirst, first := ask(func(string) { t.Error("the first was told after its end") })
+	tell := <-begun
+	cancelSecond, second := ask(func(line string) { told <- line })
+	for waiting := 0; waiting < 2; {
+		f.mu.Lock()
+		waiting = len(f.all["key"].waiting)
+		f.mu.Unlock()
+	}
+	cancelFirst()
+	if o := <-first; !errors.Is(o.err, context.Canceled) {
+		t.Errorf("%+v", o)
+	}
+	for range 2 * maxPending { // nobody listens yet
+		tell("line")
+	}
+	if line := <-told; line != "line" {
+		t.Errorf("%q", line)
+	}
+	go func() {
+		for range told {
+		}
+	}()
+	close(end)
+	o := <-second
+	if o.Digest != "d" || o.err != nil || released != 0 {
+		t.Errorf("%+v, %d", o, released)
+	}
+	if o.release(); released != 1 {
+		t.Errorf("released %d times", released)
+	}
+	cancelSecond()
+	close(told)
+
+	end = nil
+	cancel, out := ask(nil)
+	<-begun
+	cancel()
+	if o = <-out; !errors.Is(o.err, context.Canceled) || len(f.all) != 0 {
+		t.Errorf("%+v, %d go on", o, len(f.all))
+	}
+}
+
+// TestFlightPanics: what panics while it reads what is hostile is an error of those who wait.
+func TestFlightPanics(t *testing.T) {
+	var f flights
+	_, err := f.do(t.Context(), "key", func(string) {},
+		func(context.Context, func(string)) (kept, error) { panic("hostile") })
+	if sandbox.KindOf(err) != sandbox.Internal || err == nil || len(f.all) > 0 {
+		t.Errorf("%v, %v", err, f.all)
+	}
+}
+
+// TestSupplyAtOnce: equal needs install once, and a layer is kept though the cache is too small for it.
+func TestSupplyAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.p.config.MaxBytes = 1
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for range 50 {
+		all.Go(func() {
+			<-start
+			if s, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}),
+				r.work); err != nil {
+				t.Error(err)
+			} else {
+				s.Release()
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	if r.installs != 1 {
+		t.Errorf("%d installs", r.installs)
+	}
+	if left := filesOf(t, r.p.cache.path(requestsDir)); len(left) != 2 {
+		t.Errorf("left: %q", left)
 	}
 }

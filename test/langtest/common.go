@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// What the programs of common/LANGUAGE.txtar do, the same in every language: a line of the comment "error: NAME | VALUE" says what
-// the uncaught error is.
+// What the programs of common/LANGUAGE.txtar do, the same in every language: a line of the comment "error: NAME |
+// VALUE" says what the uncaught error is.
 const (
 	programHello  = "hello"  // prints its first argument, then the line that it reads
 	programExit   = "exit"   // ends with exit code 3, after a line on stderr
@@ -47,7 +47,8 @@ func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
 		})
 	}
 	ends := func(program string, timeout time.Duration) *sandbox.Result {
-		r, err := run(t.Context(), sandbox.Request{Language: lang.Name, Code: []byte(programs[program]), Timeout: timeout})
+		r, err := run(t.Context(), sandbox.Request{Language: lang.Name, Code: []byte(programs[program]),
+			Timeout: timeout})
 		if err != nil {
 			t.Fatalf("%s: %v", program, err)
 		}
@@ -63,7 +64,8 @@ func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
 		}
 	})
 	t.Run(lang.Name+"/common/"+programLoop, func(t *testing.T) {
-		if r := ends(programLoop, loopTimeout); r.Status != sandbox.StatusTimeout || r.Compiled != nil && r.Compiled.Failed {
+		if r := ends(programLoop, loopTimeout); r.Status != sandbox.StatusTimeout || r.Compiled != nil &&
+			r.Compiled.Failed {
 			t.Errorf("%s, exit code %d, %+v: %s", r.Status, r.ExitCode, r.Compiled, r.Stderr.Head)
 		}
 	})

@@ -20,7 +20,8 @@ import (
 // reportTimeout is how long a test waits for a report. It only ends tests that hang.
 const reportTimeout = 60 * time.Second
 
-// Driver is a context's driver, started as a plain process without a sandbox, in a folder and a process group of its own.
+// Driver is a context's driver, started as a plain process without a sandbox, in a folder and a process group of its
+// own.
 type Driver struct {
 	Dir     string // its working directory
 	Version string // as it reported when it was ready
@@ -44,8 +45,9 @@ type Outcome struct {
 	Exit           int
 }
 
-// StartDriver starts the language's driver and waits until it is ready. The test's end ends it. It skips the test if this machine lacks
-// the interpreter. The environment holds the language's variables and env, and otherwise only PATH, HOME and LANG.
+// StartDriver starts the language's driver and waits until it is ready. The test's end ends it. It skips the test if
+// this machine lacks the interpreter. The environment holds the language's variables and env, and otherwise only PATH,
+// HOME and LANG.
 func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 	t.Helper()
 	argv := lang.Driver.Argv(interpreter(t, lang))
@@ -57,7 +59,8 @@ func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir = d.Dir
-	d.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + d.Dir, "LANG=C.UTF-8"}, lang.Driver.Env...)
+	d.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + d.Dir, "LANG=C.UTF-8"},
+		lang.Driver.Env...)
 	d.cmd.Env = append(d.cmd.Env, env...)
 	d.cmd.Stdout, d.cmd.Stderr, d.cmd.ExtraFiles = d.stdout.file, d.stderr.file, []*os.File{in, out}
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -125,7 +128,8 @@ func (d *Driver) Wait() Outcome {
 			}
 			o.Shown = append(o.Shown, shown)
 		case f.Kind == driver.Raised && len(fields) == 3 && o.Error == nil:
-			o.Error = &sandbox.Exception{Name: string(fields[0]), Value: string(fields[1]), Traceback: string(fields[2])}
+			o.Error = &sandbox.Exception{Name: string(fields[0]), Value: string(fields[1]),
+				Traceback: string(fields[2])}
 		case f.Kind == driver.Done && len(fields) == 1:
 			exit, err := strconv.Atoi(string(fields[0]))
 			if err != nil {
@@ -165,8 +169,8 @@ func (d *Driver) Interrupt() {
 	}
 }
 
-// WaitInterrupted interrupts the run until it ends, and returns what it did. It repeats the signal, as an interpreter whose handler only
-// takes a note may miss one that comes just before a system call that blocks.
+// WaitInterrupted interrupts the run until it ends, and returns what it did. It repeats the signal, as an interpreter
+// whose handler only takes a note may miss one that comes just before a system call that blocks.
 func (d *Driver) WaitInterrupted() Outcome {
 	d.t.Helper()
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -237,7 +241,8 @@ func (d *Driver) read(reports *os.File) {
 	b := make([]byte, 64<<10)
 	for {
 		n, err := reports.Read(b)
-		if d.broken = p.Feed(b[:n], func(f driver.Frame) error { d.reports <- f; return nil }); d.broken != nil || err != nil {
+		if d.broken = p.Feed(b[:n], func(f driver.Frame) error { d.reports <- f; return nil }); d.broken != nil ||
+			err != nil {
 			return
 		}
 	}

@@ -1,7 +1,7 @@
 // Package langtest is the test suite of every language on every engine.
 //
-// A case is one text archive below testdata/LANGUAGE. Its comment holds lines "KEY: VALUE", its files what goes in and what must
-// come out:
+// A case is one text archive below testdata/LANGUAGE. Its comment holds lines "KEY: VALUE", its files what goes in and
+// what must come out:
 //
 //	doc: why the case exists
 //	file: main.cjs         the name of the code; absent is the language's default
@@ -146,7 +146,8 @@ func parseCase(text []byte) (*testCase, error) {
 func (c *testCase) run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	t.Helper()
 	result, err := run(t.Context(), sandbox.Request{
-		Language: lang.Name, Code: []byte(c.code), FileName: c.file, Args: c.args, Stdin: []byte(c.stdin), Files: slices.Clone(c.files),
+		Language: lang.Name, Code: []byte(c.code), FileName: c.file, Args: c.args, Stdin: []byte(c.stdin),
+		Files: slices.Clone(c.files),
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", c.doc, err)
@@ -154,13 +155,15 @@ func (c *testCase) run(t *testing.T, run RunFunc, lang sandbox.Language) {
 	problem := func(format string, args ...any) {
 		t.Helper()
 		t.Errorf(format, args...)
-		t.Logf("%s\nstatus %s, exit code %d\nstdout:\n%s\nstderr:\n%s", c.doc, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head)
+		t.Logf("%s\nstatus %s, exit code %d\nstdout:\n%s\nstderr:\n%s", c.doc, result.Status, result.ExitCode,
+			result.Stdout.Head, result.Stderr.Head)
 	}
 	want := sandbox.StatusSucceeded
 	if c.exit != 0 {
 		want = sandbox.StatusFailed
 	}
-	if result.Status != want && !(c.exit == anyFailure && result.Status == sandbox.StatusKilled) || result.ExitCode != c.exit && c.exit != anyFailure {
+	if result.Status != want && !(c.exit == anyFailure && result.Status == sandbox.StatusKilled) ||
+		result.ExitCode != c.exit && c.exit != anyFailure {
 		problem("got status %s and exit code %d, want %s and %d", result.Status, result.ExitCode, want, c.exit)
 	}
 	if got := string(result.Stdout.Head); c.checkStdout && got != c.stdout {

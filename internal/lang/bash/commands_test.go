@@ -8,7 +8,8 @@ import (
 )
 
 func TestCommands(t *testing.T) {
-	const script = "f() { jq .; }\nf | sudo rg x && exec curl \"$u\"\nalias ll='ls -l'; ll\n$cmd; \"quoted\" <(dot) # tree\ncat <<E\n$(wc -l)\nE\n"
+	const script = "f() { jq .; }\nf | sudo rg x && exec curl \"$u\"\nalias ll='ls -l'; ll\n$cmd; \"quoted\" " +
+		"<(dot) # tree\ncat <<E\n$(wc -l)\nE\n"
 	var names []string
 	for _, i := range Commands([]byte(script)) {
 		names = append(names, i.Name)
@@ -21,7 +22,8 @@ func TestCommands(t *testing.T) {
 	}
 	// The deepest scripts: more stack than this would end the test.
 	defer debug.SetMaxStack(debug.SetMaxStack(128 << 20))
-	for _, piece := range []string{"(", "$(", "$((", "((", "`", "[[ (", "! ", "if ", "{ ", "${a:-", "\"$(", "case x in x) ", "f() ", "<(", "a=(", "$((-", "while "} {
+	for _, piece := range []string{"(", "$(", "$((", "((", "`", "[[ (", "! ", "if ", "{ ", "${a:-", "\"$(",
+		"case x in x) ", "f() ", "<(", "a=(", "$((-", "while "} {
 		Commands([]byte(strings.Repeat(piece, maxScript/len(piece))))
 	}
 }

@@ -1,17 +1,20 @@
-# The functions of the driver of a context (internal/driver has the protocol). The code runs in the same shell, so that variables,
-# functions, options and the folder stay. It may define a function of any name, so the driver calls builtins as such.
+# The functions of the driver of a context (internal/driver specifies the protocol). The code runs in the same shell, so
+# that variables, functions, options and the working folder persist. It may define a function of any name, so the driver
+# calls builtins explicitly.
 #
-# A shell that ends (exit, set -e, set -u, an interrupt) cannot be held. Its EXIT trap replaces it, in the same process, by a new one that
-# takes over variables, functions, aliases and options. Jobs stay children of the process, but the shell forgets their numbers.
+# A shell that ends (exit, set -e, set -u, an interrupt) cannot be stopped. Its EXIT trap replaces it, in the same
+# process, by a new shell that restores variables, functions, aliases and options. Jobs remain children of the process,
+# but lose their numbers.
 #
-# The channel is moved to 240 and 241, out of the way of exec 3>file. Children inherit it: closing it around the code would leave copies
-# at descriptors from 10 on, which exec 10>file would destroy, and which the EXIT trap could not find.
+# The channel moves to descriptors 240 and 241, because code often uses low ones (exec 3>file). Children inherit it.
+# Closing it around the code would leave copies at descriptors from 10 on, which exec 10>file would destroy, and the
+# EXIT trap would not find them.
 
 __fumehood_start() {
   __fumehood_bash=$BASH __fumehood_loop=$BASH_EXECUTION_STRING
   __fumehood_check=${4-$1}
   builtin readonly __fumehood_check __fumehood_bash __fumehood_loop __fumehood_source
-  builtin shopt -s extglob # before functions that need it are read
+  builtin shopt -s extglob # needed to parse functions below
   if (( $# == 1 )); then
     builtin set --
     exec 240<&3 241>&4 3<&- 4>&- # builtin exec would undo it
@@ -39,7 +42,7 @@ __fumehood_interrupt() {
   [[ -z ${__fumehood_id-} ]] || builtin exit 130
 }
 
-# __fumehood_next waits for the next run, and answers other requests meanwhile.
+# __fumehood_next waits for the next run, and answers other requests in between.
 __fumehood_next() {
   builtin local - LC_ALL=C IFS=' ' kind a b c id text cursor
   builtin set +eux
@@ -113,7 +116,7 @@ __fumehood_leave() {
   builtin set +eux
 }
 
-# __fumehood_exit is the rest of the EXIT trap. Without a run under way the driver ends.
+# __fumehood_exit is the rest of the EXIT trap. Without a current run, the driver ends.
 __fumehood_exit() {
   if [[ -n ${__fumehood_at_exit-} ]]; then
     (__fumehood_return "$__fumehood_status"; builtin eval "$__fumehood_at_exit")
@@ -127,7 +130,7 @@ __fumehood_exit() {
 
 __fumehood_return() { builtin return "$1"; }
 
-# __fumehood_dump writes the state of the shell as code. Options are last: aliases and set -e would change how the rest is read.
+# __fumehood_dump prints the state of the shell as code. Options are last: set -e and aliases affect the rest.
 __fumehood_dump() {
   builtin declare -f
   builtin declare -p
@@ -135,7 +138,7 @@ __fumehood_dump() {
   builtin printf '%s\n' "$__fumehood_shopt" "${__fumehood_set/set -o xtrace/}"
 }
 
-# trap keeps the code's own EXIT trap, as the driver needs the shell's. It runs when the shell would end.
+# trap stores the EXIT trap of the code, because the driver uses that of the shell. It runs when the shell would end.
 trap() {
   if (( BASH_SUBSHELL > 0 || $# < 2 )) || [[ $1 == -[lp]* ]]; then
     builtin trap "$@"

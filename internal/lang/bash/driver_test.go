@@ -27,11 +27,13 @@ func outcome(o langtest.Outcome) string {
 func TestDriverRuns(t *testing.T) {
 	d := langtest.StartDriver(t, bash.Language, nil)
 	for _, c := range [][2]string{
-		{"a=1; f() { echo \"f $1 $a\"; }; cd /; list=(x 'y z'); declare -A map=([k]='v w'); alias hey='echo hey'; set -- p 'q r'", ""},
+		{"a=1; f() { echo \"f $1 $a\"; }; cd /; list=(x 'y z'); declare -A map=([k]='v w'); alias hey='echo hey'; " +
+			"set -- p 'q r'", ""},
 		{"f 2; pwd; echo \"$2\"", "f 2 1\n/\nq r\n"},
 		{"false", "exit 1"},
 		{"echo $?; exit 3; echo no", "0\nexit 3"},
-		{"f 3; pwd; echo \"${list[1]} ${map[k]}\"; trap 'echo bye; exit $?' EXIT; (exit 4); exit", "f 3 1\n/\ny z v w\nbye\nexit 4"},
+		{"f 3; pwd; echo \"${list[1]} ${map[k]}\"; trap 'echo bye; exit $?' EXIT; (exit 4); exit",
+			"f 3 1\n/\ny z v w\nbye\nexit 4"},
 		{"set -euo pipefail; shopt -s extglob expand_aliases; a=2", ""},
 		{"g() { local b=1; false; echo no; }; g", "exit 1"},
 		{"[[ $- == *e*u* ]] && hey; echo $a; echo $nope; echo no", "hey\n2\nexit 1"},
@@ -42,9 +44,11 @@ func TestDriverRuns(t *testing.T) {
 		{"break; echo no", ""},
 		{"IFS=0123456789; echo ok; sleep 0.1 &", "ok\n"},
 		{"read line || echo none; cat", "none\n"},
-		{"read() { echo mine; }; printf() { :; }; eval() { :; }; builtin() { :; }; command() { :; }; exec() { :; }; local() { :; }; set() { :; }", ""},
+		{"read() { echo mine; }; printf() { :; }; eval() { :; }; builtin() { :; }; command() { :; }; exec() { :; " +
+			"}; local() { :; }; set() { :; }", ""},
 		{"read; echo \"$a\"", "mine\n2\n"},
-		{"unset -f read printf eval command exec local set; exec 10>&1 5>&1 >/dev/null; echo lost; echo kept >&10", "kept\n"},
+		{"unset -f read printf eval command exec local set; exec 10>&1 5>&1 >/dev/null; echo lost; echo kept >&10",
+			"kept\n"},
 		{"echo lost; exec >&10 10>&-; echo back", "back\n"},
 		{"echo $'ä\\x01'; a=ä; echo \"${#a}\"", "ä\x01\n1\n"},
 	} {
@@ -69,7 +73,8 @@ func TestDriverStderr(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	o := d.Run("echo one\necho )")
-	if o.Error == nil || !strings.Contains(o.Error.Value, "near unexpected token") || !strings.Contains(o.Error.Traceback, "line 2") || o.Exit != 2 || o.Stderr == "" {
+	if o.Error == nil || !strings.Contains(o.Error.Value, "near unexpected token") ||
+		!strings.Contains(o.Error.Traceback, "line 2") || o.Exit != 2 || o.Stderr == "" {
 		t.Errorf("%+v %+v", o, o.Error)
 	}
 }
@@ -103,7 +108,8 @@ func TestDriverInterrupt(t *testing.T) {
 func TestDriverLarge(t *testing.T) {
 	d := langtest.StartDriver(t, bash.Language, nil)
 	for _, c := range [][2]string{
-		{"x='" + strings.Repeat("ä", 1<<20) + "'; echo ${#x}", "1048576\n"}, {"y=1; exit 7", "exit 7"}, {"echo ${#x} $y", "1048576 1\n"},
+		{"x='" + strings.Repeat("ä", 1<<20) + "'; echo ${#x}", "1048576\n"}, {"y=1; exit 7", "exit 7"},
+		{"echo ${#x} $y", "1048576 1\n"},
 	} {
 		if o := d.Run(c[0]); outcome(o) != c[1] {
 			t.Errorf("%.30s: %.200q %.200q", c[0], outcome(o), o.Stderr)

@@ -12,8 +12,10 @@ var errorTests = []struct{ stderr, wantName, want string }{
 	{"m.sh: line 1: foo: command not found\n", "command not found", "foo"},
 	{"m.sh: line 2: x: unbound variable\n", "unbound variable", "x"},
 	{"m.sh: line 3: syntax error: unexpected end of file\n", "syntax error", "unexpected end of file"},
-	{"m.sh: line 1: syntax error near unexpected token `fi'\nm.sh: line 1: `fi'\n", "syntax error", "near unexpected token `fi'"},
-	{"m.sh: line 1: unexpected EOF while looking for matching `\"'\nm.sh: line 2: syntax error: unexpected end of file\n",
+	{"m.sh: line 1: syntax error near unexpected token `fi'\nm.sh: line 1: `fi'\n", "syntax error",
+		"near unexpected token `fi'"},
+	{"m.sh: line 1: unexpected EOF while looking for matching `\"'\nm.sh: line 2: syntax error: unexpected end of " +
+		"file\n",
 		"syntax error", "unexpected EOF while looking for matching `\"'"},
 	{"m.sh: line 1: x: need x\n", "error", "x: need x"},
 	{"m.sh: line 1: 1/0: division by 0 (error token is \"0\")\n", "division by 0", "1/0"},
@@ -47,7 +49,8 @@ func FuzzParseError(f *testing.F) {
 		if e == nil {
 			return
 		}
-		if e.Name == "" || len(e.Name) > trace.MaxName || len(e.Value) > trace.MaxValue || len(e.Traceback) > trace.MaxTraceback {
+		if e.Name == "" || len(e.Name) > trace.MaxName || len(e.Value) > trace.MaxValue ||
+			len(e.Traceback) > trace.MaxTraceback {
 			t.Errorf("out of bounds: %d %d %d", len(e.Name), len(e.Value), len(e.Traceback))
 		}
 		if !utf8.ValidString(e.Name + e.Value + e.Traceback) {

@@ -1,4 +1,5 @@
-# Finds which commands of a script are not here. The names in the question are words without quotes; those within the code are escaped.
+# Determines which commands of a script this root lacks. Names in the question have no quotes. Quotes in the code are
+# escaped.
 IFS= read -r -d '' question
 found=
 while [[ $question =~ \"name\":\"([A-Za-z0-9._+-]+)\",\"line\":([0-9]+) ]]; do

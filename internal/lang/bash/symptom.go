@@ -7,8 +7,10 @@ import (
 
 // symptoms matches messages of Bash, of Debian's /bin/sh, and of apt.
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`), Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "apt"}},
-	{Pattern: trace.Pattern(`(?m): ([^\s:]+): (?:command )?not found$`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
+	{Pattern: trace.Pattern(`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoInstall, Name: "apt"}},
+	{Pattern: trace.Pattern(`(?m): ([^\s:]+): (?:command )?not found$`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
 	{Pattern: trace.Pattern(`fork: retry`), Hint: sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}},
 }
 

@@ -13,7 +13,8 @@ func trimWhat(line string) string { return strings.TrimPrefix(line, "  what():  
 
 // symptoms matches messages of GCC and Clang.
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }
 
 func diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }

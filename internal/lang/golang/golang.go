@@ -39,7 +39,8 @@ var Language = sandbox.Language{
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`package (\S+) is not in (?:GOROOT|std)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }
 
@@ -49,7 +50,8 @@ func parseError(stderr []byte) *sandbox.Exception {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for _, name := range []string{"panic", "fatal error"} {
 			value, ok := strings.CutPrefix(lines[i], name+": ")
-			if !ok || i+1 < len(lines) && lines[i+1] != "" && !strings.HasPrefix(lines[i+1], "[") && !strings.HasPrefix(lines[i+1], "\t") {
+			if !ok || i+1 < len(lines) && lines[i+1] != "" && !strings.HasPrefix(lines[i+1], "[") &&
+				!strings.HasPrefix(lines[i+1], "\t") {
 				continue
 			}
 			return trace.Exception(name, []string{value}, lines[i:])

@@ -27,7 +27,8 @@ var Language = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "apt install default-jdk-headless", Image: "eclipse-temurin:21"},
 	Probe:      "class Main { public static void main(String[] a) { System.out.println(6 * 7); } }\n",
 	Inventory: `class Main { public static void main(String[] a) {
-    System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n", System.getProperty("java.version"));
+    System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n",
+      System.getProperty("java.version"));
 } }
 `,
 }
@@ -35,7 +36,8 @@ var Language = sandbox.Language{
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`error: package ([\w.]+) does not exist`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`java\.lang\.OutOfMemoryError`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
-	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
+	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
 }
 
 var (

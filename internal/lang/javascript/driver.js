@@ -1,8 +1,10 @@
-// The driver of a context (internal/driver has the protocol). It runs code through an inspector session of its own thread, which opens no
-// port: replMode gives top-level await, let and const that may be declared again, and the value of the last expression. node:repl has
-// the same only by parsing the code with a parser that it does not export, and it owns the standard streams.
+// The driver of a context (internal/driver specifies the protocol). It runs code through an inspector session of its
+// own thread, which opens no port. replMode provides top-level await, redeclaration of let and const, and the value of
+// the last expression. node:repl provides the same only with a parser that it does not export, and it owns the standard
+// streams.
 //
-// The code shares these globals and may change any, so everything used after the start is kept in constants.
+// The code shares these globals and can change them, so the driver keeps everything that it uses after the start in
+// constants.
 (() => {
 "use strict";
 const { apply, ownKeys, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
@@ -28,18 +30,18 @@ const { cwd, reallyExit, listenerCount, emit, _tickCallback } = process;
 const host = process;
 const quit = (code) => apply(reallyExit, host, [code]);
 
-// Limits of what is reported, all in bytes; the engine's are higher.
+// Limits of reports, in bytes. Those of the engine are higher.
 const MAX_TEXT = 1 << 20, MAX_JSON = 256 << 10, MAX_IMAGE = 16 << 20, MAX_ERROR = 6 << 20, MAX_NAME = 1 << 10;
 const MAX_SOURCE_LINE = 200, MAX_JSON_VALUES = 50000;
-const MAX_HEADER = 512, MAX_FIELDS = 64, MAX_FRAME = 24 << 20; // as package driver has them
+const MAX_HEADER = 512, MAX_FIELDS = 64, MAX_FRAME = 24 << 20; // as in package driver
 const REQUESTS = 3, REPORTS = 4;
 const OWN = "fumehood:driver"; // the name of this script in traces
 
 /* rewrite.js */
 
-// ---- writing
+// ---- output
 
-// writeAll writes to the end, even where another process made the pipe non-blocking.
+// writeAll writes all bytes, also if another process made the pipe non-blocking.
 function writeAll(fd, data) {
   let bytes = typeof data === "string" ? bytesOf(data) : data;
   while (bytes.length > 0) {
@@ -56,7 +58,7 @@ function writeAll(fd, data) {
 const identity = (fd) => { const s = fstatSync(fd); return s.dev + ":" + s.ino; };
 const channel = [identity(REQUESTS), identity(REPORTS)];
 
-// checkChannel ends the driver once code has closed or replaced its descriptors.
+// checkChannel ends the driver if code has closed or replaced its descriptors.
 function checkChannel() {
   try {
     if (identity(REQUESTS) === channel[0] && identity(REPORTS) === channel[1]) return;
@@ -76,7 +78,7 @@ function report(kind, fields) {
   if (!writeAll(REPORTS, concat(parts))) quit(1);
 }
 
-// bounded cuts a text to a number of bytes, at a character, and says so.
+// bounded truncates a text to a number of bytes, between characters, and notes that.
 function bounded(text, limit) {
   if (text.length * 3 <= limit) return bytesOf(text);
   const all = bytesOf(text);
@@ -86,9 +88,9 @@ function bounded(text, limit) {
   return concat([cut(all, 0, end), bytesOf("\n... " + (all.length - end) + " more bytes")]);
 }
 
-// Node's own stdout queues what a full pipe does not take, and makes the pipe non-blocking for children too. This one writes at once, so
-// all output of a run precedes its end, and keeps no state that an interrupt could leave half changed. A stream that ends or is destroyed
-// goes on, as later runs need it.
+// Node's own stdout queues data for a full pipe, and makes the pipe non-blocking for children too. This one writes
+// synchronously, so that all output of a run precedes its end, and has no state that an interrupt could corrupt. It
+// ignores end and destroy, because later runs need it.
 for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
   let stream;
   const make = () => {
@@ -114,7 +116,7 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
   };
   defineProperty(process, name, { configurable: true, enumerable: true, get: () => stream ?? make() });
 }
-// While a session is connected, Node's console also keeps the last thousand messages for it, with the objects in them.
+// While a session is connected, Node's console also keeps the last thousand messages and their objects.
 {
   const sink = (name) => ({ write: (text) => host[name].write(text) });
   const plain = new console.Console({ stdout: sink("stdout"), stderr: sink("stderr"), ignoreErrors: false });
@@ -127,7 +129,7 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
 
 // ---- runs
 
-let run = null, runs = 0; // the run under way, and how many there were
+let run = null, runs = 0; // the current run, and the number of runs
 const fileName = (r) => "run-" + r.number + ".js";
 
 const inspector = require("node:inspector");
@@ -155,13 +157,14 @@ function take(remote) {
   return text[text.length - 1] === "n" ? BigInt(slice(text, 0, -1)) : Number(text);
 }
 
-// Node's watchdog for SIGINT ends a script that runs with breakOnSigint. Started once and for all, it also keeps a signal that came while
-// no such script ran, so that none can kill the process. Without it, as in a later Node, a listener does the most that it can.
+// Node's watchdog for SIGINT terminates a script that runs with breakOnSigint. It is never stopped, so that it also
+// keeps a signal that arrives between scripts, which would otherwise kill the process. A later Node may lack it. Then a
+// listener is the fallback.
 const watchdog = (() => {
   try {
     const { startSigintWatchdog: start, stopSigintWatchdog: stop } = process.binding("contextify");
     start();
-    return { seen: () => { start(); return stop(); } }; // stop forgets the signal, and the first start stays
+    return { seen: () => { start(); return stop(); } }; // stop clears the signal; the first start remains
   } catch {
     let came = false;
     process.on("SIGINT", () => { came = true; });
@@ -174,7 +177,7 @@ defineProperty(world, "__fumehood", { value: () => { const go = job; job = null;
 const guarded = new vm.Script("__fumehood()", { filename: OWN });
 const runGuarded = uncurry(guarded.runInThisContext);
 
-// guard calls a function that runs code, and reports whether SIGINT ended it.
+// guard calls a function that runs code, and reports whether SIGINT terminated it.
 function guard(go) {
   job = go;
   try {
@@ -187,11 +190,11 @@ function guard(go) {
   }
 }
 
-// purge drops what interrupted code has left in the queue of microtasks, which would go on after the end of its run: termination empties
-// the queue.
+// purge empties the queue of microtasks, by termination. Otherwise microtasks of interrupted code would continue after
+// the end of its run.
 function purge() {
   let empty = false;
-  for (let left = 100; left > 0 && !empty; left--) { // on a busy host the time may be over before the first microtask runs
+  for (let left = 100; left > 0 && !empty; left--) { // on a busy host the time may end before the first microtask runs
     job = () => { settle(); empty = true; };
     try {
       runGuarded(guarded, { breakOnSigint: true, timeout: PURGE, displayErrors: false });
@@ -199,7 +202,7 @@ function purge() {
   }
 }
 
-// settle runs what is due at once, microtasks among it. An exception in a callback does not keep it from the next.
+// settle runs all due callbacks, including microtasks. An exception in a callback does not prevent the next.
 function settle() {
   for (let left = 1000; left > 0; left--) {
     try {
@@ -218,7 +221,7 @@ function begin(id, code) {
     if (!mine.guarded) conclude(mine);
   };
   const whole = guard(() => {
-    watchdog.seen(); // a signal of before this run; from here on the guard sees each
+    watchdog.seen(); // clears earlier signals; the guard handles later ones
     const source = rewritten(mine.code) + "\n//# sourceURL=" + fileName(mine);
     const ask = { expression: source, replMode: true, awaitPromise: true, objectGroup: "run" };
     command("Runtime.evaluate", ask, (e, answer) => {
@@ -249,7 +252,7 @@ function conclude(mine) {
   }
   let { outcome } = mine, code = 0, error = null;
   const whole = guard(() => {
-    if (watchdog.seen()) outcome = { interrupted: true }; // a signal of between the two guards
+    if (watchdog.seen()) outcome = { interrupted: true }; // a signal between the two guards
     else if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
     else if (hasOwn(outcome, "value") && outcome.value !== undefined) show(outcome.value, "1");
   });
@@ -273,18 +276,19 @@ function conclude(mine) {
   setImmediate(next);
 }
 
-// ---- interrupts of a run that waits
+// ---- interrupts of a waiting run
 
-const POLL = 20; // ms between two looks for SIGINT
-const PURGE = 5; // ms for what interrupted code has left
+const POLL = 20; // ms between checks for SIGINT
+const PURGE = 5; // ms to empty the queue of interrupted code
 
-// What the overseer shares with this thread, in one number: no run waits; a run waits; the overseer is about to terminate what it does; it
-// has. Two threads may see the same signal, so each takes the run by exchange, and no termination can reach a later run.
+// The state that the overseer shares with this thread: no run waits; a run waits; the overseer is terminating its
+// callback; it has done so. Both threads may see one signal. Each changes the state by an atomic exchange, so that no
+// termination can reach a later run.
 const IDLE = 0, WAITS = 1, DOOMED = 2, TERMINATED = 3;
 let overseer = null;
 
-// watchOver starts a thread that ends a callback which stays busy after an await, where no watchdog is above it. It costs 10 MB, so only
-// a context whose code has waited has one.
+// watchOver starts a thread that terminates a busy callback after an await, which runs without a watchdog. The thread
+// takes 10 MB, so only a context whose code has waited has one.
 function watchOver() {
   if (overseer === null) {
     overseer = new Int32Array(new SharedArrayBuffer(4));
@@ -303,7 +307,7 @@ function interrupted() {
   return watchdog.seen() || peek(overseer, 0) >= DOOMED;
 }
 
-// onceTerminated goes on when the overseer's termination has hit. It hits one callback, so one of these two is left.
+// onceTerminated continues after the overseer's termination. It terminates one callback, so one of these two remains.
 function onceTerminated(go) {
   let gone = false;
   const chain = (next) => {
@@ -320,7 +324,7 @@ function onceTerminated(go) {
   chain((look) => setTimeout(look, 1));
 }
 
-// oversee is the program of the thread: a signal that the main thread has not looked at in 100 ms finds it busy.
+// oversee is the program of the thread. If the main thread has not handled a signal within 100 ms, it is busy.
 function oversee() {
   const { workerData: { state, poll, WAITS, DOOMED, TERMINATED } } = require("node:worker_threads");
   const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = process.binding("contextify");
@@ -338,9 +342,9 @@ function oversee() {
   }, poll);
 }
 
-// ---- ends
+// ---- exit
 
-// exit ends the run and keeps the context: it terminates what runs, which no catch and no finally of the code sees.
+// exit ends the run and keeps the context. It terminates the code without running its catch or finally blocks.
 process.exit = function exit(code) {
   code = Number(code ?? host.exitCode ?? 0) & 255;
   const mine = run;
@@ -357,7 +361,7 @@ process.exit = function exit(code) {
   throw new Error("process.exit could not stop the code");
 };
 
-// uncaught prints an exception of a callback, or hands it to the code's own listeners.
+// uncaught prints an exception of a callback, or passes it to the code's own listeners.
 function uncaught(e) {
   try {
     if (apply(listenerCount, host, ["uncaughtException"]) > 0) {
@@ -388,7 +392,8 @@ function nameScript() {
 const { createRequire } = Module, { pathToFileURL } = require("node:url");
 const resolve = createRequire(path.join(cwd(), "main.js")).resolve;
 
-// The inspector compiles code without a way to import, so rewritten code calls this function. It also finds the packages of NODE_PATH.
+// Code that the inspector compiles cannot import, so rewritten code calls this function. It also finds packages in
+// NODE_PATH.
 async function load(name, options) {
   try {
     return await import(name, options);
@@ -408,7 +413,7 @@ function rewritten(code) {
   try {
     return rewrite(code);
   } catch {
-    return code; // prototypes have changed; imports are an error then
+    return code; // the code changed prototypes; then imports fail
   }
 }
 
@@ -450,7 +455,7 @@ function complete(id, code, cursor) {
 const queue = []; // frames that wait for the end of a run
 let parts = [], size = 0, need = MAX_HEADER, head = null;
 
-// feed cuts the stream into frames. It joins the parts of a large one only once.
+// feed splits the stream into frames. It joins the parts of a large frame only once.
 function feed(bytes) {
   parts[parts.length] = bytes;
   size += bytes.length;
@@ -483,7 +488,7 @@ function feed(bytes) {
   }
 }
 
-// next takes the next request. It is called from the event loop alone, as microtasks do not run inside one.
+// next handles the next request. Only the event loop calls it, because microtasks do not run inside a microtask.
 function next() {
   if (run !== null || queue.length === 0) return;
   const { kind, fields } = queue[0];
@@ -508,7 +513,7 @@ const socket = new (require("node:net").Socket)({
 socket.on("end", () => quit(0));
 socket.on("error", () => quit(1));
 
-setImmediate(() => { // only then has Node set its own names for -e
+setImmediate(() => { // before that, Node has not set its own names for -e
   nameScript();
   report("ready", [process.version]);
 });

@@ -14,7 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
-// outcome writes down a run: its value as text, what it displayed before, its exit code unless 0, its error, and its streams.
+// outcome writes down a run: its value as text, what it displayed before, its exit code unless 0, its error, and its
+// streams.
 func outcome(o langtest.Outcome) string {
 	var b strings.Builder
 	for _, s := range o.Shown {
@@ -47,8 +48,10 @@ func TestDriverRuns(t *testing.T) {
 		{"await new Promise(r => setTimeout(r, 5)); f()", "=4 "},
 		{"Promise.resolve('awaited')", "='awaited' "},
 		{"`\nconst a = 7\nimport b from 'b'\n`.length + ' ' + /import('x')/.source", "=\"31 import('x')\" "},
-		{"import whole, {part as p} from './own.mjs'\nimport * as os from \"node:os\";\n[whole, p, typeof os.cpus]", "=[ 'whole', 'part', 'function' ] "},
-		{"(await import('./own.mjs')).part + require('path').basename(__filename) + module.paths.length.toString()[0]", ""},
+		{"import whole, {part as p} from './own.mjs'\nimport * as os from \"node:os\";\n[whole, p, typeof os.cpus]",
+			"=[ 'whole', 'part', 'function' ] "},
+		{"(await import('./own.mjs')).part + require('path').basename(__filename) + module.paths.length.toString()[0]",
+			""},
 		{"throw new TypeError('bad')", "exit 1 TypeError(bad) "},
 		{"throw 3", "exit 1 Uncaught(3) "},
 		{"throw null", "exit 1 Uncaught(null) "},
@@ -59,9 +62,12 @@ func TestDriverRuns(t *testing.T) {
 		{"process.exitCode = 5; a", "=4 exit 5 "},
 		{"display({b: 1}); display(2n); undefined", "~{ b: 1 } ~2n "},
 		{"new Proxy({}, {get() { throw 1 }})", "={} "},
-		{"({[Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('mine') }})", "=a value that cannot be shown: Error: mine "},
-		{"setTimeout(() => { throw new Error('x') }); Promise.reject(1); process.nextTick(() => { throw 2 }); -0", "=-0 "},
-		{"await new Promise(r => setTimeout(r, 5)); process.stdin.resume(); await new Promise(r => process.stdin.on('end', r)); 'end'", "='end' "},
+		{"({[Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('mine') }})",
+			"=a value that cannot be shown: Error: mine "},
+		{"setTimeout(() => { throw new Error('x') }); Promise.reject(1); process.nextTick(() => { throw 2 }); -0",
+			"=-0 "},
+		{"await new Promise(r => setTimeout(r, 5)); process.stdin.resume(); await new Promise(r => " +
+			"process.stdin.on('end', r)); 'end'", "='end' "},
 		{"process.stdout.end('last\\n'); console.log('more')", "last\nmore\n"},
 		{"let n = 0; setInterval(() => n++, 1).unref(); n", "=0 "},
 		{"await new Promise(r => setTimeout(r, 20)); n > 1", "=true "},
@@ -98,7 +104,8 @@ func TestDriverValue(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", code, got, want)
 		}
 	}
-	if _, text := types("'ä'.repeat(3e6)"); len(text) > 1<<20 || !strings.HasSuffix(string(text), " more bytes") && !strings.HasSuffix(string(text), "more characters") {
+	if _, text := types("'ä'.repeat(3e6)"); len(text) > 1<<20 || !strings.HasSuffix(string(text), " more bytes") &&
+		!strings.HasSuffix(string(text), "more characters") {
 		t.Errorf("%d bytes, ending in %q", len(text), text[len(text)-40:])
 	}
 }
@@ -106,7 +113,8 @@ func TestDriverValue(t *testing.T) {
 func TestDriverError(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	o := d.Run("function deep() {\n  throw new Error('low', {cause: new Error('cause')})\n}\ndeep()")
-	want := "Error: low\n    at deep (run-1.js:2:9)\n    at run-1.js:4:1 {\n  [cause]: Error: cause\n      at deep (run-1.js:2:34)\n      at run-1.js:4:1\n}"
+	want := "Error: low\n    at deep (run-1.js:2:9)\n    at run-1.js:4:1 {\n  [cause]: Error: cause\n      at deep " +
+		"(run-1.js:2:34)\n      at run-1.js:4:1\n}"
 	if o.Error == nil || o.Error.Traceback != want {
 		t.Errorf("%+v", o.Error)
 	}
@@ -114,21 +122,25 @@ func TestDriverError(t *testing.T) {
 	if o.Stderr != shown {
 		t.Errorf("got %s\nwant %s", o.Stderr, shown)
 	}
-	if o := d.Run("deep.x = 1;\nfor (;;) {{"); o.Error == nil || !strings.HasPrefix(o.Stderr, "run-2.js:3\n") && !strings.HasPrefix(o.Stderr, "run-2.js:4\n") {
+	if o := d.Run("deep.x = 1;\nfor (;;) {{"); o.Error == nil || !strings.HasPrefix(o.Stderr, "run-2.js:3\n") &&
+		!strings.HasPrefix(o.Stderr, "run-2.js:4\n") {
 		t.Errorf("%+v", o)
 	}
-	if o := d.Run("throw new Error('x'.repeat(2e6))"); o.Error == nil || len(o.Error.Value) != 2e6 || len(o.Error.Traceback) < 2e6 {
+	if o := d.Run("throw new Error('x'.repeat(2e6))"); o.Error == nil || len(o.Error.Value) != 2e6 ||
+		len(o.Error.Traceback) < 2e6 {
 		t.Errorf("a long message: %d bytes", len(o.Error.Value))
 	}
 	o = d.Run("Promise.reject(new Error('nobody')); 1")
-	if o.Error != nil || !strings.Contains(o.Stderr, "Error: nobody\n    at run-4.js:1:16\n") || strings.Contains(o.Stderr, "fumehood") {
+	if o.Error != nil || !strings.Contains(o.Stderr, "Error: nobody\n    at run-4.js:1:16\n") ||
+		strings.Contains(o.Stderr, "fumehood") {
 		t.Errorf("%+v", o)
 	}
 }
 
-// SIGINT ends each of these; the code has printed an empty line by then. State stays, and the next run is in order. Code that awaits prints
-// afterwards: a signal in the microseconds when V8 takes the run's promise crashes Node 20 (ToLocalChecked in ProtocolPromiseHandler::add).
-// Code whose child takes the signal too goes on until Node's thread for signals has passed it on.
+// SIGINT ends each of these; the code has printed an empty line by then. State stays, and the next run is in order.
+// Code that awaits prints afterwards: a signal in the microseconds when V8 takes the run's promise crashes Node 20
+// (ToLocalChecked in ProtocolPromiseHandler::add). Code whose child takes the signal too goes on until Node's thread
+// for signals has passed it on.
 func TestDriverInterrupt(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	d.Run("let state = 41; const sleep = ms => new Promise(r => setTimeout(r, ms))")
@@ -140,8 +152,9 @@ func TestDriverInterrupt(t *testing.T) {
 		"after":     "await sleep(2); console.log(); for (;;);",
 		"left":      "Promise.resolve().then(() => { for (;;); }); console.log(); for (;;);",
 		"value":     "console.log(); ({[Symbol.for('nodejs.util.inspect.custom')]() { for (;;); }})",
-		"command":   "try { require('child_process').execSync('echo; exec sleep 600', {stdio: 'inherit'}) } catch {} for (;;);",
-		"pattern":   "console.log(); /(a+)+b/.test('a'.repeat(60))",
+		"command": "try { require('child_process').execSync('echo; exec sleep 600', {stdio: 'inherit'}) } catch " +
+			"{} for (;;);",
+		"pattern": "console.log(); /(a+)+b/.test('a'.repeat(60))",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.Start(code)
@@ -180,15 +193,19 @@ func TestDriverInterruptRace(t *testing.T) {
 
 // tamper is code that replaces every method of a class.
 func tamper(class string) string {
-	return "for (const n of Object.getOwnPropertyNames(" + class + ".prototype)) try { if (n !== 'constructor') " + class + ".prototype[n] = () => { throw 1 } } catch {}"
+	return "for (const n of Object.getOwnPropertyNames(" + class + ".prototype)) try { if (n !== 'constructor') " +
+		class + ".prototype[n] = () => { throw 1 } } catch {}"
 }
 
 // Code that changes what everybody uses harms itself only.
 func TestDriverHostile(t *testing.T) {
 	for _, code := range []string{
-		"for (const n of ['Object', 'Promise', 'JSON', 'Symbol', 'Buffer', 'Error', 'process', 'setImmediate', 'Reflect', 'display']) globalThis[n] = undefined",
-		tamper("String"), tamper("Promise"), tamper("RegExp"), tamper("Uint8Array"), tamper("Map"), tamper("Set"), tamper("Function"),
-		"Object.defineProperty(Object.prototype, 'objectId', {get() { throw 1 }}); Object.prototype.exceptionDetails = 1; Object.prototype.value = 2",
+		"for (const n of ['Object', 'Promise', 'JSON', 'Symbol', 'Buffer', 'Error', 'process', 'setImmediate', " +
+			"'Reflect', 'display']) globalThis[n] = undefined",
+		tamper("String"), tamper("Promise"), tamper("RegExp"), tamper("Uint8Array"), tamper("Map"), tamper("Set"),
+		tamper("Function"),
+		"Object.defineProperty(Object.prototype, 'objectId', {get() { throw 1 }}); " +
+			"Object.prototype.exceptionDetails = 1; Object.prototype.value = 2",
 		"Error.prepareStackTrace = () => { throw 1 }; Error.stackTraceLimit = 'x'",
 		"Object.defineProperty(process, 'stdout', {value: null}); console = 1",
 		"process.removeAllListeners(); clearInterval = setTimeout = null; process.exitCode = {}",
@@ -219,7 +236,8 @@ func TestDriverChildren(t *testing.T) {
 func TestDriverComplete(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	d.Run("let täglich = {heute: 1, get other() { for (;;); }}")
-	for code, want := range map[string]string{"1 + tä": "täglich", "täglich.heu": "heute", "tä.": "", "process.cw": "cwd", "täglich.other.a": ""} {
+	for code, want := range map[string]string{"1 + tä": "täglich", "täglich.heu": "heute", "tä.": "",
+		"process.cw": "cwd", "täglich.other.a": ""} {
 		start, names := d.Complete(code+" rest", len(code))
 		if want == "" && len(names) == 0 {
 			continue

@@ -1,4 +1,4 @@
-// Prints the version and the packages that require finds anywhere: in NODE_PATH, in Node's own folders and from npm -g.
+// Prints the version and the packages that require finds: in NODE_PATH, in Node's own folders and from npm -g.
 const fs = require("fs"), path = require("path");
 const found = new Map();
 const add = (folder, name) => {

@@ -9,17 +9,21 @@ func TestOnlyTheIndex(t *testing.T) {
 			t.Errorf("%q is none", text)
 		}
 	}
-	for _, text := range []string{"", "@s", "-g", "--registry=http://else.test/", "./a", "../a", "/a", "s/a", "file:a", "github:s/a", "git+https://else.test/a", "http://else.test/a.tgz",
-		"a@file:../a", "a@npm:b@1", "a@github:s/a", "a@http://else.test/a.tgz", "a\n", "a@1\n--ignore-scripts=false", "a@1\r--x", "\u0430"} {
+	for _, text := range []string{"", "@s", "-g", "--registry=http://else.test/", "./a", "../a", "/a", "s/a", "file:a",
+		"github:s/a", "git+https://else.test/a", "http://else.test/a.tgz",
+		"a@file:../a", "a@npm:b@1", "a@github:s/a", "a@http://else.test/a.tgz", "a\n", "a@1\n--ignore-scripts=false",
+		"a@1\r--x", "\u0430"} {
 		if validRequirement(text) {
 			t.Errorf("%q is a requirement", text)
 		}
 	}
-	const good = `{"lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "^1"}}, "node_modules/a": {"version": "1.0.0"}, "node_modules/a/node_modules/@s/b": {"version": "1.0.0"}}}`
+	const good = `{"lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "^1"}}, ` +
+		`"node_modules/a": {"version": "1.0.0"}, "node_modules/a/node_modules/@s/b": {"version": "1.0.0"}}}`
 	if !validLock(good) {
 		t.Error("a lock of npm is none")
 	}
-	for _, text := range []string{"", "[]", `{"lockfileVersion": 1, "packages": {"": {}}}`, `{"lockfileVersion": 3, "packages": {}}`,
+	for _, text := range []string{"", "[]", `{"lockfileVersion": 1, "packages": {"": {}}}`,
+		`{"lockfileVersion": 3, "packages": {}}`,
 		`{"lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "file:../a"}}}}`,
 		`{"lockfileVersion": 3, "packages": {"": {"dependencies": {"--x": "1"}}}}`,
 		`{"lockfileVersion": 3, "packages": {"": {}, "node_modules/a": {"version": "1", "link": true}}}`,

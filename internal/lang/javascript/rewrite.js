@@ -1,6 +1,7 @@
-// rewrite makes code that a context can run: import(x) calls IMPORT, a static import becomes a declaration with await, and a constant
-// of the script becomes a variable, as V8 lets a later run declare let after let and const after const, but neither after the other. It keeps the
-// lines. Like the lexer of package javascript it skips comments, strings, templates and regular expressions without parsing the language.
+// rewrite converts code for a context: import(x) becomes a call of IMPORT, a static import becomes a declaration with
+// await, and a constant of the script becomes a variable, because V8 lets a later run redeclare let as let and const as
+// const, but not one as the other. Lines stay the same. Like package lex, it skips comments, strings, templates and
+// regular expressions without parsing the language.
 const IMPORT = "\u0131mport"; // as long as the keyword, so that columns in traces are right
 
 const rewrite = (() => {
@@ -12,7 +13,7 @@ const rewrite = (() => {
   const brackets = /^([^{]*)(\{[^]*\})?\s*$/;
   const beforePattern = new Set("return typeof case in of delete void throw new do else instanceof yield await".split(" "));
 
-  // declare makes the declaration of an import clause such as `a, {b as c}` or `* as d`.
+  // declare returns the declaration for an import clause such as `a, {b as c}` or `* as d`.
   const declare = (clause, source) => {
     const [, names, inBraces] = brackets.exec(clause);
     const fields = inBraces ? [inBraces.slice(1, -1).replace(/\bas\b/g, ":")] : [];

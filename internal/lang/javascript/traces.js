@@ -1,6 +1,6 @@
-// How exceptions are described: as Node prints them, without the driver. Part of driver.js, whose constants it uses.
+// Describes exceptions as Node prints them, without frames of the driver. Part of driver.js, whose constants it uses.
 
-// nodeErrorMark is the symbol by which Node tells its own errors, whose traces begin with their code too.
+// nodeErrorMark is the symbol that marks errors of Node itself, whose traces also begin with their code.
 const nodeErrorMark = (() => {
   try { path.join(0); } catch (e) { return ownKeys(e).find((key) => String(key) === "Symbol(kIsNodeError)"); }
 })();
@@ -15,7 +15,7 @@ function firstLine(error) {
 }
 const errorToString = Error.prototype.toString;
 
-// Frames of the driver, and what called it, are left out of every trace.
+// Traces contain no frames of the driver or its callers.
 defineProperty(Error, "prepareStackTrace", { configurable: true, writable: true, value: (error, frames) => {
   const lines = [];
   for (let i = 0; i < frames.length; i++) {
@@ -29,7 +29,7 @@ defineProperty(Error, "prepareStackTrace", { configurable: true, writable: true,
   return text;
 } });
 
-// describe makes the fields of an error, and the text that Node would print above and below it.
+// describe returns the fields of an error, and the text that Node would print above and below it.
 function describe(thrown, details) {
   let name = "Uncaught", value, trace;
   try {
@@ -37,7 +37,7 @@ function describe(thrown, details) {
       name = String(thrown.name || "Error");
       value = String(thrown.message);
       trace = inspect(thrown);
-      if (trace[0] === "[") trace = slice(trace, 1, -1); // it has no frames
+      if (trace[0] === "[") trace = slice(trace, 1, -1); // without frames
     }
   } catch {}
   try {
@@ -50,13 +50,13 @@ function describe(thrown, details) {
   return { name, value, trace, printed: place(thrown, trace, details) + trace + "\n" };
 }
 
-// place shows the line of the code that threw, as Node does.
+// place returns the line of the code that threw, as Node prints it.
 function place(thrown, trace, details) {
   if (run === null) return "";
   const name = fileName(run), at = indexOf(trace, name + ":");
   const found = at < 0 ? null : exec(/^:(\d+):(\d+)/, slice(trace, at + name.length, at + name.length + 24));
   let line = found && Number(found[1]), column = found && Number(found[2]);
-  if (!found && details && startsWith(trace, "SyntaxError") && indexOf(trace, "\n    at ") < 0) { // a syntax error: it has no frames
+  if (!found && details && startsWith(trace, "SyntaxError") && indexOf(trace, "\n    at ") < 0) { // a syntax error has no frames
     line = details.lineNumber + 1;
     column = details.columnNumber + 1;
   }

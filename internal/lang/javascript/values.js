@@ -1,11 +1,11 @@
-// The forms in which values are shown. Part of driver.js, whose constants it uses.
+// The forms of results. Part of driver.js, whose constants it uses.
 
 const IMAGES = [["image/png", [0x89, 0x50, 0x4e, 0x47]], ["image/jpeg", [0xff, 0xd8, 0xff]]];
-// Jupyter.display is how kernels of JavaScript ask a value for its forms.
+// JavaScript kernels of Jupyter call this method of a value for its forms.
 const HOOK = Symbol.for("Jupyter.display");
 const HOOKED = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/latex"];
 
-// forms returns pairs of a media type and bytes, the richest first.
+// forms returns pairs of a media type and bytes, richest first.
 function forms(value) {
   const found = [];
   const add = (type, data) => { found[found.length] = type; found[found.length] = data; };
@@ -32,7 +32,7 @@ function forms(value) {
   return found;
 }
 
-// isPlain reports whether JSON says everything about a value. It calls no code of the value.
+// isPlain reports whether JSON represents a value completely. It calls no code of the value.
 function isPlain(value, budget) {
   if (budget.left-- <= 0) return false;
   switch (typeof value) {
@@ -47,7 +47,7 @@ function isPlain(value, budget) {
   const shape = getPrototypeOf(value);
   if (shape !== null && shape !== plainShape && shape !== listShape) return false;
   if (isArray(value) && value.length > budget.left) return false;
-  setAdd(budget.open, value); // a value that is there twice counts as recursive
+  setAdd(budget.open, value); // a value that occurs twice counts as recursive
   const keys = ownKeys(value);
   for (let i = 0; i < keys.length; i++) {
     if (typeof keys[i] !== "string") return false;
@@ -59,7 +59,7 @@ function isPlain(value, budget) {
 }
 const plainShape = Object.prototype, listShape = Array.prototype;
 
-// show reports one value; one that cannot be shown costs only itself.
+// show reports one result. A value that fails affects no other.
 function show(value, main) {
   let shown;
   try {

@@ -23,11 +23,13 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install perl", Image: "perl:5-slim"},
 	Probe:      "print 6 * 7, \"\\n\";\n",
-	Inventory:  "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require Data::Dumper } ? 'true' : 'false';\n",
+	Inventory: "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require " +
+		"Data::Dumper } ? 'true' : 'false';\n",
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`(?m)^Out of memory`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
 }
 

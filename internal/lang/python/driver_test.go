@@ -30,21 +30,27 @@ var conversation = []struct {
 			"'__name__', '__package__', '__spec__', 'sys', 'x'])"},
 	{code: "open('file', 'w').fileno()", value: "3"},
 	{code: "def f(y):\n    return 1 / y\n\nf(2)", value: "0.5"},
-	{code: "try:\n    f(0)\nexcept Exception as e:\n    e.add_note('a note')\n    raise KeyError('k') from e", exit: 1, failure: "KeyError 'k'",
+	{code: "try:\n    f(0)\nexcept Exception as e:\n    e.add_note('a note')\n    raise KeyError('k') from e", exit: 1,
+		failure: "KeyError 'k'",
 		stderr: "Traceback (most recent call last):\n  File \"<run 11>\", line 2, in <module>\n    f(0)\n" +
-			"  File \"<run 10>\", line 2, in f\n    return 1 / y\n           ~~^~~\nZeroDivisionError: division by zero\na note\n\n" +
+			"  File \"<run 10>\", line 2, in f\n    return 1 / y\n           ~~^~~\nZeroDivisionError: division by " +
+			"zero\na note\n\n" +
 			"The above exception was the direct cause of the following exception:\n\n" +
-			"Traceback (most recent call last):\n  File \"<run 11>\", line 5, in <module>\n    raise KeyError('k') from e\nKeyError: 'k'\n"},
+			"Traceback (most recent call last):\n  File \"<run 11>\", line 5, in <module>\n    raise KeyError('k') " +
+			"from e\nKeyError: 'k'\n"},
 	{code: "x = 2\nprint('a", exit: 1, failure: "SyntaxError unterminated string literal (detected at line 2)",
-		stderr: "  File \"<run 12>\", line 2\n    print('a\n          ^\nSyntaxError: unterminated string literal (detected at line 2)\n"},
+		stderr: "  File \"<run 12>\", line 2\n    print('a\n          ^\nSyntaxError: unterminated string literal " +
+			"(detected at line 2)\n"},
 	{code: "x = 3\nreturn", exit: 1, failure: "SyntaxError 'return' outside function"},
 	{code: "x", value: "1"}, // code with a syntax error does not begin
 	{code: "pritn", exit: 1, failure: "NameError name 'pritn' is not defined. Did you mean: 'print'?"},
 	{code: "nowhere", exit: 1, failure: "NameError name 'nowhere' is not defined"},
 	{code: "raise ExceptionGroup('g', [ValueError(1)])", exit: 1, failure: "ExceptionGroup g (1 sub-exception)",
 		stderr: "    | ValueError: 1\n"},
-	{code: "input('name? ')", stdout: "name? ", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
-	{code: "sys.stdin.read()", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
+	{code: "input('name? ')", stdout: "name? ", exit: 1,
+		failure: "EOFError this context has no input: pass values as variables or files"},
+	{code: "sys.stdin.read()", exit: 1,
+		failure: "EOFError this context has no input: pass values as variables or files"},
 	{code: "exit(3)", exit: 3},
 	{code: "sys.exit('bye')", exit: 1, stderr: "bye\n"},
 	{code: "input()", exit: 1, failure: "EOFError this context has no input: pass values as variables or files"},
@@ -53,19 +59,23 @@ var conversation = []struct {
 	{code: "await task", value: "5"},
 	{code: "async def bad(): 1/0\nawait bad()", exit: 1, failure: "ZeroDivisionError division by zero",
 		stderr: "Traceback (most recent call last):\n  File \"<run 25>\", line 2, in <module>\n"},
-	{code: "for i in range(2):\n    !echo \"it's\" $((1 +\\\n 1)); exit 3\n_exit_code", stdout: "it's 2\nit's 2\n", value: "3"},
+	{code: "for i in range(2):\n    !echo \"it's\" $((1 +\\\n 1)); exit 3\n_exit_code", stdout: "it's 2\nit's 2\n",
+		value: "3"},
 	{code: "print('''\n!echo''')\n!echo 1", stdout: "\n!echo\n1\n"},
 	{code: "%pip --no-such-option 2>/dev/null; echo pip\n1", stdout: "pip\n", value: "1"},
 	{code: "f(\n!ls\n)", exit: 1, failure: "SyntaxError invalid syntax"},
 	{code: "from __future__ import annotations"},
 	{code: "def g(a: nowhere): pass\ng.__annotations__", value: "{'a': 'nowhere'}"},
-	{code: "import inspect, pickle\nclass C:\n    pass\ntype(pickle.loads(pickle.dumps(C()))) is C, inspect.getsource(f)",
+	{code: "import inspect, pickle\nclass C:\n    pass\ntype(pickle.loads(pickle.dumps(C()))) is C, " +
+		"inspect.getsource(f)",
 		value: `(True, 'def f(y):\n    return 1 / y\n')`},
 	{code: "import os; os.mkdir('d'); os.chdir('d')"},
-	{code: "os.environ.update(FUMEHOOD_PACKAGES='1', OLD=os.environ['PATH'], PATH='/none')\n!pip install -q 'a>=1' b[c] && echo \"it's\" there",
+	{code: "os.environ.update(FUMEHOOD_PACKAGES='1', OLD=os.environ['PATH'], PATH='/none')\n!pip install -q 'a>=1' " +
+		"b[c] && echo \"it's\" there",
 		stdout: "it's there\n"}, // the engine has installed, and the rest is the shell's
 	{code: "%pip install a 2>&1\n_exit_code", value: "0"},
-	{code: "%pip install -r file 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del os.environ['FUMEHOOD_PACKAGES']\n_exit_code", value: "127"},
+	{code: "%pip install -r file 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del " +
+		"os.environ['FUMEHOOD_PACKAGES']\n_exit_code", value: "127"},
 	{code: "!pwd | sed 's,.*/,,'", stdout: "d\n"},
 	{code: "raise ValueError('x' * 2_000_000)", exit: 1, failure: "ValueError " + strings.Repeat("x", 2_000_000)},
 	{code: "x = 7\r\nx\r\n", value: "7"},
@@ -93,8 +103,10 @@ func TestDriverConversation(t *testing.T) {
 				t.Errorf("%s\ntraceback %.1000s\nstderr %.1000s", c.code, o.Error.Traceback, o.Stderr)
 			}
 		}
-		if o.Stdout != c.stdout || value != c.value || failure != c.failure || o.Exit != c.exit || !strings.Contains(o.Stderr, c.stderr) {
-			t.Errorf("%s\nvalue %q, failure %.1000q, exit code %d\nstdout %q\nstderr %.1000s", c.code, value, failure, o.Exit, o.Stdout, o.Stderr)
+		if o.Stdout != c.stdout || value != c.value || failure != c.failure || o.Exit != c.exit ||
+			!strings.Contains(o.Stderr, c.stderr) {
+			t.Errorf("%s\nvalue %q, failure %.1000q, exit code %d\nstdout %q\nstderr %.1000s", c.code, value, failure,
+				o.Exit, o.Stdout, o.Stderr)
 		}
 	}
 }
@@ -122,7 +134,8 @@ func TestDriverComplete(t *testing.T) {
 		start int
 		want  string
 	}{
-		{"x = os.path.isf", 12, "isfile"}, {"prin", 0, "print"}, {"whil", 0, "while"}, {"über.upd", 6, "update"}, {"c.p.x", 5, ""},
+		{"x = os.path.isf", 12, "isfile"}, {"prin", 0, "print"}, {"whil", 0, "while"}, {"über.upd", 6, "update"},
+		{"c.p.x", 5, ""},
 		{"c.field.getppi", 8, "getppid"}, {"c.f", 3, ""}, {"nowhere.x", 9, ""}, {"C.fie", 2, "field"},
 	} {
 		start, names := d.Complete(c.code+" ignored", len(c.code))
@@ -135,7 +148,8 @@ func TestDriverComplete(t *testing.T) {
 	}
 }
 
-// What the code waits in when it is interrupted; it has printed its line by then. State stays, and the next run is in order.
+// What the code waits in when it is interrupted; it has printed its line by then. State stays, and the next run is in
+// order.
 func TestDriverInterrupt(t *testing.T) {
 	d := langtest.StartDriver(t, python.Language, nil)
 	d.Run("import asyncio, time, signal, threading\nstate = 41")
@@ -153,7 +167,8 @@ func TestDriverInterrupt(t *testing.T) {
 			d.Start("print('waiting')\n" + wait)
 			d.Printed(1)
 			o := d.WaitInterrupted()
-			if o.Error == nil || o.Error.Name != "KeyboardInterrupt" || o.Exit != 1 || !strings.Contains(o.Stderr, "KeyboardInterrupt") {
+			if o.Error == nil || o.Error.Name != "KeyboardInterrupt" || o.Exit != 1 ||
+				!strings.Contains(o.Stderr, "KeyboardInterrupt") {
 				t.Errorf("%+v", o)
 			}
 			if o := d.Run("print(state + 1)"); o.Stdout != "42\n" || o.Error != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
-// forms describes what a run showed, a line for each value: "main" or "display", then the types; short texts follow theirs.
+// forms describes what a run showed, a line for each value: "main" or "display", then the types; short texts follow
+// theirs.
 func forms(o langtest.Outcome) string {
 	var b strings.Builder
 	for _, shown := range o.Shown {
@@ -34,27 +35,35 @@ func TestDriverValues(t *testing.T) {
 	for name, c := range map[string]struct{ code, want string }{
 		"plain JSON": {`{"a": [1, 2.5, None, True, "é"]}`,
 			`main application/json {"a": [1, 2.5, null, true, "é"]} text/plain {'a': [1, 2.5, None, True, 'é']}`},
-		"no JSON":     {`{1: 2}`, `main text/plain {1: 2}`},
-		"no number":   {`[float("nan")]`, `main text/plain [nan]`},
-		"recursive":   {"a = []; a.append(a); a", `main text/plain [[...]]`},
-		"wide":        {"a = [0]; a *= 1 << 20; display(a)", `display text/plain`},
-		"surrogate":   {`["\ud800"]`, `main text/plain ['\ud800']`},
-		"two":         {"display(1, 'b')", "display text/plain 1\ndisplay text/plain 'b'"},
-		"html":        {class("def _repr_html_(self): return '<b>'\ndef __repr__(self): return 'C'"), "main text/html <b> text/plain C"},
-		"raises":      {class("def __repr__(self): raise ValueError('no')"), "main text/plain <C: repr raised ValueError: no>"},
-		"raises once": {class("def _repr_html_(self): return '<b>'\ndef __repr__(self): raise ValueError"), "main text/html <b>"},
-		"exits":       {class("def __repr__(self): raise SystemExit"), "main text/plain <C: repr raised SystemExit: >"},
-		"lies": {class("def _repr_html_(self): return 7\ndef _repr_png_(self): return b'GIF'\ndef __repr__(self): return 'C'"),
+		"no JSON":   {`{1: 2}`, `main text/plain {1: 2}`},
+		"no number": {`[float("nan")]`, `main text/plain [nan]`},
+		"recursive": {"a = []; a.append(a); a", `main text/plain [[...]]`},
+		"wide":      {"a = [0]; a *= 1 << 20; display(a)", `display text/plain`},
+		"surrogate": {`["\ud800"]`, `main text/plain ['\ud800']`},
+		"two":       {"display(1, 'b')", "display text/plain 1\ndisplay text/plain 'b'"},
+		"html": {class("def _repr_html_(self): return '<b>'\ndef __repr__(self): return 'C'"),
+			"main text/html <b> text/plain C"},
+		"raises": {class("def __repr__(self): raise ValueError('no')"),
+			"main text/plain <C: repr raised ValueError: no>"},
+		"raises once": {class("def _repr_html_(self): return '<b>'\ndef __repr__(self): raise ValueError"),
+			"main text/html <b>"},
+		"exits": {class("def __repr__(self): raise SystemExit"), "main text/plain <C: repr raised SystemExit: >"},
+		"lies": {class("def _repr_html_(self): return 7\ndef _repr_png_(self): return b'GIF'\ndef __repr__(self): " +
+			"return 'C'"),
 			"main text/plain C"},
 		"no text": {class("def __repr__(self): return 7"),
 			"main text/plain <C: repr raised TypeError: __repr__ returned non-string (type int)>"},
-		"hangs":    {class("def __repr__(self):\n    while True: pass"), "main text/plain <C: repr took longer than 2 s>"},
-		"any name": {class("def __getattr__(self, name): return lambda *a, **k: 7\ndef __repr__(self): return 'C'"), "main text/plain C"},
-		"bundle": {class("def _repr_mimebundle_(self, **k): return {'text/plain': 'C', 'image/png': 'iVBORw0KGgo=', 'x/y': 1}"),
+		"hangs": {class("def __repr__(self):\n    while True: pass"),
+			"main text/plain <C: repr took longer than 2 s>"},
+		"any name": {class("def __getattr__(self, name): return lambda *a, **k: 7\ndef __repr__(self): return 'C'"),
+			"main text/plain C"},
+		"bundle": {class("def _repr_mimebundle_(self, **k): return {'text/plain': 'C', 'image/png': " +
+			"'iVBORw0KGgo=', 'x/y': 1}"),
 			"main image/png text/plain C"},
 		"too large": {class("def _repr_html_(self): return 'x' * (9 << 20)\ndef __repr__(self): return 'C'"),
 			"main text/plain C\n[text/html was left out: it has 9437184 bytes]"},
-		"thread": {"import threading\nt = threading.Thread(target=display, args=(7,)); t.start(); t.join()", "display text/plain 7"},
+		"thread": {"import threading\nt = threading.Thread(target=display, args=(7,)); t.start(); t.join()",
+			"display text/plain 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if o := d.Run(c.code); forms(o) != c.want+"\n" || o.Error != nil {
@@ -84,12 +93,15 @@ func TestDriverPackages(t *testing.T) {
 	figure := "image/png text/plain <Figure size 640x480 with 1 Axes>\n"
 	for _, c := range []struct{ code, want string }{
 		{"df = pd.DataFrame({'a': [1, 2]})\ndf",
-			`main text/html application/json {"columns":["a"],"index":[0,1],"data":[[1],[2]]} text/plain    a` + "\n0  1\n1  2\n"},
+			`main text/html application/json {"columns":["a"],"index":[0,1],"data":[[1],[2]]} text/plain    a` +
+				"\n0  1\n1  2\n"},
 		{"df.a",
-			`main text/html application/json {"name":"a","index":[0,1],"data":[1,2]} text/plain 0    1` + "\n1    2\nName: a, dtype: int64\n"},
+			`main text/html application/json {"name":"a","index":[0,1],"data":[1,2]} text/plain 0    1` +
+				"\n1    2\nName: a, dtype: int64\n"},
 		{"plt.plot([1, 2])\nplt.show()\nplt.plot([2, 1]);", "display " + figure + "display " + figure},
 		{"fig, ax = plt.subplots()\nfig", "main " + figure},
-		{"fig, ax = plt.subplots()\nplt.show()\nfig", "display " + figure + "main text/plain <Figure size 640x480 with 1 Axes>\n"},
+		{"fig, ax = plt.subplots()\nplt.show()\nfig", "display " + figure +
+			"main text/plain <Figure size 640x480 with 1 Axes>\n"},
 		{"fig, ax = plt.subplots()\nplt.pause(0.001)\nax.plot([1])\n1/0", "display " + figure},
 		{"plt.figure();", ""},
 		{"plt.title('$\\\\bad$');", "display text/plain"},
@@ -97,7 +109,8 @@ func TestDriverPackages(t *testing.T) {
 		{"display(PIL.Image.new('1', (1, 1)))", "display image/png image/jpeg"},
 	} {
 		got := forms(d.Run(c.code))
-		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" || strings.Count(got, "png") != strings.Count(c.want, "png") {
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" ||
+			strings.Count(got, "png") != strings.Count(c.want, "png") {
 			t.Errorf("%s\ngot %s want %s", c.code, got, c.want)
 		}
 	}

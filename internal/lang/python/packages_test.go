@@ -15,7 +15,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestMagic: lines that install are those outside of strings, and what they install is neither an option, nor its value, nor another command.
+// TestMagic: lines that install are those outside of strings, and what they install is neither an option, nor its
+// value, nor another command.
 func TestMagic(t *testing.T) {
 	for code, want := range map[string]string{
 		"%pip install a 'b>=1' # c":                              "a b>=1",
@@ -36,7 +37,8 @@ func TestMagic(t *testing.T) {
 	}
 }
 
-// TestPlainly: lines that do no more than install do nothing in a program that an interpreter runs; all else stays, each line in its place.
+// TestPlainly: lines that do no more than install do nothing in a program that an interpreter runs; all else stays,
+// each line in its place.
 func TestPlainly(t *testing.T) {
 	for code, want := range map[string]string{
 		"import os\n%pip install a 'b>=1' # c\nx\n":             "import os\npass\nx\n",
@@ -64,26 +66,34 @@ func TestMostMagic(t *testing.T) {
 
 // TestSurvey: the survey finds what is imported and not there, with the line, and whether the code can do without.
 func TestSurvey(t *testing.T) {
-	for code, want := range map[string]string{
-		"import os, json\nimport glva.b as c, glvb\n":                                                                                                            "glva.b:2 glvb:2",
-		"try:\n    import glva\nexcept (ValueError, ImportError):\n    import glvb\nelse:\n    import glvc\n":                                                    "glva:2? glvb:4? glvc:6",
-		"try: import glva\nexcept ValueError: pass\nfinally:\n    def f():\n        with x:\n            from glvb import c, d\n":                                "glva:1 glvb.c:6 glvb.d:6",
-		"import typing as t\nif t.TYPE_CHECKING and True:\n    import glva\nelse:\n    import glvb\nif x:\n    import glvc\n":                                    "glva:3? glvb:5 glvc:7",
-		"from . import a\nfrom .b import c\nx = '''\nimport glva'''\n# import glvb\n":                                                                            "",
-		"import importlib\nimportlib.import_module('glva.b')\n__import__( \"glvb\")\n":                                                                           "glva.b:2 glvb:3",
-		"match x:\n    case 1:\n        import glva\n":                                                                                                           "glva:3",
-		"s = \"\\u2028\u2028\x7f\\\"\t\\n</script>\" # \U0001f600\nimport glv\u00e4\n":                                                                           "glv\u00e4:2",
-		"# /// script\n# dependencies = [\n#   \"glva>=1\",\n#   'glv\\\"b',\n# ]\n# ///\nimport glvc\n":                                                         "glvc:7 +glva>=1 +glv\\\"b",
-		"import glva\nimport glva\ntry: import glva\nexcept: pass\nimport xml.nothing, os.path\n":                                                                "glva:1",
-		"%pip install glva\nimport glvb\n":                                                                                                                       "glvb:2 +glva",
-		"import glva\ntry:\n\timport glvb\nexcept ImportError:\n\tglvb = None\nfrom glvc import ( # x\n\td,\n\te as f,\n)\n":                                     "glva:1 glvb:3? glvc.d:6 glvc.e:6",
-		"try:\n\timport glva, glvb\n\tX = True\nexcept ModuleNotFoundError as e:\n\tpass\n\nimport glvb\n":                                                       "glva:2? glvb:2",
-		"def f():\n    \"\"\"'\"\nimport glva\n\"\"\"\ntry:\n    import glvb\nfinally:\n    x = [\n1,\n]\n@d(\n)\nclass A:\n    def g():\n        import glvc\n": "glvb:6 glvc:15",
-		"x = 'y\\\nimport glva'\ndef f():\n    try:\n        import glvb\n    except: pass\n":                                                                    "glvb:5?",
-		"import glva; import glvb\nif 1: import glvc\nfrom glva import *\n":                                                                                      "glva:1 glvb:1 glvc:2 glva.*:3",
-		"from glva import (\n  b, # import c\n  d as e,\n)\n\"\"\"\nimport glvb\n\"\"\"\n":                                                                       "glva.b:1 glva.d:1",
-		"import glva (": "",
+	for _, c := range [][2]string{
+		{"import os, json\nimport glva.b as c, glvb\n", "glva.b:2 glvb:2"},
+		{"try:\n    import glva\nexcept (ValueError, ImportError):\n    import glvb\nelse:\n    import glvc\n",
+			"glva:2? glvb:4? glvc:6"},
+		{"try: import glva\nexcept ValueError: pass\nfinally:\n    def f():\n        with x:\n            from glvb " +
+			"import c, d\n", "glva:1 glvb.c:6 glvb.d:6"},
+		{"import typing as t\nif t.TYPE_CHECKING and True:\n    import glva\nelse:\n    import glvb\nif x:\n    " +
+			"import glvc\n", "glva:3? glvb:5 glvc:7"},
+		{"from . import a\nfrom .b import c\nx = '''\nimport glva'''\n# import glvb\n", ""},
+		{"import importlib\nimportlib.import_module('glva.b')\n__import__( \"glvb\")\n", "glva.b:2 glvb:3"},
+		{"match x:\n    case 1:\n        import glva\n", "glva:3"},
+		{"s = \"\\u2028\u2028\x7f\\\"\t\\n</script>\" # \U0001f600\nimport glv\u00e4\n", "glv\u00e4:2"},
+		{"# /// script\n# dependencies = [\n#   \"glva>=1\",\n#   'glv\\\"b',\n# ]\n# ///\nimport glvc\n",
+			"glvc:7 +glva>=1 +glv\\\"b"},
+		{"import glva\nimport glva\ntry: import glva\nexcept: pass\nimport xml.nothing, os.path\n", "glva:1"},
+		{"%pip install glva\nimport glvb\n", "glvb:2 +glva"},
+		{"import glva\ntry:\n\timport glvb\nexcept ImportError:\n\tglvb = None\nfrom glvc import ( # x\n\td,\n\te " +
+			"as f,\n)\n", "glva:1 glvb:3? glvc.d:6 glvc.e:6"},
+		{"try:\n\timport glva, glvb\n\tX = True\nexcept ModuleNotFoundError as e:\n\tpass\n\nimport glvb\n",
+			"glva:2? glvb:2"},
+		{"def f():\n    \"\"\"'\"\nimport glva\n\"\"\"\ntry:\n    import glvb\nfinally:\n    x = [\n1,\n]\n@d(\n)\n" +
+			"class A:\n    def g():\n        import glvc\n", "glvb:6 glvc:15"},
+		{"x = 'y\\\nimport glva'\ndef f():\n    try:\n        import glvb\n    except: pass\n", "glvb:5?"},
+		{"import glva; import glvb\nif 1: import glvc\nfrom glva import *\n", "glva:1 glvb:1 glvc:2 glva.*:3"},
+		{"from glva import (\n  b, # import c\n  d as e,\n)\n\"\"\"\nimport glvb\n\"\"\"\n", "glva.b:1 glva.d:1"},
+		{"import glva (", ""},
 	} {
+		code, want := c[0], c[1]
 		s, ok := surveyOf(t, code)
 		if !ok {
 			return
@@ -107,7 +117,8 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 		t.Log("SKIPPED, NOT TESTED: the survey:", err)
 		return s, false
 	}
-	q, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: string(plainly([]byte(code))), Imports: []sandbox.Import{}, Requirements: append([]string{}, magic([]byte(code))...)})
+	q, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: string(plainly([]byte(code))),
+		Imports: []sandbox.Import{}, Requirements: append([]string{}, magic([]byte(code))...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +129,8 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 		t.Fatalf("%q: %v", out, err)
 	}
 	if stated := imports([]byte(code)); stated != nil {
-		short, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: code, Imports: stated, Requirements: []string{}})
+		short, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: code, Imports: stated,
+			Requirements: []string{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,8 +150,10 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 
 // TestOnlyTheIndex: a requirement is one of the index, never an option, a path or an address.
 func TestOnlyTheIndex(t *testing.T) {
-	for _, text := range []string{"", "-r /etc/passwd", "-rx", "--index-url=http://else.test/", "requests\n--index-url=http://else.test", "./a", "a/b", "/a", ".", "file:///etc", "http://else.test/a.whl",
-		"git+https://else.test/a", "a @ https://else.test/a.whl", "a@https://else.test", "a[b]@file:///c", "a.whl/", "a;b/c", "a==1 --hash=x", "a b", "\u0430"} {
+	for _, text := range []string{"", "-r /etc/passwd", "-rx", "--index-url=http://else.test/",
+		"requests\n--index-url=http://else.test", "./a", "a/b", "/a", ".", "file:///etc", "http://else.test/a.whl",
+		"git+https://else.test/a", "a @ https://else.test/a.whl", "a@https://else.test", "a[b]@file:///c", "a.whl/",
+		"a;b/c", "a==1 --hash=x", "a b", "\u0430"} {
 		if validRequirement(text) {
 			t.Errorf("%q is a requirement", text)
 		}
@@ -149,7 +163,8 @@ func TestOnlyTheIndex(t *testing.T) {
 // TestOneLine: a requirement or a line of a lock has no second line, where an installer would find an option.
 func TestOneLine(t *testing.T) {
 	for _, space := range []string{"\n", "\r", "\f", "\v", "\x1c", "\u0085", "\u2028"} {
-		for _, text := range []string{"a" + space + ">=1", "a ; x" + space + "--no-binary a", "a[b," + space + "c]", "a>=1" + space} {
+		for _, text := range []string{"a" + space + ">=1", "a ; x" + space + "--no-binary a", "a[b," + space + "c]",
+			"a>=1" + space} {
 			if validRequirement(text) {
 				t.Errorf("%q is a requirement", text)
 			}
@@ -178,9 +193,12 @@ func TestSurveyOfUV(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "uv"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{dir: "uv https://pypi.org/simple [pypi.org files.pythonhosted.org]", "/none": "  []"} {
-		cmd := exec.Command(program, slices.Concat([]string{"-S"}, installer.Survey(program)[1:])...) // without the packages of the system
-		cmd.Stdin, cmd.Env = strings.NewReader(`{"auto": false, "name": "", "code": "", "imports": [], "requirements": ["a"]}`), []string{"PATH=" + path}
+	for path, want := range map[string]string{dir: "uv https://pypi.org/simple [pypi.org files.pythonhosted.org]",
+		"/none": "  []"} {
+		cmd := exec.Command(program, slices.Concat([]string{"-S"},
+			installer.Survey(program)[1:])...) // without the packages of the system
+		cmd.Stdin, cmd.Env = strings.NewReader(`{"auto": false, "name": "", "code": "", "imports": [], `+
+			`"requirements": ["a"]}`), []string{"PATH=" + path}
 		out, err := cmd.Output()
 		var s sandbox.PackageSurvey
 		if err != nil || json.Unmarshal(out, &s) != nil {

@@ -1,15 +1,16 @@
-"""Turns an interpreter just before its program into a zygote: it waits here, and each process forked from it goes on.
+"""Turns an interpreter into a zygote just before its program starts: it waits here, and each of its forks continues.
 
-Python imports this in the place of sitecustomize, the last thing that it does before the program but for usercustomize. So a fork
-finds everything as it is where the interpreter was started for it alone: no frame, module or path of ours is left once it goes on.
+Python imports this file instead of sitecustomize, the last step before the program except usercustomize. So a fork
+finds the same state as in a new interpreter: no frame, module or path of the zygote remains.
 
-Orders come on descriptor 3: three little-endian uint32 (the namespaces to join, 1 where a control group to be born in is among the
-descriptors, how many files of control groups to write "0" to), and with them the descriptors: a pidfd of the sandbox's first process,
-a channel, stdout, stderr, and those of the control groups. The zygote puts a child into the pid namespace of the sandbox, which joins
-the others and leaves a fork of the zygote there, to the sandbox's first process. What this fork is to do to itself, and for whom it
-goes on, it reads from the channel; the zygote itself never sees it, and nor does any other fork.
+Requests arrive on descriptor 3: three little-endian uint32 (the namespaces to join; 1 if a control group for the
+start is among the descriptors; the number of control group files to write "0" to), together with the descriptors: a
+pidfd of the first process of the sandbox, a channel, stdout, stderr, and those of the control groups. The zygote
+forks a child into the pid namespace of the sandbox. The child joins the other namespaces and leaves a fork of the
+zygote there, as a child of the first process of the sandbox. This fork reads from the channel how to confine itself
+and which program to run. Neither the zygote nor any other fork sees that.
 
-The child between is the machine code beside this file (package fork, Entrance).
+The child in between is the machine code beside this file (package fork, Entrance).
 """
 import sys
 
@@ -18,7 +19,7 @@ import ctypes  # after the check for what exists
 
 
 def serve():
-    import _socket as socket  # without the higher layer, a quarter of what a fork would copy
+    import _socket as socket  # without the module socket, a fork copies a quarter less
     import atexit
     import gc
     import os
@@ -26,7 +27,7 @@ def serve():
     import time
 
     CLONE_NEWUSER, CLONE_NEWPID, CLONE_INTO_CGROUP, SIGCHLD = 0x10000000, 0x20000000, 0x200000000, 17
-    ENTERED = 0xFFFFFFFF  # no process id is this high
+    ENTERED = 0xFFFFFFFF  # higher than any process id
     VFORK = 0x4100  # CLONE_VM and CLONE_VFORK
     NUMBERS = {"x86_64": (56, 1, 308, 9, 10, 435, 436), "aarch64": (220, 64, 268, 222, 226, 435, 436)}
     clone, write, setns, mmap, mprotect, clone3, close_range = NUMBERS[os.uname().machine]
@@ -81,8 +82,8 @@ def serve():
                 kept = result
 
     def refuse(channel, failure, entered):
-        """Reports a failure to the host, after 0 or, if a process may have entered the sandbox, ENTERED. The host may have
-        gone meanwhile."""
+        """Reports a failure to the host, after 0, or ENTERED if a process may have entered the sandbox. The host may have
+        ended in the meantime."""
         text = str(failure).encode()[:200]
         try:
             os.write(channel, struct.pack("<2I", ENTERED if entered else 0, len(text)) + text)
@@ -90,7 +91,7 @@ def serve():
             pass
 
     def given_up(channel):
-        """Reports whether the requester no longer waits. The sandbox may then run a program of the user, and nothing may enter it."""
+        """Reports whether the requester has gone. Then a program of the user may run, and nothing may enter."""
         poll = (ctypes.c_int * 2)(channel, 0)  # struct pollfd; POLLHUP needs no request
         return libc.poll(poll, 1, 0) != 0
 
@@ -119,7 +120,7 @@ def serve():
         channel.close()
 
     def load(file):
-        """Makes a function of machine code."""
+        """Returns a function from machine code."""
         with open(file, "rb") as f:
             code = f.read()
         page = must("mmap", mmap, 0, len(code), 3, 0x22, -1, 0)  # private, readable and writable
@@ -136,7 +137,7 @@ def serve():
             rows = [clone, VFORK | SIGCHLD, 0, 0]
         for task in groups[grouped:]:
             rows += [write, task, ctypes.addressof(zero), 1]
-        rows += [setns, pidfd, CLONE_NEWUSER, 0]  # it gives the capabilities to join the others
+        rows += [setns, pidfd, CLONE_NEWUSER, 0]  # gives the capabilities to join the others
         rows += [setns, pidfd, namespaces, 0]
         rows += [-1, fork, 0, 0]
         rows = (ctypes.c_int64 * len(rows))(*rows)
@@ -158,7 +159,7 @@ def serve():
             try:
                 refuse(channel, failure, True)
             finally:
-                os._exit(1)  # never go on
+                os._exit(1)  # never continue
 
     keep = ctypes.pythonapi.Py_IncRef  # forever: freeing these at the end would touch all their pages
 
@@ -191,7 +192,7 @@ def serve():
     while True:
         order, rights, _, _ = gate.recvmsg(12, room, socket.MSG_CMSG_CLOEXEC)
         if len(order) != 12:
-            os._exit(0)  # the server is gone
+            os._exit(0)  # the server has ended
         fds = [fd for _, _, data in rights for (fd,) in struct.iter_unpack("i", data)]
         namespaces, grouped, tasks = struct.unpack("<3I", order)
         pidfd, channel, stdout, stderr, *groups = fds
@@ -205,7 +206,7 @@ def serve():
             child = enter(namespaces, grouped, pidfd, groups)
             if child == 0:
                 begin(channel, stdout, stderr)
-                gate.detach()  # closed long ago, with all others
+                gate.detach()  # already closed, with all others
                 gc.enable()
                 return
             _, status = os.waitpid(child, 0)
@@ -224,10 +225,10 @@ try:
 except BaseException as failure:
     import os
 
-    # Never return normally: the interpreter would go on, and run the program outside of the sandbox.
+    # Never return normally: the interpreter would continue, and run the program outside the sandbox.
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
-at = sys.path.index(folder)  # of what the program's PYTHONPATH names
+at = sys.path.index(folder)  # of the entries of the program's PYTHONPATH
 sys.path[at:at + 1] = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
 for name in set(sys.path_importer_cache) - folders | {folder}:
     sys.path_importer_cache.pop(name, None)
@@ -236,4 +237,4 @@ for name in set(sys.modules) - before:
         # Kept, as it is not worth freeing now.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules.pop(name)))
 del sys.modules[__name__]
-import sitecustomize  # the root's own, if any; its errors look as usual
+import sitecustomize  # that of the root, if any; its errors look as usual

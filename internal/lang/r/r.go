@@ -24,7 +24,8 @@ var Language = sandbox.Language{
 	Probe:      "cat(6 * 7, \"\\n\", sep = \"\")\n",
 	Inventory: `p <- installed.packages()
 p <- p[is.na(p[, "Priority"]) | p[, "Priority"] != "base", , drop = FALSE]
-modules <- if (nrow(p) == 0) "" else paste0('{"name":"', p[, "Package"], '","version":"', p[, "Version"], '"}', collapse = ",")
+modules <- if (nrow(p) == 0) "" else paste0('{"name":"', p[, "Package"], '","version":"',
+  p[, "Version"], '"}', collapse = ",")
 cat('{"version":"', as.character(getRversion()), '","standard_library":true,"modules":[', modules, ']}\n', sep = "")
 `,
 }
@@ -32,7 +33,8 @@ cat('{"version":"', as.character(getRversion()), '","standard_library":true,"mod
 var symptoms = []trace.Symptom{
 	{Pattern: trace.Pattern(`there is no package called .([\w.]+)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 	{Pattern: trace.Pattern(`cannot allocate vector of size`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
-	{Pattern: trace.Pattern(`cannot open file '([^'\n]+)': No such file or directory`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+	{Pattern: trace.Pattern(`cannot open file '([^'\n]+)': No such file or directory`),
+		Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
 }
 
 var failed = trace.Pattern(`^Error(?: in [^:]+(?:\(.*\))? ?)?: ?(.*)$`)

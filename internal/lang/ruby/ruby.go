@@ -30,10 +30,14 @@ puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modul
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
-	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`), Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
-	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`),
+		Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
+	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
+		Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`),
+		Hint: sandbox.Hint{Code: sandbox.HintMemory}},
 }
 
 var (

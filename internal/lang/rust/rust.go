@@ -30,8 +30,10 @@ var Language = sandbox.Language{
 }
 
 var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?m)^error\[E0463\]: can't find crate for ` + "`([^`]+)`"), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) ` + "`([^`]+)`"), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?m)^error\[E0463\]: can't find crate for ` + "`([^`]+)`"),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+	{Pattern: trace.Pattern(`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) ` + "`([^`]+)`"),
+		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
 }
 
 var (

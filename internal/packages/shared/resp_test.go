@@ -45,12 +45,14 @@ func server(t *testing.T, reply string) (r redisAnswers, sent func() string) {
 	})
 	stop := sync.OnceFunc(func() { l.Close(); served.Wait() })
 	t.Cleanup(stop)
-	return redisAnswers{address: &url.URL{Scheme: "redis", Host: l.Addr().String()}}, func() string { stop(); return got.String() }
+	return redisAnswers{address: &url.URL{Scheme: "redis", Host: l.Addr().String()}},
+		func() string { stop(); return got.String() }
 }
 
 // TestHostileServer: whatever a server answers costs no more than an error.
 func TestHostileServer(t *testing.T) {
-	for _, reply := range []string{"$9223372036854775807\r\n", "$2000000000\r\n", "$-2\r\n", "$+1\r\nx\r\n", "$11\r\n0123456789x\r\n", "$1\r\nxyz", ":1\n", "\r\n", "%1\r\n", "*-1\r\n",
+	for _, reply := range []string{"$9223372036854775807\r\n", "$2000000000\r\n", "$-2\r\n", "$+1\r\nx\r\n",
+		"$11\r\n0123456789x\r\n", "$1\r\nxyz", ":1\n", "\r\n", "%1\r\n", "*-1\r\n",
 		strings.Repeat("*1\r\n", 1<<20), "-" + strings.Repeat("x", 1<<20), "-ERR \x1b[2J\r\n"} {
 		r, _ := server(t, reply)
 		value, err := r.Get(t.Context(), "key", 10)
@@ -68,7 +70,8 @@ func TestHostileServer(t *testing.T) {
 
 // TestAddress: the user, the password and the database of an address are used, and no error has the password.
 func TestAddress(t *testing.T) {
-	for address, want := range map[string]string{"redis://h": "", "redis://h/0": "", "redis://:p%40x@h": "AUTH p@x ", "redis://word@h/": "AUTH word ", "redis://u:p@h/12": "AUTH u p SELECT 12 "} {
+	for address, want := range map[string]string{"redis://h": "", "redis://h/0": "", "redis://:p%40x@h": "AUTH p@x ",
+		"redis://word@h/": "AUTH word ", "redis://u:p@h/12": "AUTH u p SELECT 12 "} {
 		r, sent := server(t, "+OK\r\n")
 		u, err := url.Parse(address)
 		if err != nil {
@@ -90,7 +93,8 @@ func TestAddress(t *testing.T) {
 	}
 	r, _ := server(t, "-ERR unknown command 'AUTH', with args beginning with: 's3cret'\r\n")
 	r.address.User = url.UserPassword("", "s3cret")
-	if err := r.Unlock(t.Context(), "k", "h"); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "unknown command") {
+	if err := r.Unlock(t.Context(), "k", "h"); err == nil || strings.Contains(err.Error(), "s3cret") ||
+		!strings.Contains(err.Error(), "unknown command") {
 		t.Errorf("%v", err)
 	}
 }
@@ -145,7 +149,8 @@ func TestTLS(t *testing.T) {
 
 // FuzzReply: whatever comes, a value has at most the bytes that were asked for, and nothing after the reply is taken.
 func FuzzReply(f *testing.F) {
-	for _, seed := range []string{"+OK\r\n", ":1\r\n", "-ERR x\r\n", "$-1\r\n", "$3\r\nabc\r\n", "$99999999999999999999\r\n", "*1\r\n*1\r\n", "$0\r\n\r\n+OK\r\n"} {
+	for _, seed := range []string{"+OK\r\n", ":1\r\n", "-ERR x\r\n", "$-1\r\n", "$3\r\nabc\r\n",
+		"$99999999999999999999\r\n", "*1\r\n*1\r\n", "$0\r\n\r\n+OK\r\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -157,7 +162,8 @@ func FuzzReply(f *testing.F) {
 		}
 		rest, _ := io.ReadAll(in)
 		taken := data[:len(data)-len(rest)]
-		if !bytes.HasSuffix(taken, []byte("\r\n")) || !bytes.Contains(taken, value) || data[0] == '$' && len(value) > most || len(value) > maxLine {
+		if !bytes.HasSuffix(taken, []byte("\r\n")) || !bytes.Contains(taken, value) || data[0] == '$' &&
+			len(value) > most || len(value) > maxLine {
 			t.Errorf("%q is %q", taken, value)
 		}
 	})

@@ -73,7 +73,8 @@ var installed = []struct {
 	path    string
 	mode    uint32
 	content string
-}{{"pack/__init__.py", 0o644, "answer = 42\n"}, {"bin/" + strings.Repeat("tool", 40), 0o755, "#!/bin/sh\n"}, {"pack/data", 0o600, strings.Repeat("0123456789", 20_000)}}
+}{{"pack/__init__.py", 0o644, "answer = 42\n"}, {"bin/" + strings.Repeat("tool", 40), 0o755, "#!/bin/sh\n"},
+	{"pack/data", 0o600, strings.Repeat("0123456789", 20_000)}}
 
 const thisLock = "pack==1.0"
 
@@ -84,12 +85,14 @@ func (m *machine) work(_ context.Context, w sandbox.Work) (*sandbox.Result, erro
 		if err := json.Unmarshal(w.Stdin, &q); err != nil {
 			return nil, err
 		}
-		reply = sandbox.PackageSurvey{Platform: "test", Installer: "test", Index: "https://index.invalid/", Requirements: q.Requirements}
+		reply = sandbox.PackageSurvey{Platform: "test", Installer: "test", Index: "https://index.invalid/",
+			Requirements: q.Requirements}
 	} else {
 		m.installs.Add(1)
 		m.busy()
 		for _, f := range installed {
-			if err := w.Take(sandbox.FileInfo{Path: f.path, Type: sandbox.TypeFile, Mode: f.mode, Size: int64(len(f.content))}, strings.NewReader(f.content)); err != nil {
+			if err := w.Take(sandbox.FileInfo{Path: f.path, Type: sandbox.TypeFile, Mode: f.mode,
+				Size: int64(len(f.content))}, strings.NewReader(f.content)); err != nil {
 				return nil, err
 			}
 		}
@@ -104,8 +107,10 @@ func (m *machine) work(_ context.Context, w sandbox.Work) (*sandbox.Result, erro
 func (m *machine) supply(p sandbox.Packages, installs int32) string {
 	m.t.Helper()
 	none := func(program string) []string { return []string{program} }
-	need := sandbox.PackageNeed{Packages: p, Progress: func(line string) { m.progress(line) }, Language: sandbox.Language{Name: "test", Title: "Test", Installer: &sandbox.Installer{At: "/opt/packages",
-		Survey: none, Install: none, Valid: func(r string) bool { return r != "" }, ValidLock: func(l string) bool { return l == thisLock }}}}
+	need := sandbox.PackageNeed{Packages: p, Progress: func(line string) { m.progress(line) },
+		Language: sandbox.Language{Name: "test", Title: "Test", Installer: &sandbox.Installer{At: "/opt/packages",
+			Survey: none, Install: none, Valid: func(r string) bool { return r != "" },
+			ValidLock: func(l string) bool { return l == thisLock }}}}
 	s, err := m.Supply(context.Background(), need, m.work)
 	if err != nil {
 		m.t.Fatalf("%v\n%s", err, m.log.String())
@@ -142,7 +147,8 @@ func open(t *testing.T, redis, dir string) packages.Shared {
 func TestSecondMachineInstallsNothing(t *testing.T) {
 	r := redistest.Start(t)
 	dir := filepath.Join(t.TempDir(), "new")
-	a, b, c := newMachine(t, open(t, r.Address, dir)), newMachine(t, open(t, r.Address, dir)), newMachine(t, open(t, r.Address, dir))
+	a, b, c := newMachine(t, open(t, r.Address, dir)), newMachine(t, open(t, r.Address, dir)),
+		newMachine(t, open(t, r.Address, dir))
 	digest := a.supply(pack, 1)
 	if got := b.supply(pack, 0); got != digest {
 		t.Errorf("the second machine has the layer %s, the first %s", got, digest)
@@ -269,7 +275,8 @@ func (c *changed) Get(ctx context.Context, key string, most int) ([]byte, error)
 
 func TestBadAnswers(t *testing.T) {
 	r := redistest.Start(t)
-	for name, value := range map[string]string{"text": "no JSON", "digest": `{"digest":"../../../etc"}`, "names": `{"asked":["\u001b[2J"]}`, "long": strings.Repeat(" ", 5<<20),
+	for name, value := range map[string]string{"text": "no JSON", "digest": `{"digest":"../../../etc"}`,
+		"names": `{"asked":["\u001b[2J"]}`, "long": strings.Repeat(" ", 5<<20),
 		"old": `{"digest":"","made":"2001-01-01T00:00:00Z"}`} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, r.Address, t.TempDir())
@@ -402,7 +409,8 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestOpenRefuses(t *testing.T) {
 	const good, secret = "redis://127.0.0.1:6379/1", "s3cret"
-	for _, pair := range [][2]string{{"", "file:///x"}, {"http://:" + secret + "@x", "file:///x"}, {"redis://:" + secret + "@%zz", "file:///x"}, {"redis:///1", "file:///x"}, {"redis://x/one", "file:///x"},
+	for _, pair := range [][2]string{{"", "file:///x"}, {"http://:" + secret + "@x", "file:///x"},
+		{"redis://:" + secret + "@%zz", "file:///x"}, {"redis:///1", "file:///x"}, {"redis://x/one", "file:///x"},
 		{good, ""}, {good, "/x"}, {good, "file://x/y"}, {good, "s3://u:" + secret + "@x"}} {
 		_, err := shared.Open(pair[0], pair[1])
 		var e *sandbox.Error

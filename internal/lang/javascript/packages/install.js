@@ -1,17 +1,20 @@
-// Installs packages into a folder. Reads an order from stdin and prints a receipt, both as JSON; stderr is progress.
+// Installs packages into a folder. Reads an order on stdin and prints a receipt, both as JSON. Prints progress on
+// stderr.
 "use strict";
 const fs = require("node:fs"), path = require("node:path"), { spawn } = require("node:child_process");
 
 const order = JSON.parse(fs.readFileSync(0, "utf8"));
 const home = fs.mkdtempSync("/tmp/npm-"), project = path.join(path.dirname(order.dir), "project");
-const address = new URL(order.index), secret = process.env.FUMEHOOD_INDEX_SECRET; // a placeholder: the gate puts the real one in
+const address = new URL(order.index);
+const secret = process.env.FUMEHOOD_INDEX_SECRET; // a placeholder that the gate replaces
 const user = decodeURIComponent(address.username);
 address.username = "";
-const config = [`registry=${address}`, "audit=false", "fund=false", "update-notifier=false", "bin-links=false", `ignore-scripts=${!order.allow_build}`, "loglevel=http",
+const config = [`registry=${address}`, "audit=false", "fund=false", "update-notifier=false", "bin-links=false",
+  `ignore-scripts=${!order.allow_build}`, "loglevel=http",
   "fetch-retries=1", "omit=dev", "progress=false"];
 if (secret) config.push(`//${address.host}${address.pathname}:_auth=${Buffer.from(`${user}:${secret}`).toString("base64")}`);
 
-// Node trusts authorities of its own; those of the root may include the one of the index.
+// Node has its own certificate authorities. Those of the root may include that of the index.
 const trusted = [process.env.NODE_EXTRA_CA_CERTS, "/etc/ssl/certs/ca-certificates.crt"].find((f) => f && fs.existsSync(f)) ?? "";
 
 function run(argv) {
@@ -34,12 +37,19 @@ const split = (requirement) => {
   return at < 0 ? [requirement, "*"] : [requirement.slice(0, at), requirement.slice(at + 1) || "*"];
 };
 
-// What npm says went wrong, without its progress, which names the same addresses.
-const wrong = (text) => text.split("\n").filter((l) => /^npm (ERR!|error)/.test(l)).map((l) => l.replace(/^npm (ERR!|error) ?/, "")).join("\n");
+// wrong returns the errors of npm without its progress, which has the same addresses.
+const wrong = (text) => text.split("\n").filter((l) => /^npm (ERR!|error)/.test(l))
+  .map((l) => l.replace(/^npm (ERR!|error) ?/, "")).join("\n");
 
 function failure(text) {
-  const keep = wrong(text).split("\n").filter((l) => l.trim() && !/^(code|A complete log|errno|syscall)|^404\s*$|-debug-0\.log$/.test(l));
+  const noise = /^(code|A complete log|errno|syscall)|^404\s*$|-debug-0\.log$/;
+  const keep = wrong(text).split("\n").filter((l) => l.trim() && !noise.test(l));
   return keep.join("\n").slice(0, 4000) || text.slice(-1000) || "npm failed";
+}
+
+function describe(dependencies) {
+  const text = JSON.stringify({ name: "layer", version: "1.0.0", dependencies });
+  fs.writeFileSync(path.join(project, "package.json"), text);
 }
 
 async function install() {
@@ -52,13 +62,12 @@ async function install() {
     if (order.lock) {
       const lock = JSON.parse(order.lock);
       fs.writeFileSync(path.join(project, "package-lock.json"), order.lock);
-      fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ name: "layer", version: "1.0.0", dependencies: lock.packages[""].dependencies }));
+      describe(lock.packages[""].dependencies);
       argv = ["ci"];
     } else if (!wanted.length && !optional.length) {
       return { packages: [], missing };
     } else {
-      const dependencies = Object.fromEntries([...optional, ...wanted]);
-      fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ name: "layer", version: "1.0.0", dependencies }));
+      describe(Object.fromEntries([...optional, ...wanted]));
     }
     const { code, text } = await run(argv);
     if (code === 0) return { missing, ...receipt() };
@@ -71,15 +80,16 @@ async function install() {
       continue;
     }
     const down = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT/.test(text);
-    return { missing, error: failure(text), unknown: name, down, denied: /\bE40[13]\b/.test(text), full: /\bENOSPC\b|\bEDQUOT\b/.test(text) };
+    const denied = /\bE40[13]\b/.test(text), full = /\bENOSPC\b|\bEDQUOT\b/.test(text);
+    return { missing, error: failure(text), unknown: name, down, denied, full };
   }
 }
 
 function receipt() {
   const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), packages = [];
   for (const [at, p] of Object.entries(JSON.parse(lock).packages)) {
-    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length), version: p.version ?? "",
-      requires: Object.keys(p.dependencies ?? {}), hash: p.integrity ?? "" });
+    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length),
+      version: p.version ?? "",      requires: Object.keys(p.dependencies ?? {}), hash: p.integrity ?? "" });
   }
   fs.rmSync(path.join(project, "node_modules", ".package-lock.json"), { force: true });
   fs.renameSync(path.join(project, "node_modules"), order.dir);

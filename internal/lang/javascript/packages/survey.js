@@ -1,6 +1,8 @@
-// Finds what a run needs besides what is there. Reads a question from stdin and prints a survey, both as JSON. Nothing of the code is executed.
+// Determines which packages a run needs and this root lacks. Reads a question on stdin and prints a survey, both as JSON.
+// It does not execute the code.
 "use strict";
-const fs = require("node:fs"), path = require("node:path"), { builtinModules } = require("node:module"), { spawnSync } = require("node:child_process");
+const fs = require("node:fs"), path = require("node:path");
+const { builtinModules } = require("node:module"), { spawnSync } = require("node:child_process");
 
 const WORKSPACE = "/workspace", PLACES = [WORKSPACE, ""];
 const MAX_BYTES = 1 << 20, TOOL = "/tmp/fumehood-typescript";
@@ -19,7 +21,7 @@ const read = (file) => {
 const packageOf = (specifier) => specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
 const builtin = new Set(builtinModules);
 
-// Code beside the workspace, which is a folder of the host then, finds files of that by NODE_PATH.
+// A file outside the workspace, which is a folder of the host then, finds files of the workspace by NODE_PATH.
 const aside = path.isAbsolute(question.name);
 const isFile = (specifier) => aside && ["", ".js", ".json", ".node", "/index.js", "/package.json"].some((end) =>
   fs.statSync(path.join(WORKSPACE, specifier + end), { throwIfNoEntry: false })?.isFile());
@@ -27,11 +29,13 @@ const isFile = (specifier) => aside && ["", ".js", ".json", ".node", "/index.js"
 function want(specifier, optional) {
   if (/^[./#]|^[a-z]+:/.test(specifier) || isFile(specifier)) return;
   const name = packageOf(specifier);
-  if (!name || builtin.has(name) || found.has(name) || PLACES.some((p) => fs.existsSync(path.join(p, "node_modules", name, "package.json")))) return;
+  if (!name || builtin.has(name) || found.has(name)) return;
+  if (PLACES.some((p) => fs.existsSync(path.join(p, "node_modules", name, "package.json")))) return;
   found.set(name, { name, line: 0, optional });
 }
 
-// What the code imports, also by way of local files, as our own tool says, which parses JavaScript and TypeScript. One that fails finds nothing.
+// imports returns the modules that the code and its local files import. Our tool parses JavaScript and TypeScript. If it
+// fails, there are none.
 function imports() {
   const file = path.resolve(WORKSPACE, question.name || "main.ts");
   const tool = spawnSync(TOOL, ["--imports", file], { input: question.code, encoding: "utf8", maxBuffer: MAX_BYTES });
@@ -53,9 +57,10 @@ if (question.auto) {
   } catch {}
 }
 
-// What only an installation needs to know, which takes longer than all else.
+// host returns facts that only an installation needs. This takes longer than the rest of the survey.
 function host() {
-  const npm = spawnSync("npm", ["config", "get", "registry"], { cwd: "/", env: { PATH: process.env.PATH, HOME: "/tmp" }, encoding: "utf8" });
+  const env = { PATH: process.env.PATH, HOME: "/tmp" };
+  const npm = spawnSync("npm", ["config", "get", "registry"], { cwd: "/", env, encoding: "utf8" });
   const index = npm.status === 0 ? npm.stdout.trim() : "";
   let hosts = [];
   try {
@@ -63,7 +68,8 @@ function host() {
   } catch {}
   const report = process.report?.getReport?.().header ?? {};
   return {
-    platform: [process.platform, process.arch, process.versions.modules, report.glibcVersionRuntime ? "glibc" : "musl"].join(" "),
+    platform: [process.platform, process.arch, process.versions.modules, report.glibcVersionRuntime ? "glibc" : "musl"]
+      .join(" "),
     installer: npm.status === 0 ? "npm" : "",
     index,
     hosts,

@@ -1,8 +1,8 @@
-# The driver of a context: package driver documents what it speaks. This part is what it needs to be ready. A start must be quick, so it
-# imports nothing that the interpreter has not loaded already. The other parts (PARTS) are compiled when they are first needed, and that of
-# runs while the first request is on its way.
+# The driver of a context. Package driver specifies the protocol. This part is compiled at the start. The start must be
+# fast, so it imports only modules that the interpreter has already loaded. The other parts (PARTS) are compiled at
+# their first use, and run.py before the first request arrives.
 #
-# All parts share these globals. Their __builtins__ is a copy, so code that redefines print or len harms only itself.
+# All parts share these globals. Their __builtins__ is a copy, so code that redefines print or len affects only itself.
 import _io as io
 import _signal as signal
 import _thread as thread
@@ -10,25 +10,25 @@ import builtins
 import posix
 import sys
 
-FILE = "<fumehood>"  # the file name of the driver's own code; frames of it are shown to nobody
+FILE = "<fumehood>"  # the file name of the driver in frames, which no traceback contains
 INTERRUPT = signal.SIGINT
 CHANNEL = 250  # the channel moves to this descriptor and the next, so that files of the code get the usual numbers
-PIECE = 1 << 16  # bytes of one read; Linux's pipes hold as many
+PIECE = 1 << 16  # bytes of one read; the capacity of a pipe
 
 GLOBALS, NAMESPACE = globals(), vars(sys.modules["__main__"])
 PARTS = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 STDOUT, STDERR, EXCEPTHOOK = sys.stdout, sys.stderr, sys.excepthook
 PID, MAIN = posix.getpid(), thread.get_ident()
 
-inbox, outbox = [], []  # what was read and not yet handled; frames to be written
-written = []  # bytes of the first frame, by each write
+inbox, outbox = [], []  # bytes to be handled; frames to be written
+written = []  # bytes of the first frame, by write
 sending = over = failed = False  # failed: the run has reported an error
-request = None  # the next, with its fields
-run_id = None  # of the run that goes on
+request = None  # the next request, with its fields
+run_id = None  # of the current run
 
 
 def need(part):
-    """Compiles a part when it is first needed. An interrupt makes it start again the next time."""
+    """Compiles a part at its first use. After an interrupt, the next use compiles it again."""
     if part in PARTS:
         exec(compile(PARTS[part], FILE, "exec"), GLOBALS)
         del PARTS[part]
@@ -49,10 +49,11 @@ def send(kind, *fields):
 
 
 def drain():
-    """Writes the reports that wait.
+    """Writes the pending reports.
 
-    A signal handler of the code may run after each call here, and raise or display. Half a frame would break the protocol. So the length of
-    each write is in a list before a handler can run (extend and map are C), and whoever comes next goes on from there.
+    A signal handler of the code may run after each call here, and raise or display. Half a frame would break the
+    protocol. So the length of each write is in a list before a handler can run (extend and map are C), and the next call
+    continues from there.
     """
     global sending
     if sending:
@@ -66,7 +67,7 @@ def drain():
             else:
                 del written[:], outbox[0]
     except OSError as e:
-        if e.errno in (9, 32):  # EBADF, EPIPE: the engine has gone, or the code closed the channel
+        if e.errno in (9, 32):  # EBADF, EPIPE: the engine has ended, or the code closed the channel
             posix._exit(1)
         raise
     finally:
@@ -74,7 +75,7 @@ def drain():
 
 
 def receive():
-    """Reads the next request; at the end there is none. What it has read is kept if a handler raises: see drain."""
+    """Reads the next request, or None at the end. It keeps the bytes read so far if a handler raises: see drain."""
     global request, over
     while request is None:
         data = b"".join(inbox)
@@ -98,7 +99,7 @@ def receive():
 
 
 def idle(number, frame):
-    """Handles SIGINT outside the code: not at all."""
+    """Ignores SIGINT outside the code."""
 
 
 def leave():
@@ -115,7 +116,7 @@ def step():
     global request, run_id, sending
     if posix.getpid() != PID:
         posix._exit(1)
-    sending = False  # nobody is: see serve
+    sending = False  # not any more: see serve
     if run_id is not None:  # a handler of the code raised in the driver
         if not failed:
             send(b"error", run_id, b"RuntimeError", b"a signal handler raised when the code had ended", b"")
@@ -146,10 +147,10 @@ def handle_requests():
 
 
 def serve():
-    """Handles requests until they end.
+    """Handles requests until the channel ends.
 
-    A handler may raise at a jump back, which is outside of try in Python 3.13, so there are two loops. And what drain sets may stay set, so
-    whoever knows that no report is under way resets it.
+    A handler may raise at a backward jump, which is outside of try in Python 3.13, so there are two loops. And flags that
+    drain sets may stay set, so code that runs without a pending report resets them.
     """
     while not over:
         try:
@@ -167,7 +168,7 @@ def start():
         try:
             posix.dup2(number, to, inheritable=False)
             posix.close(number)
-        except OSError:  # the limit of descriptors is lower
+        except OSError:  # the limit of open files is lower
             posix.set_inheritable(number, False)
             to = number
         channel.append(to)

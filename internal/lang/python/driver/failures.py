@@ -1,11 +1,11 @@
 # Reports exceptions as the interpreter prints them.
 need("limits")
 MAX_VALUE = MAX_TRACE = 8 << 20  # bytes of an exception's text, and of its traceback
-UNPRINTABLE = "<exception str() failed>"  # as package traceback has it
+UNPRINTABLE = "<exception str() failed>"  # as in package traceback
 
 
 def report(failure):
-    """Prints and reports what ended the code. Returns its exit code."""
+    """Prints and reports the exception that ended the code. Returns its exit code."""
     kind = type(failure)
     if issubclass(kind, SystemExit):
         return leave_with(failure)
@@ -17,7 +17,7 @@ def report(failure):
     try:
         import traceback
         value, trace = limited(describe, traceback, failure)
-    except BaseException:  # the code broke what package traceback needs, or hangs
+    except BaseException:  # the code broke a dependency of package traceback, or hangs
         value, trace = describe_simply(failure, name)
     hook = sys.excepthook
     if hook is EXCEPTHOOK or interruptible(hook, kind, failure, failure.__traceback__) is not None:
@@ -52,7 +52,7 @@ def cut(text, size):
 
 
 def complain(text):
-    """Writes to stderr, wherever the code has it."""
+    """Writes to the current stderr of the code."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(text)
@@ -65,7 +65,7 @@ def complain(text):
 
 
 def strip(trace):
-    """Removes the frames above the code's: ours and, of code that awaits, those of asyncio."""
+    """Removes the frames above those of the code: frames of the driver, and of asyncio if the code awaits."""
     first = trace
     while first is not None and (first.tb_frame.f_code.co_filename == FILE or "/asyncio/" in first.tb_frame.f_code.co_filename):
         first = first.tb_next
@@ -75,7 +75,7 @@ def strip(trace):
 
 
 def describe(traceback, failure):
-    """Returns the failure's own text, and all that the interpreter would print."""
+    """Returns the text of the exception, and everything that the interpreter would print."""
     text = traceback.TracebackException(type(failure), failure, failure.__traceback__)
     seen, todo = set(), [text]
     while todo:
@@ -96,7 +96,7 @@ def describe(traceback, failure):
 
 
 def suggestion(failure):
-    """Returns ". Did you mean: ...?", which Python 3.10 and 3.11 compute only while they print."""
+    """Returns ". Did you mean: ...?", which Python 3.10 and 3.11 compute only when they print."""
     before, sys.stderr = sys.stderr, io.StringIO()
     try:
         sys.__excepthook__(type(failure), failure, None)
@@ -107,7 +107,7 @@ def suggestion(failure):
 
 
 def describe_simply(failure, name):
-    """Does what describe does, with nothing but the interpreter's core."""
+    """Does the same as describe, with only the core of the interpreter."""
     try:
         value = limited(str, failure)
     except BaseException:

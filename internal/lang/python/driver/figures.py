@@ -1,10 +1,10 @@
-# Shows the figures of matplotlib, each once.
+# Displays the figures of matplotlib, each once.
 figures_shown = []  # of this run
 
 
 def picture(forms, main):
-    """Returns a figure as PNG and closes it, so that it is not shown again. The value of the last expression that the run has shown already
-    is left as text."""
+    """Returns a figure as PNG and closes it, so that it is displayed once. The value of the last expression stays text
+    if it was displayed before."""
     figure = forms.value
     if main and any(figure is other for other in figures_shown):
         return None
@@ -12,7 +12,7 @@ def picture(forms, main):
         figures_shown.append(figure)
     buffer = io.BytesIO()
     try:
-        figure.savefig(buffer, format="png", bbox_inches="tight")  # not limited: the first may take long to find fonts
+        figure.savefig(buffer, format="png", bbox_inches="tight")  # no limit: it may search fonts
     except Exception as e:
         forms.text = "<Figure: savefig raised %s: %s>" % (type(e).__name__, e)
     if "matplotlib.pyplot" in sys.modules:
@@ -21,7 +21,7 @@ def picture(forms, main):
 
 
 def show_figures(*args, **options):
-    """Shows and closes all figures; it is also matplotlib.pyplot.show. With block=False, as pause() has it, they wait for the run's end."""
+    """Displays and closes all figures; replaces pyplot.show. With block=False, they wait for the end of the run."""
     block = options.get("block", args[0] if args else None)
     if block is not None and not block:
         return

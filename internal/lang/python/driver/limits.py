@@ -1,16 +1,16 @@
-# Ends what hangs.
-MAX_SECONDS = 2  # that one call of the code's methods may take
+# Limits the time of methods of the code.
+MAX_SECONDS = 2  # of one call of a method of the code
 
 
 class Hung(BaseException):
-    """The code's method took too long."""
+    """A method of the code took too long."""
 
 
 def limited(function, *args):
-    """Calls the function, which may take MAX_SECONDS. The code's own timer and its handler are put back."""
+    """Calls the function for at most MAX_SECONDS, and restores the timer of the code and its handler."""
     import time
     handler = signal.getsignal(signal.SIGALRM)
-    if thread.get_ident() != MAIN or handler is None:  # a handler from outside Python could not be put back
+    if thread.get_ident() != MAIN or handler is None:  # a handler from outside Python cannot be restored
         return function(*args)
     armed, started, late = True, time.monotonic(), None
 
@@ -19,7 +19,7 @@ def limited(function, *args):
             raise Hung
 
     signal.signal(signal.SIGALRM, expire)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS, 0.1)  # again, if the code swallows it
+    left, interval = signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS, 0.1)  # repeats, if the code catches it
     try:
         return function(*args)
     finally:

@@ -31,7 +31,7 @@ def keywords():
 
 
 def members(path):
-    """Lists the attributes of what a dotted name stands for. Properties and __getattr__ on the way are not called: they may do anything."""
+    """Lists the attributes of the value of a dotted name. It calls no properties and no __getattr__."""
     if path[0] in NAMESPACE:
         value = NAMESPACE[path[0]]
     else:

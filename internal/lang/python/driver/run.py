@@ -1,7 +1,7 @@
-# What running code needs.
+# Runs code.
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
-FUTURES = 0x1FE0000  # what "from __future__ import" sets; later runs keep it
-MIN_RECURSION = 300  # what the driver needs itself
+FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
+MIN_RECURSION = 300  # for the driver itself
 MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
 MAX_RESULTS = 100  # of one run
 NO_INPUT = "this context has no input: pass values as variables or files"
@@ -35,7 +35,7 @@ def interruptible(function, *args):
         function(*args)
     except BaseException as e:
         failure = e
-    sending = False  # nobody is: see serve
+    sending = False  # not any more: see serve
     while True:
         try:
             signal.signal(INTERRUPT, idle)
@@ -45,13 +45,13 @@ def interruptible(function, *args):
             if sys.getrecursionlimit() < MIN_RECURSION:
                 sys.setrecursionlimit(MIN_RECURSION)
             return failure
-        except BaseException as e:  # an interrupt that came just after the code
+        except BaseException as e:  # an interrupt just after the code
             if failure is None:
                 failure = e
 
 
 def parse(source, name):
-    """Returns the syntax tree. Lines with "!" or "%pip" are for the shell, but only if the code is no Python as it is."""
+    """Returns the syntax tree. If the code is not valid Python, lines with "!" or "%pip" run in the shell."""
     try:
         return compile(source, name, "exec", ONLY_AST | flags, True)
     except SyntaxError as e:
@@ -85,7 +85,7 @@ def evaluate(codes):
 
 
 def execute(source, name):
-    """Executes the code and shows the value of its last expression, unless a ";" follows it."""
+    """Executes the code and displays the value of its last expression, unless it is followed by ";"."""
     global flags
     source = source.decode().replace("\r\n", "\n").replace("\r", "\n")
     remember(source, name)
@@ -97,7 +97,7 @@ def execute(source, name):
     codes = [compile(tree, name, "exec", flags, True)]
     flags |= codes[0].co_flags & FUTURES
     if last is not None:
-        codes.append(compile(last, name, "eval", flags, True))  # before anything runs: it may have a syntax error
+        codes.append(compile(last, name, "eval", flags, True))  # before the code runs, to find syntax errors
     value = evaluate(codes)
     if last is not None and value is not None:
         builtins._ = value
@@ -120,7 +120,7 @@ def remember(source, name):
 
 
 class Watch:
-    """Finds modules that the driver adds something to. It is first in sys.meta_path."""
+    """Finds the modules that the driver extends. It is first in sys.meta_path."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -130,7 +130,7 @@ class Watch:
 
 
 def display(*values):
-    """Shows values in their richest forms."""
+    """Displays values in their richest forms."""
     for value in values:
         show(value, False)
 
@@ -150,7 +150,7 @@ def show_pending():
 
 
 def settle():
-    """Ends what the code shows, and writes what it printed."""
+    """Displays pending values and figures, and flushes the streams."""
     if pending:
         show_pending()
     if "matplotlib.pyplot" in sys.modules:
@@ -174,7 +174,7 @@ def flush(stream):
 
 
 def reopen_closed():
-    """Opens standard streams again that the code closed."""
+    """Reopens standard streams that the code closed."""
     for name, number in ("stdin", 0), ("stdout", 1), ("stderr", 2):
         try:
             closed = getattr(sys, name).closed
@@ -206,7 +206,7 @@ def run(id, source):
 
 
 def look_like_main():
-    """Makes everything look as in an interpreter of its own."""
+    """Gives the code the environment of a separate interpreter."""
     STDOUT.reconfigure(line_buffering=True)
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
     sys.meta_path.insert(0, Watch)

@@ -1,14 +1,15 @@
 # Lines that begin with "!" or "%pip" run in the shell.
-MAX_COMMANDS = 1000  # such lines in one run; each costs a parse
+MAX_COMMANDS = 1000  # such lines in one run; each is parsed separately
 KILL_SECONDS = 2  # for an interrupted command to end
-MAX_PAUSE = 0.05  # seconds; how late the end of a command may be seen
+MAX_PAUSE = 0.05  # seconds between checks for the end of a command
 SHELL = "__shell__"
 INSTALL = r"\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install((?:\s+(?:'[^']*'|\"[^\"]*\"|[^\s;&|#<>()'\"$`])+)+)"
-HARMLESS = {"-q", "-qq", "--quiet", "-U", "-qU", "--upgrade", "--user", "--no-input", "--no-cache-dir", "--disable-pip-version-check", "--system", "--break-system-packages"}
+HARMLESS = {"-q", "-qq", "--quiet", "-U", "-qU", "--upgrade", "--user", "--no-input", "--no-cache-dir",
+            "--disable-pip-version-check", "--system", "--break-system-packages"}
 
 
 def parse_shell(source, name, error):
-    """Returns the tree of code with lines for the shell, or None if that is not what is wrong with it."""
+    """Returns the tree of code with lines for the shell, or None if these do not explain the syntax error."""
     lines, calls = source.split("\n"), 0
     while calls < MAX_COMMANDS:
         at = (error.lineno or 0) - 1
@@ -31,7 +32,7 @@ def parse_shell(source, name, error):
 
 
 def statements(tree):
-    """Counts the shell's lines that are statements. One within brackets is an error in the code."""
+    """Counts the shell lines that are statements. A shell line in brackets is an error in the code."""
     count, todo = 0, [tree]
     while todo:
         node = todo.pop()
@@ -52,11 +53,12 @@ def shell(command):
     flush(sys.stdout)
     flush(sys.stderr)
     done = os.environ.get("FUMEHOOD_PACKAGES") and re.match(INSTALL, command)
-    if done and all(word in HARMLESS for word in done.group(1).split() if word[0] == "-"):  # the engine has done it before the code began
+    if done and HARMLESS.issuperset(word for word in done.group(1).split() if word[0] == "-"):  # already installed
         command = ":" + command[done.end():]
     children, status = [], None
     try:
-        # The child has a process group, as an interrupt must reach all that the shell starts. Its id is kept before a handler can raise.
+        # The child has its own process group, so that an interrupt reaches all its children. Its id is stored before a
+        # handler can raise.
         spawn = _functools.partial(posix.posix_spawn, setpgroup=0)
         children.extend(map(spawn, ("/bin/sh",), (["sh", "-c", command],), (os.environ,)))
         status = ended(time, children[0], None)
@@ -73,7 +75,7 @@ def shell(command):
 
 
 def ended(time, child, seconds):
-    """Waits until the child ends, and returns its status. It polls, as an interrupt just before a blocking call would come to nothing."""
+    """Waits for the child and returns its status. It polls: a blocking call would miss an interrupt before it."""
     started, pause = time.monotonic(), 0.0005
     while True:
         try:

@@ -1,4 +1,4 @@
-# Opens standard streams that the code closed.
+# Reopens standard streams that the code closed.
 
 
 def reopen(name, number):

@@ -1,4 +1,4 @@
-# Runs what awaits at the top level. One event loop serves all runs, so a task goes on whenever a later run awaits.
+# Runs code that awaits at the top level. All runs share one event loop, so a task continues when a later run awaits.
 import asyncio
 
 LOOP = asyncio.new_event_loop()
@@ -6,7 +6,7 @@ asyncio.set_event_loop(LOOP)
 
 
 async def evaluate_async(codes):
-    """Does what evaluate does, where code that awaits is within."""
+    """Does the same as evaluate for code that awaits."""
     for code in codes:
         value = eval(code, NAMESPACE)
         if code.co_flags & COROUTINE:
@@ -19,7 +19,7 @@ def wait(coroutine):
     try:
         return LOOP.run_until_complete(task)
     except BaseException:
-        if not task.done():  # an interrupt of the loop itself: let the code's finally clauses run
+        if not task.done():  # an interrupt of the loop itself: run the finally clauses of the code
             task.cancel()
             try:
                 LOOP.run_until_complete(task)

@@ -1,4 +1,4 @@
-# Shows values: each form that a value has, richest first, its text last.
+# Displays values in all their forms, richest first, text last.
 need("limits")
 MAX_FORM = 8 << 20  # bytes of one form
 MAX_FORMS = 20 << 20  # bytes of all forms of one value
@@ -32,7 +32,7 @@ def show_value(value, main):
 
 
 def show_skipped():
-    """Says how many values were not shown."""
+    """Reports how many values were not displayed."""
     global skipped
     count, skipped = skipped, 0
     note = "[%d more results were not shown: a run shows %d]" % (count, MAX_RESULTS)
@@ -40,7 +40,7 @@ def show_skipped():
 
 
 class Forms:
-    """The forms of one value. A method of the code that raises, hangs or returns what it should not costs only its form."""
+    """The forms of one value. A method of the code that raises, hangs or returns a wrong type affects only its form."""
 
     def __init__(self, value):
         self.value, self.kind = value, type(value)
@@ -89,14 +89,14 @@ class Forms:
                 else:
                     self.add(media, data)
         for media, name in METHODS.items():
-            method = getattr(self.kind, name, None)  # of the class: an instance may answer to any name
+            method = getattr(self.kind, name, None)  # of the class: an instance may have any attribute
             if method is not None and media not in self.found:
                 self.add(media, self.call(name, method, self.value))
         if self.text is None:
             self.text = self.call("repr", repr, self.value)
 
     def add(self, media, data):
-        """Takes a form, unless it is not what its type says."""
+        """Adds a form, unless its data does not match its type."""
         if isinstance(data, tuple) and data:
             data = data[0]  # with metadata
         if data is None or not isinstance(media, str):
@@ -116,7 +116,7 @@ class Forms:
         self.found[media] = data
 
     def plain(self):
-        """Returns the fields of text/plain, cut and with notes, if there are any."""
+        """Returns the fields of text/plain, truncated and with notes, if any."""
         text = self.text
         if not isinstance(text, str):
             if self.found and not self.notes:
@@ -148,13 +148,13 @@ def encode(media, data):
 
 
 def is_instance(value, module, *names):
-    """Reports whether the value is of a class of a module, which is not imported for that."""
+    """Reports whether the class of a value is in a module, without importing the module."""
     module = sys.modules.get(module)
     return any(isinstance(value, kind) for kind in (getattr(module, name, None) for name in names) if isinstance(kind, type))
 
 
 def is_plain(value):
-    """Reports whether a value is what JSON can carry unchanged, and small."""
+    """Reports whether a value is small, and JSON represents it completely."""
     todo, left = [value], MAX_ITEMS
     while todo:
         item = todo.pop()
@@ -184,7 +184,7 @@ def plain_json(value):
 
 
 def frame_json(frame):
-    """Returns a pandas frame as {"columns": [...], "index": [...], "data": [...]}, with "total_rows" if rows were left out."""
+    """Returns a pandas frame as {"columns": [], "index": [], "data": []}, with "total_rows" if rows are missing."""
     rows = len(frame)
     text = frame.head(MAX_ROWS).to_json(orient="split", date_format="iso", double_precision=15)
     return text if rows <= MAX_ROWS else '%s,"total_rows":%d}' % (text[:-1], rows)

@@ -1,8 +1,8 @@
-# Adds something to a module of others when the code imports it.
+# Extends a foreign module when the code imports it.
 
 
 class Loader:
-    """Loads a module as its own loader does, and then adds to it."""
+    """Loads a module with its own loader, and then extends it."""
 
     def __init__(self, loader, name):
         self.loader, self.name = loader, name
@@ -33,7 +33,7 @@ def watched(name, path, target):
 
 
 def keep_lines(linecache):
-    """Lets package linecache find the source of runs. An entry without a time of change is never checked against a file."""
+    """Lets linecache find the source of runs. It compares no entry without a modification time with a file."""
     for name, source in SOURCES.items():
         if name not in linecache.cache:
             linecache.cache[name] = len(source), None, source.splitlines(True), name

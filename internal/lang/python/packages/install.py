@@ -1,20 +1,22 @@
-# Installs packages into a folder. Reads an order from stdin and prints a receipt, both as JSON; stderr is progress.
-import base64, compileall, contextlib, io, json, os, re, shutil, subprocess, sys, tempfile, urllib.error, urllib.parse, urllib.request
+# Installs packages into a folder. Reads an order and prints a receipt, both as JSON. Prints progress on stderr.
+import base64, compileall, contextlib, io, json, os, re, shutil, subprocess, sys, tempfile
+import urllib.error, urllib.parse, urllib.request
 
 order = json.load(sys.stdin)
 scratch = tempfile.mkdtemp()
 os.environ["HOME"] = scratch
 index = order["index"]
-secret = os.environ.get("FUMEHOOD_INDEX_SECRET")  # a placeholder: the gate puts the real one in
+secret = os.environ.get("FUMEHOOD_INDEX_SECRET")  # a placeholder that the gate replaces
 if secret:
     index = index.replace("@", ":" + secret + "@", 1)
 uv = shutil.which("uv")
 
 
 def run(argv):
-    """Runs a command, passes its output on, and returns its exit code and output."""
+    """Runs a command, copies its output to stderr, and returns its exit code and output."""
     text = []
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace") as p:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                          text=True, errors="replace") as p:
         for line in p.stdout:
             text.append(line)
             sys.stderr.write(line)
@@ -34,7 +36,7 @@ def lock_of(packages):
 
 
 def required(lines):
-    """The names of what a package needs without its extras."""
+    """Returns the names of the dependencies of a package without extras."""
     return sorted({canonical(l) for l in lines if "extra ==" not in l})
 
 
@@ -81,7 +83,7 @@ def with_uv(wanted):
     with open(lock) as f:
         for entry in re.split(r"\n(?=\S)", f.read().replace("\\\n", " ")):
             pin = re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", entry)
-            if pin:  # with several hashes, for several platforms, none is that of what was installed
+            if pin:  # of several hashes, for several platforms, that of the installed archive is unknown
                 hashes = re.findall(r"--hash=(\S+)", entry)
                 packages.append({"name": pin[1], "version": pin[2], "hash": hashes[0] if len(hashes) == 1 else ""})
     if not order["lock"]:
@@ -90,22 +92,27 @@ def with_uv(wanted):
     return packages, text
 
 
-# What pip and uv say of a package that they cannot have; that it is there, but not ready for this interpreter; of the index; of the disk.
-LACKS = re.compile(r"No matching distribution found for (NAME)|(?:^|\s)(NAME) was not found in the (?:package registry|provided)|Wheels are required for `(NAME)`|Because (NAME)(?:==\S+)? has no (?:usable )?(?:wheels|versions)"
-                   .replace("NAME", "[A-Za-z0-9._-]+"))
+# Messages of pip and uv: a package is missing; it has no archive for this interpreter; the index is unreachable; the
+# disk is full.
+LACKS = re.compile((r"No matching distribution found for (NAME)|"
+                    r"(?:^|\s)(NAME) was not found in the (?:package registry|provided)|Wheels are required for `(NAME)`|"
+                    r"Because (NAME)(?:==\S+)? has no (?:usable )?(?:wheels|versions)").replace("NAME", "[A-Za-z0-9._-]+"))
 UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
-UNREACHED = re.compile(r"Failed to establish a new connection|ConnectTimeout|Name or service not known|error sending request|dns error")
+UNREACHED = re.compile(r"Failed to establish a new connection|ConnectTimeout|Name or service not known|"
+                       r"error sending request|dns error")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
 
 def on_index(name):
-    """The status of the index's answer about a package, or 0 if there is none; and whether the package can be built."""
+    """Returns the HTTP status of the index for a package, or 0, and whether the package has sources."""
     name = re.sub(r"[-_.]+", "-", name).lower()
     address = urllib.parse.urlsplit(index)
-    request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl().rstrip("/") + "/" + name + "/")
+    page = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl().rstrip("/") + "/" + name + "/"
+    request = urllib.request.Request(page)
     if secret:
-        request.add_header("Authorization", "Basic " + base64.b64encode((address.username + ":" + secret).encode()).decode())
+        token = base64.b64encode((address.username + ":" + secret).encode()).decode()
+        request.add_header("Authorization", "Basic " + token)
     try:
         with urllib.request.urlopen(request, timeout=20) as page:
             return 200, bool(SOURCES.search(page.read(16 << 20)))
@@ -121,7 +128,7 @@ def canonical(requirement):
 
 def failure(text):
     lines = [l.strip() for l in text.splitlines()]
-    if uv:  # it says all at its end
+    if uv:  # its last lines have the error
         start = next((n for n, l in enumerate(lines) if re.match(r"error:|x |×", l)), 0)
         return "\n".join(re.sub(r"^(error|cause): ", "", l) for l in lines[start:] if l)[:4000]
     errors = [l for l in lines if re.match(r"(?i)(error|hint:)", l)] or lines[-8:]
@@ -167,7 +174,8 @@ if receipt.get("packages"):
     sys.stderr.write("Compiling\n")
     sys.stderr.flush()
     with contextlib.redirect_stdout(io.StringIO()):
-        # The layer's files get other times, so the compiled ones must not depend on them. Tests of packages are seldom imported.
+        # The layer's files get other times, so the compiled ones must not depend on them. Tests of packages are seldom
+        # imported.
         compileall.compile_dir(order["dir"], quiet=2, rx=re.compile(r"/tests?/"), workers=os.cpu_count() or 1,
                                invalidation_mode=__import__("py_compile").PycInvalidationMode.UNCHECKED_HASH)
 json.dump(receipt, sys.stdout)

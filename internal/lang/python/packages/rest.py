@@ -1,10 +1,10 @@
-# What the survey seldom needs: lists of requirements, lines of notebooks, and what the root can install with. It is compiled where something
-# needs it, among the names of the survey.
+# Functions that the survey seldom needs: lists of requirements, lines of notebooks, and the installer of the root. They
+# are compiled at their first use, with the globals of the survey.
 SCRIPT = r"(?m)^# /// script$\s(?P<text>(^#(| .*)$\s)+)^# ///$"
 
 
 def toml(text, *keys):
-    """A list of strings in a file, or an empty one."""
+    """Returns a list of strings in a TOML text, or an empty list."""
     try:
         try:
             from tomllib import loads
@@ -19,7 +19,7 @@ def toml(text, *keys):
 
 
 def listed(text):
-    """The requirements of a requirements.txt: options and addresses are not for us to follow."""
+    """Yields the requirements in a requirements.txt, without options and addresses."""
     import re
     for line in text.splitlines():
         line = re.sub(r"(^|\s)#.*$", "", line).strip().rstrip("\\").split(" --hash")[0].strip()
@@ -28,7 +28,7 @@ def listed(text):
 
 
 def plain(code):
-    """The code without lines that only notebooks understand."""
+    """Returns the code without lines that only notebooks support."""
     lines = code.split("\n")
     for i, line in enumerate(lines):
         if line.lstrip()[:1] in ("%", "!"):
@@ -37,7 +37,7 @@ def plain(code):
 
 
 def mentions(node, name):
-    """Whether an expression has a name."""
+    """Reports whether an expression contains a name."""
     todo = [node]
     while todo:
         node = todo.pop()
@@ -64,7 +64,7 @@ def lists(code):
 
 
 def satisfied(requirement):
-    """Whether a requirement without a version is there already."""
+    """Reports whether a package is installed, for a requirement without a version."""
     import importlib.metadata, re
     if not re.fullmatch(r"[A-Za-z0-9._-]+", requirement):
         return False
@@ -76,7 +76,7 @@ def satisfied(requirement):
 
 
 def host():
-    """What only an installation needs to know, which takes longer than all else."""
+    """Returns facts that only an installation needs. This takes longer than the rest of the survey."""
     import platform, shutil, sysconfig
     index, hosts, installer = "", [], ""
     if there("pip"):
@@ -88,7 +88,7 @@ def host():
             pass
     if shutil.which("uv"):
         installer = "uv"
-        if not index:  # that of uv, which has no command that names it
+        if not index:  # the default of uv, which no command prints
             index, hosts = "https://pypi.org/simple", ["pypi.org", "files.pythonhosted.org"]
     tags = [sys.implementation.cache_tag, sysconfig.get_config_var("SOABI") or "", platform.machine(), *platform.libc_ver()]
     return {"platform": " ".join(tags), "installer": installer, "index": index, "hosts": hosts}

@@ -1,8 +1,9 @@
-# Finds what a run needs besides what this interpreter has. The question is in a variable; prints a survey as JSON. Nothing of the code is
-# executed; where its files are broken, what they list is left out.
+# Determines which packages a run needs and this interpreter lacks. Reads the variable "question" and prints a survey as
+# JSON. It does not execute the code, and ignores invalid files.
 #
-# A run waits for it, and modules take longer to import, and this file to compile, than code of 1,000 lines to examine. So json, re, ast and
-# importlib are imported where something needs them, and what most code does not need is in rest.py, whose text is in REST.
+# A run waits for it. Importing modules and compiling this file takes longer than examining 1,000 lines of code. So json,
+# re, ast and importlib are imported where they are used, and functions that most code does not need are in rest.py. The
+# variable REST holds its text.
 import gc, os, sys
 
 gc.disable()  # which would look at each syntax tree again and again
@@ -13,15 +14,15 @@ CALL = r"\b(?:__import__|import_module)\(\s*['\"]([\w.]+)['\"]"
 LISTS = "requirements.txt", "pyproject.toml"
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 
-STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10 the rest is looked for like other modules
+STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # before 3.10, others are searched like packages
 
 requirements, found, seen = list(question["requirements"]), {}, set()
-# Where the code finds modules of its own. It is in the workspace, or beside that if the workspace is a folder of the host.
+# Where the code finds its own modules. Its file is in the workspace, or outside if the workspace is a host folder.
 PLACES = list(dict.fromkeys([os.path.dirname(os.path.join(WORKSPACE, question["name"])), WORKSPACE]))
 
 
 def unix(text):
-    """The text without a mark at its start and without the line ends of Windows."""
+    """Returns a text without a byte order mark and without line ends of Windows."""
     return text[text.startswith("\ufeff"):].replace("\r\n", "\n")
 
 
@@ -31,7 +32,7 @@ def read(path):
 
 
 def rest(name):
-    """A function of rest.py."""
+    """Returns a function of rest.py."""
     if name not in globals():
         exec(REST, globals())
     return globals()[name]
@@ -56,7 +57,7 @@ def is_a(node, kind):
 
 
 def catching(node):
-    """The handler of a try statement that takes it when an import fails, or None."""
+    """Returns the handler of a try statement for a failed import, or None."""
     for h in node.handlers:
         if h.type is None:
             return h
@@ -67,7 +68,7 @@ def catching(node):
 
 
 def insists(handler, lines):
-    """Whether a handler ends the program, or has pip install what is missing."""
+    """Reports whether a handler ends the program, or installs the missing module with pip."""
     for s in handler.body:
         called = getattr(getattr(s, "value", None), "func", None) if is_a(s, "Expr") else None
         if is_a(s, "Raise") or getattr(called, "id", getattr(called, "attr", "")) in ENDS:
@@ -77,7 +78,7 @@ def insists(handler, lines):
 
 
 def inner(node):
-    """The statements inside of a statement."""
+    """Yields the statements in a statement."""
     for field in "body", "orelse", "finalbody", "handlers", "cases":
         children = getattr(node, field, None)
         if type(children) is list:
@@ -85,7 +86,7 @@ def inner(node):
 
 
 def imported(body):
-    """The first names of all that statements import."""
+    """Returns the first parts of the names of all modules that statements import."""
     todo, names = list(body), set()
     while todo:
         node = todo.pop()
@@ -98,25 +99,26 @@ def imported(body):
 
 
 def imports(tree, code):
-    """Yields the modules that are imported, with line and whether the code can do without. It looks at statements alone, which are few."""
+    """Yields imported names with their line, and whether the import is optional. It visits only statements."""
     if "__import__(" in code or "import_module(" in code:
         import re
         for call in re.finditer(CALL, code):
             yield call.group(1), code.count("\n", 0, call.start()) + 1, False
     todo, lines = [(tree, None)], code.split("\n")
     while todo:
-        node, needed = todo.pop()  # None: the code needs all that it imports there, else modules with these first names alone
+        node, needed = todo.pop()  # needed: the required top-level modules; None means all
         kind = type(node).__name__
         if kind == "Import":
             for a in node.names:
                 yield a.name, node.lineno, needed is not None and a.name.split(".")[0] not in needed
         elif kind == "ImportFrom" and not node.level and node.module:
             for a in node.names:
-                yield node.module + "." + a.name, node.lineno, needed is not None and node.module.split(".")[0] not in needed
+                optional = needed is not None and node.module.split(".")[0] not in needed
+                yield node.module + "." + a.name, node.lineno, optional
         elif kind == "Try":
             handler, body = catching(node), needed
             if handler and needed is None and not insists(handler, lines):
-                body = imported(node.body) & imported(handler.body)  # which the handler tries once more
+                body = imported(node.body) & imported(handler.body)  # the handler imports these again
             todo += [(n, body) for n in node.body]
             todo += [(n, ()) for h in node.handlers for n in h.body]
             todo += [(n, needed) for n in node.orelse + node.finalbody]
@@ -127,7 +129,7 @@ def imports(tree, code):
 
 
 def local(name):
-    """The files of a module of the workspace, or None."""
+    """Returns the files of a module in the workspace, or None."""
     for base in (os.path.join(place, name) for place in PLACES):
         if os.path.isfile(base + ".py"):
             return [base + ".py"]
@@ -142,7 +144,7 @@ def local(name):
 
 
 def spec(name):
-    """Where the interpreter would import a module from, or None. Parents of a module are imported for that."""
+    """Returns the spec of a module, or None. It imports the parents of the module."""
     if "." in name:
         import importlib.util
         return importlib.util.find_spec(name)
@@ -161,7 +163,7 @@ def there(name):
 
 
 def examine(code, stated):
-    """Looks for what the code imports, and its own modules. What it imports itself may be known."""
+    """Collects missing imports of the code and of its own modules. The imports of the code may be given."""
     todo, files = [code], 0
     while todo:
         code = todo.pop()
@@ -191,11 +193,13 @@ def examine(code, stated):
             if there(top) and not (hollow(top) and not there(name) and (not there(above) or hollow(above))):
                 continue
             old = found.get(name)
-            found[name] = {"name": name, "line": min(line, old["line"]) if old else line, "optional": optional and (not old or old["optional"])}
+            if old:
+                line, optional = min(line, old["line"]), optional and old["optional"]
+            found[name] = {"name": name, "line": line, "optional": optional}
 
 
 def hollow(name):
-    """Whether a module is a bare namespace that several packages share."""
+    """Reports whether a module is a bare namespace that several packages share."""
     try:
         return spec(name).origin is None
     except Exception:
@@ -218,8 +222,9 @@ survey = {
 }
 if not question["auto"]:
     survey.update(rest("host")())
-if question["auto"] and not survey["requirements"]:  # names have no character that JSON would escape
-    text = ", ".join('{"name": "%s", "line": %d, "optional": %s}' % (f["name"], f["line"], str(f["optional"]).lower()) for f in survey["found"])
+if question["auto"] and not survey["requirements"]:  # without json: names need no escapes
+    text = ", ".join('{"name": "%s", "line": %d, "optional": %s}' % (f["name"], f["line"], str(f["optional"]).lower())
+                     for f in survey["found"])
     sys.stdout.buffer.write(('{"requirements": [], "found": [%s]}\n' % text).encode())
 else:
     import json

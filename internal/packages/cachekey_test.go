@@ -1,0 +1,89 @@
+package packages
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestRequestKey: all that a survey sees makes another key, and nothing else does.
+func TestRequestKey(t *testing.T) {
+	r, id := newRig(t), ""
+	key := func(change func(*sandbox.PackageNeed, *Index)) string {
+		id = "d"
+		need, index := r.need(sandbox.Packages{Auto: true, Requirements: []string{"ab", "c"}}), Index{URL: "u"}
+		need.Name, need.Code, need.Root.Image = "n", []byte("code"), "i"
+		need.Files = []sandbox.File{{Path: "a", Data: []byte("x\x00y")}, {Path: "b", Data: make([]byte, 2<<20)}}
+		change(&need, &index)
+		return requestKey(&need, id, index)
+	}
+	same := key(func(n *sandbox.PackageNeed, _ *Index) {
+		slices.Reverse(n.Files)
+		n.Root.Image = "another name"
+	})
+	keys := map[string]string{"nothing": key(func(*sandbox.PackageNeed, *Index) {})}
+	for name, change := range map[string]func(*sandbox.PackageNeed, *Index){
+		"language":     func(n *sandbox.PackageNeed, _ *Index) { n.Language.Name = "m" },
+		"index":        func(_ *sandbox.PackageNeed, i *Index) { i.URL = "v" },
+		"build":        func(n *sandbox.PackageNeed, _ *Index) { n.AllowBuild = true },
+		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
+		"image":        func(n *sandbox.PackageNeed, _ *Index) { id = "e" },
+		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { id = "" },
+		"another":      func(n *sandbox.PackageNeed, _ *Index) { id, n.Root.Image = "", "j" },
+		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },
+		"requirements": func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"a", "bc"} },
+		"fewer":        func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"ab"} },
+		"lock":         func(n *sandbox.PackageNeed, _ *Index) { n.Lock = "l" },
+		"name":         func(n *sandbox.PackageNeed, _ *Index) { n.Name = "m" },
+		"code":         func(n *sandbox.PackageNeed, _ *Index) { n.Code = []byte("cod") },
+		"data":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Data = []byte("x\x00z") },
+		"path":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Path = "c" },
+		"large":        func(n *sandbox.PackageNeed, _ *Index) { n.Files[1].Data[2<<20-1] = 1 },
+		"files":        func(n *sandbox.PackageNeed, _ *Index) { n.Files = n.Files[:1] },
+	} {
+		keys[name] = key(change)
+	}
+	distinct := map[string]bool{}
+	for k := range maps.Values(keys) {
+		distinct[k] = true
+	}
+	if len(distinct) != len(keys) || same != keys["nothing"] {
+		t.Errorf("%d keys of %d; the order of files or the image's name matters: %v", len(distinct), len(keys),
+			same != keys["nothing"])
+	}
+	if open := key(func(n *sandbox.PackageNeed, _ *Index) { n.Open = true }); open != "" {
+		t.Error("a run whose files are unknown has a key")
+	}
+}
+
+// TestStatedImports: where the host can tell what code imports, other code that imports the same has its key; files
+// have a say of their own.
+func TestStatedImports(t *testing.T) {
+	r := newRig(t)
+	key := func(code, name string, files ...sandbox.File) string {
+		need := r.need(sandbox.Packages{Auto: true})
+		need.Code, need.Name, need.Files = []byte(code), name, files
+		need.Language.Installer.Imports = func(code []byte) (found []sandbox.Import) {
+			for _, word := range strings.Fields(string(code)) {
+				found = append(found, sandbox.Import{Name: word, Line: len(code), Optional: word == "may"})
+			}
+			return found
+		}
+		return requestKey(&need, "d", Index{})
+	}
+	if key("b a", "n") != key("a\n\nb b", "n") {
+		t.Error("the order or the place of imports matters")
+	}
+	file := sandbox.File{Path: "a"}
+	distinct := map[string]bool{}
+	for _, k := range []string{key("a b", "n"), key("a", "n"), key("a", "m"), key("ab", "n"), key("a may", "n"),
+		key("a", "n", file), key(" a", "n", file), key("", "n"), key(" ", "n")} {
+		distinct[k] = true
+	}
+	if len(distinct) != 9 {
+		t.Errorf("%d keys of 9", len(distinct))
+	}
+}

@@ -1,0 +1,137 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestPasswordOfIndex: the password of an index goes to the installer's gate alone. What looks at the code never gets
+// the address.
+func TestPasswordOfIndex(t *testing.T) {
+	const password = "canary-password"
+	r := newRig(t)
+	r.p.config.Indexes = map[string]Index{"": {URL: "https://reader:" + password + "@index.test/simple"}}
+	var steps []string
+	s, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}),
+		func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
+			steps = append(steps, fmt.Sprintf("%s %+v", w.Stdin, w.Network))
+			return r.work(ctx, w)
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release()
+	if len(steps) != 2 || strings.Contains(steps[0], "index.test") ||
+		!strings.Contains(steps[1], `"https://reader@index.test/simple"`) ||
+		strings.Contains(strings.Join(steps, ""), password) {
+		t.Errorf("%q", steps)
+	}
+	want := []sandbox.Secret{{Name: secretName, Hosts: []string{"index.test:443"}, Value: password}}
+	if !reflect.DeepEqual(r.network.Secrets, want) || !slices.Equal(r.network.Allow, want[0].Hosts) {
+		t.Errorf("%+v", r.network)
+	}
+	for name, text := range filesOf(t, r.p.cache.dir) {
+		if strings.Contains(text, password) {
+			t.Errorf("%s has the password", name)
+		}
+	}
+	if text := fmt.Sprintf("%+v", s); strings.Contains(text, password) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestRefusals: each reason of an installer has a fix.
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	need := r.need(sandbox.Packages{})
+	need.Language.Installer.Popular = []string{"requests"}
+	j := &job{need: &need}
+	for _, c := range []struct {
+		receipt sandbox.PackageReceipt
+		hint    sandbox.HintCode
+		kind    sandbox.Kind
+		fix     string
+	}{
+		{sandbox.PackageReceipt{Down: true}, "", sandbox.Unavailable, "the index does not answer; try again"},
+		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index requires a name and a password: "},
+		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid,
+			"a has no built archive for this interpreter; to build one: --allow-build"},
+		{sandbox.PackageReceipt{Unfit: "a"}, "", sandbox.Invalid, "a has no archive for this interpreter and system; "},
+		{sandbox.PackageReceipt{Full: true}, "", sandbox.TooLarge,
+			"the packages need more disk space than an installer has; "},
+		{sandbox.PackageReceipt{Unknown: "requestss"}, "", sandbox.Invalid, "did you mean requests?"},
+		{sandbox.PackageReceipt{Unknown: "zzz"}, "", sandbox.Invalid, "the index has no package of this name"},
+		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable,
+			"if this host serves the index or its files, allow it: --package-host "},
+	} {
+		c.receipt.Error = "words"
+		result := &sandbox.Result{}
+		if c.hint != "" {
+			result.Hints = []sandbox.Hint{{Code: c.hint}}
+		}
+		var e *sandbox.Error
+		if err := j.refusal(&c.receipt, result); !errors.As(err, &e) || e.Kind != c.kind ||
+			!strings.HasPrefix(e.Fix, c.fix) {
+			t.Errorf("%+v: %v", c.receipt, err)
+		}
+	}
+}
+
+// TestOtherSpelling: a version in the way of another language's installer is told in that of the own one.
+func TestOtherSpelling(t *testing.T) {
+	for requirement, fix := range map[string]string{"lodash==4.17.21": "ask for lodash@4.17.21",
+		"@s/a==1": "ask for @s/a@1", "../a==1": "", "a=1": ""} {
+		need := &sandbox.PackageNeed{Packages: sandbox.Packages{Requirements: []string{requirement}},
+			Language: javascript.Language}
+		if err := check(need); sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != fix {
+			t.Errorf("%s: %v", requirement, err)
+		}
+	}
+}
+
+// FuzzAnswers: whatever the sandboxes of a need answer is refused, or comes out as plain text within limits.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(`{"platform": "p", "installer": "i", "index": "https://index.test/", "hosts": ["a.test"], `+
+		`"requirements": ["a", "-r x"], "found": [{"name": "b"}]}`),
+		[]byte(`{"packages": [{"name": "a", "version": "1"}], "lock": "a\u001b", "missing": ["b", "c"], `+
+			`"error": "", "unknown": "x", "unbuilt": "y", "down": true}`))
+	f.Fuzz(func(t *testing.T, survey, receipt []byte) {
+		need := (&rig{}).need(sandbox.Packages{Auto: true})
+		j := &job{need: &need, work: func(context.Context, sandbox.Work) (*sandbox.Result, error) {
+			return &sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: survey}}, nil
+		}}
+		s, err := j.survey(t.Context())
+		if err != nil {
+			return
+		}
+		o, dropped, optional := j.order(s)
+		texts := append(slices.Concat(dropped, optional), summary(o))
+		if policy, _, err := j.network(s, o.Index); err == nil &&
+			(len(policy.Allow) > 17 || strings.ContainsAny(strings.Join(policy.Allow, ""), "*/[")) {
+			t.Errorf("an installer may reach %q", policy.Allow)
+		}
+		var got sandbox.PackageReceipt
+		result := &sandbox.Result{Stdout: sandbox.Captured{Head: receipt}}
+		if parse(result, &got) != nil {
+			return
+		}
+		if err := j.refusal(&got, result); err != nil {
+			texts = append(texts, err.Error())
+		} else if j.check(&got, &o) == nil {
+			texts = slices.Concat(texts, got.Missing, []string{got.Lock})
+		}
+		for _, text := range texts {
+			if plainText(text) != text || len(text) > 2*maxWords && text != got.Lock {
+				t.Errorf("%d bytes: %.200q", len(text), text)
+			}
+		}
+	})
+}
