@@ -13,7 +13,7 @@ type Compile struct {
 	Argv func(program, path, output string) []string
 	// Output names the file that it makes; Language.Argv gets its path in place of that of the code.
 	Output string
-	// Version is the command line, after the compiler's name, that prints its version; nil asks the language's Inventory.
+	// Version is the command line, after the compiler's name, that prints its version; nil asks the language's Survey.
 	Version []string
 	// Limits are what the compiler needs. They replace lower defaults, never what a caller named or an operator's maximum. Timeout is its own
 	// least time limit; 0 is CompileTimeout.

@@ -64,8 +64,8 @@ type Language struct {
 	// Probe is a program in this language that prints "42\n"; tests and doctor run it.
 	Probe string
 
-	// Inventory is a program in this language that prints an Inventory as JSON.
-	Inventory string
+	// Survey is a program in this language that prints a LanguageSurvey as JSON.
+	Survey string
 }
 
 // Missing says how to get a missing interpreter.
@@ -74,8 +74,8 @@ type Missing struct {
 	Image string // an image that has it, for a run whose root is an image
 }
 
-// Inventory is what a language's interpreter reports in a sandbox.
-type Inventory struct {
+// LanguageSurvey describes the interpreter of a language in a sandbox.
+type LanguageSurvey struct {
 	Version         string   `json:"version"`
 	StandardLibrary bool     `json:"standard_library"`
 	Modules         []Module `json:"modules"`

@@ -94,16 +94,16 @@ type Run struct {
 
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
 type Engine struct {
-	config    Config
-	rules     plan.Rules
-	log       *slog.Logger
-	admission *admission
-	checking  *admission // of requests whose text is checked, before they have a slot
-	counts    counts
-	auto      autoChoice
-	closers   closers
-	pool      pool
-	stock     stock
+	config      Config
+	rules       plan.Rules
+	log         *slog.Logger
+	admission   *admission
+	checking    *admission // of requests whose text is checked, before they have a slot
+	counts      counts
+	auto        autoChoice
+	closers     closers
+	pool        pool
+	surveyCache surveyCache
 
 	stop     context.Context // Close cancels it, and with it all runs
 	stopRuns context.CancelFunc

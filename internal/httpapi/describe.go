@@ -69,12 +69,12 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 
 func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 	out := api.Languages{Languages: []api.Language{}}
-	for _, l := range a.Engine().Stock(r.Context()) {
+	for _, l := range a.Engine().Surveys(r.Context()) {
 		shown := api.Language{
 			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases), Extensions: answer.List(l.Extensions), FileName: l.FileName,
-			Version: orNull(l.Inventory.Version), StandardLibrary: l.Inventory.StandardLibrary, Modules: []api.Module{},
+			Version: orNull(l.Survey.Version), StandardLibrary: l.Survey.StandardLibrary, Modules: []api.Module{},
 		}
-		for _, m := range l.Inventory.Modules {
+		for _, m := range l.Survey.Modules {
 			shown.Modules = append(shown.Modules, api.Module{Name: m.Name, Version: orNull(m.Version)})
 		}
 		if l.Err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-//go:embed inventory.sh
-var inventory string
+//go:embed survey_root.sh
+var rootSurvey string
 
 // Language is Bash. Scripts read no start-up files, so it needs no options.
 var Language = sandbox.Language{
@@ -27,6 +27,6 @@ var Language = sandbox.Language{
 	Installers: []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "snap"},
 	Missing:    sandbox.Missing{Fix: "apt install bash", Image: "debian:stable-slim"},
 	Probe:      "echo $((6*7))\n",
-	Inventory:  inventory,
+	Survey:     rootSurvey,
 	Driver:     driver,
 }

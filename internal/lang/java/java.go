@@ -26,7 +26,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install default-jdk-headless", Image: "eclipse-temurin:21"},
 	Probe:      "class Main { public static void main(String[] a) { System.out.println(6 * 7); } }\n",
-	Inventory: `class Main { public static void main(String[] a) {
+	Survey: `class Main { public static void main(String[] a) {
     System.out.printf("{\"version\":\"%s\",\"standard_library\":true,\"modules\":[]}%n",
       System.getProperty("java.version"));
 } }

@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-//go:embed inventory.js
-var inventory string
+//go:embed survey_root.js
+var rootSurvey string
 
 const (
 	scriptFile = "main.js"
@@ -48,6 +48,6 @@ var Language = sandbox.Language{
 	Diagnose:   Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install nodejs", Image: "node:22-slim"},
 	Probe:      "console.log(6*7)\n",
-	Inventory:  inventory,
+	Survey:     rootSurvey,
 	Driver:     driver,
 }

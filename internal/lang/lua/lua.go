@@ -19,7 +19,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install lua5.4"},
 	Probe:      "print(6 * 7)\n",
-	Inventory: "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. " +
+	Survey: "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. " +
 		"'\",\"standard_library\":true,\"modules\":[]}')\n",
 }
 

@@ -23,7 +23,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install perl", Image: "perl:5-slim"},
 	Probe:      "print 6 * 7, \"\\n\";\n",
-	Inventory: "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require " +
+	Survey: "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require " +
 		"Data::Dumper } ? 'true' : 'false';\n",
 }
 

@@ -23,7 +23,7 @@ var Language = sandbox.Language{
 	ParseError: parseError,
 	Missing:    sandbox.Missing{Fix: "apt install php-cli", Image: "php:8-cli"},
 	Probe:      "<?php echo 6 * 7, \"\\n\";\n",
-	Inventory: `<?php
+	Survey: `<?php
 $modules = [];
 foreach (get_loaded_extensions() as $name) $modules[] = ["name" => $name, "version" => phpversion($name) ?: ""];
 echo json_encode(["version" => PHP_VERSION, "standard_library" => true, "modules" => $modules]), "\n";

@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-//go:embed inventory.py
-var inventory string
+//go:embed survey_root.py
+var rootSurvey string
 
 // Language is Python 3.
 //
@@ -46,5 +46,5 @@ var Language = sandbox.Language{
 	Missing:    sandbox.Missing{Fix: "apt install python3", Image: "python:3.12-slim"},
 	Driver:     contexts,
 	Probe:      "print(6*7)\n",
-	Inventory:  inventory,
+	Survey:     rootSurvey,
 }

@@ -22,7 +22,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install r-base-core", Image: "r-base:latest"},
 	Probe:      "cat(6 * 7, \"\\n\", sep = \"\")\n",
-	Inventory: `p <- installed.packages()
+	Survey: `p <- installed.packages()
 p <- p[is.na(p[, "Priority"]) | p[, "Priority"] != "base", , drop = FALSE]
 modules <- if (nrow(p) == 0) "" else paste0('{"name":"', p[, "Package"], '","version":"',
   p[, "Version"], '"}', collapse = ",")

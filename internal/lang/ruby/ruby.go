@@ -23,7 +23,7 @@ var Language = sandbox.Language{
 	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
 	Missing:    sandbox.Missing{Fix: "apt install ruby", Image: "ruby:3-slim"},
 	Probe:      "puts 6 * 7\n",
-	Inventory: `require "json"
+	Survey: `require "json"
 modules = Gem::Specification.map { |s| { name: s.name, version: s.version.to_s } }.uniq { |m| m[:name] }
 puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modules.sort_by { |m| m[:name] })
 `,

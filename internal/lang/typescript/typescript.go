@@ -30,5 +30,5 @@ var Language = sandbox.Language{
 	Diagnose:   javascript.Diagnose,
 	Missing:    javascript.Language.Missing,
 	Probe:      "const answer: number = 6 * 7\nconsole.log(answer)\n",
-	Inventory:  javascript.Language.Inventory,
+	Survey:     javascript.Language.Survey,
 }

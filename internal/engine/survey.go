@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	surveyFresh   = 10 * time.Minute // installed modules rarely change
+	surveyRetry   = autoFresh        // after a failure, which may be a full queue
+	surveyTimeout = time.Minute      // for all languages; each also has the default limit
+
+	maxSurvey     = 1 << 20 // bytes of JSON
+	maxModules    = 5000
+	maxModuleName = 128 // bytes, of a name or a version
+)
+
+// Surveyed is a language with the survey of its interpreter in sandboxes without an image.
+type Surveyed struct {
+	sandbox.Language
+	Survey sandbox.LanguageSurvey
+	Err    error // why there is no Survey
+}
+
+// surveyCache caches the last survey of one backend.
+type surveyCache struct {
+	mu   sync.Mutex // guards all below; held while looking, so that concurrent callers look once
+	at   time.Time
+	last []Surveyed
+	keep time.Duration
+}
+
+// Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These are
+// default runs: where this host refuses them, so is the survey.
+func (e *Engine) Surveys(ctx context.Context) []Surveyed {
+	s := &e.surveyCache
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && time.Since(s.at) < s.keep {
+		return s.last
+	}
+	// A client that disconnects must not fail the others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyTimeout)
+	defer cancel()
+	s.last, s.keep = make([]Surveyed, len(e.config.Languages)), surveyFresh
+	for i, l := range e.config.Languages {
+		s.last[i].Language = l
+		s.last[i].Survey, s.last[i].Err = e.surveyLanguage(ctx, l)
+		if err := s.last[i].Err; err != nil && sandbox.KindOf(err) != sandbox.Unsupported { // what is not installed stays so for a while
+			s.keep = surveyRetry
+		}
+	}
+	s.at = time.Now()
+	return s.last
+}
+
+func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
+	if c := l.Compile; c != nil && c.Version != nil {
+		return e.compilerVersion(ctx, l)
+	}
+	result, err := e.Run(ctx, Run{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
+	if err != nil {
+		return sandbox.LanguageSurvey{}, err
+	}
+	if result.Status != sandbox.StatusSucceeded || result.Stdout.Dropped > 0 {
+		return sandbox.LanguageSurvey{}, noSurvey(l, fmt.Sprintf("its run ended as %s", result.Status))
+	}
+	found, err := parseSurvey(result.Stdout.Head)
+	if err != nil {
+		return sandbox.LanguageSurvey{}, noSurvey(l, err.Error())
+	}
+	return found, nil
+}
+
+// version is a version in what a compiler says of itself.
+var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(?:\.\d+)+`) })
+
+// compilerVersion asks the first compiler that is there; what code can import besides the standard library is not listed.
+func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
+	for _, program := range l.Compile.Programs {
+		result, err := e.Run(ctx, Run{Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
+		if err != nil {
+			return sandbox.LanguageSurvey{}, err
+		}
+		if found := version().Find(result.Stdout.Head); result.Status == sandbox.StatusSucceeded && len(found) <= maxModuleName && found != nil {
+			return sandbox.LanguageSurvey{Version: string(found), StandardLibrary: true}, nil
+		}
+	}
+	return sandbox.LanguageSurvey{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " + l.Compile.Programs[0],
+		Fix: l.Missing.Fix, Hint: sandbox.Hint{Code: sandbox.FixRoot}}
+}
+
+func noSurvey(l sandbox.Language, why string) error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: l.Name, Msg: "cannot list what is installed: " + why}
+}
+
+type surveyError string
+
+func (e surveyError) Error() string { return "the list " + string(e) }
+
+// parseSurvey parses and checks an interpreter's output. The root file system may be hostile.
+func parseSurvey(text []byte) (found sandbox.LanguageSurvey, err error) {
+	if len(text) > maxSurvey || !utf8.Valid(text) {
+		return found, surveyError("is too long or not text")
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&found); err != nil {
+		return sandbox.LanguageSurvey{}, surveyError("is not valid JSON")
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return sandbox.LanguageSurvey{}, surveyError("has data after its end")
+	}
+	if found.Version == "" {
+		return sandbox.LanguageSurvey{}, surveyError("names no version")
+	}
+	if len(found.Modules) > maxModules {
+		return sandbox.LanguageSurvey{}, surveyError("is too long")
+	}
+	words := []string{found.Version}
+	for _, m := range found.Modules {
+		words = append(words, m.Name, m.Version)
+	}
+	for _, word := range words {
+		if len(word) > maxModuleName || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			return sandbox.LanguageSurvey{}, surveyError("has an invalid name or version")
+		}
+	}
+	return found, nil
+}
