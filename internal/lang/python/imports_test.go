@@ -101,3 +101,28 @@ func TestImports(t *testing.T) {
 		t.Error("the bound on what is imported is not kept")
 	}
 }
+
+// FuzzImports: whatever code holds, its imports are bounded, in order, and have names that JSON does not escape.
+func FuzzImports(f *testing.F) {
+	for _, seed := range []string{
+		"import a.b as c, d\nfrom e import (f, # g\nh as i,)", "from .. import a",
+		"try:\n  import a\nexcept ImportError:\n  pass\n",
+		"if 1: import a; from b import *", "x = '''\nimport a\n'''", "%pip\n!ls (\nimport a", "import a\\\r\n, b",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, code string) {
+		found, complete := statedImports(code)
+		lines, last := strings.Count(code, "\n")+1, 1
+		for _, i := range found {
+			if i.Line < last || i.Line > lines || i.Name == "" || len(i.Name) > 2*maxName ||
+				strings.ContainsAny(i.Name, "\"\\\n ") {
+				t.Errorf("%+v in %d lines", i, lines)
+			}
+			last = i.Line
+		}
+		if len(found) > maxImports || !complete && found != nil {
+			t.Errorf("%d imports, complete: %t", len(found), complete)
+		}
+	})
+}
