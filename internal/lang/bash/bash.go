@@ -22,7 +22,7 @@ var Language = sandbox.Language{
 		return []string{program, path}
 	},
 	ParseError: ParseError,
-	Diagnose:   Diagnose,
+	Diagnose:   symptoms.Diagnose,
 	Installer:  commands,
 	Installers: []string{"apt", "apt-get", "dnf", "yum", "apk", "brew", "snap"},
 	Missing:    sandbox.Missing{Fix: "apt install bash", Image: "debian:stable-slim"},

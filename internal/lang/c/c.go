@@ -14,7 +14,7 @@ var C = sandbox.Language{
 	FileName:   "main.c",
 	Compile:    compile("gcc", "cc", "clang"),
 	Argv:       run,
-	Diagnose:   diagnose,
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install gcc libc6-dev", Image: "gcc:14"},
 	Probe:      "#include <stdio.h>\nint main(void) { printf(\"%d\\n\", 6 * 7); }\n",
 }
@@ -29,7 +29,7 @@ var CPP = sandbox.Language{
 	Compile:    compile("g++", "c++", "clang++"),
 	Argv:       run,
 	ParseError: parseThrown,
-	Diagnose:   diagnose,
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install g++", Image: "gcc:14"},
 	Probe:      "#include <iostream>\nint main() { std::cout << 6 * 7 << std::endl; }\n",
 }

@@ -12,9 +12,6 @@ const maxWhat = 20 // lines from the name of an exception to the end
 func trimWhat(line string) string { return strings.TrimPrefix(line, "  what():  ") }
 
 // symptoms matches messages of GCC and Clang.
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`),
 }
-
-func diagnose(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) }

@@ -33,15 +33,15 @@ var Language = sandbox.Language{
 		"CGO_ENABLED=0"},
 	Offline:    []string{"GOPROXY=off"},
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install golang", Image: "golang:1"},
 	Probe:      "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"42\\n\") }\n",
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`package (\S+) is not in (?:GOROOT|std)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule,
+		`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`),
+	trace.On(sandbox.HintNoModule, `package (\S+) is not in (?:GOROOT|std)`),
 }
 
 // parseError returns the panic or the runtime error that ended a program. The stacks of goroutines follow it.

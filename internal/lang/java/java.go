@@ -23,7 +23,7 @@ var Language = sandbox.Language{
 	Installers: []string{"mvn", "gradle"},
 	ModulePath: "CLASSPATH",
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install default-jdk-headless", Image: "eclipse-temurin:21"},
 	Probe:      "class Main { public static void main(String[] a) { System.out.println(6 * 7); } }\n",
 	Survey: `class Main { public static void main(String[] a) {
@@ -33,11 +33,11 @@ var Language = sandbox.Language{
 `,
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`error: package ([\w.]+) does not exist`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`java\.lang\.OutOfMemoryError`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
-	{Pattern: trace.Pattern(`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `error: package ([\w.]+) does not exist`),
+	trace.On(sandbox.HintMemory, `java\.lang\.OutOfMemoryError`),
+	trace.With(sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"},
+		`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
 }
 
 var (

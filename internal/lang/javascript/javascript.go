@@ -45,7 +45,7 @@ var Language = sandbox.Language{
 	ModulePath: "NODE_PATH",
 	Installer:  Installer,
 	ParseError: ParseError,
-	Diagnose:   Diagnose,
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install nodejs", Image: "node:22-slim"},
 	Probe:      "console.log(6*7)\n",
 	Survey:     rootSurvey,

@@ -16,16 +16,16 @@ var Language = sandbox.Language{
 	Argv:       func(program, path string) []string { return []string{program, path} },
 	Installers: []string{"luarocks"},
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install lua5.4"},
 	Probe:      "print(6 * 7)\n",
 	Survey: "print('{\"version\":\"' .. _VERSION:match('[%d.]+') .. " +
 		"'\",\"standard_library\":true,\"modules\":[]}')\n",
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`module '([^'\n]+)' not found:`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`(?m)^lua[\w.]*: not enough memory`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `module '([^'\n]+)' not found:`),
+	trace.On(sandbox.HintMemory, `(?m)^lua[\w.]*: not enough memory`),
 }
 
 var failed = trace.Pattern(`^lua[\w.]*: (?:\S+:\d+: )?(.*)$`)

@@ -20,17 +20,16 @@ var Language = sandbox.Language{
 	Installers: []string{"cpan", "cpanm"},
 	ModulePath: "PERL5LIB",
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install perl", Image: "perl:5-slim"},
 	Probe:      "print 6 * 7, \"\\n\";\n",
 	Survey: "printf qq({\"version\":\"%vd\",\"standard_library\":%s,\"modules\":[]}\\n), $^V, eval { require " +
 		"Data::Dumper } ? 'true' : 'false';\n",
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`(?m)^Out of memory`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
+	trace.On(sandbox.HintMemory, `(?m)^Out of memory`),
 }
 
 var (

@@ -40,7 +40,7 @@ var Language = sandbox.Language{
 	Offline:    []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
 	ModulePath: "PYTHONPATH",
 	ParseError: ParseError,
-	Diagnose:   Diagnose,
+	Diagnose:   symptoms.Diagnose,
 	Zygote:     warm,
 	Installer:  installer,
 	Missing:    sandbox.Missing{Fix: "apt install python3", Image: "python:3.12-slim"},

@@ -19,7 +19,7 @@ var Language = sandbox.Language{
 	Argv:       func(program, path string) []string { return []string{program, "--vanilla", path} },
 	ModulePath: "R_LIBS",
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install r-base-core", Image: "r-base:latest"},
 	Probe:      "cat(6 * 7, \"\\n\", sep = \"\")\n",
 	Survey: `p <- installed.packages()
@@ -30,11 +30,10 @@ cat('{"version":"', as.character(getRversion()), '","standard_library":true,"mod
 `,
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`there is no package called .([\w.]+)`), Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`cannot allocate vector of size`), Hint: sandbox.Hint{Code: sandbox.HintMemory}},
-	{Pattern: trace.Pattern(`cannot open file '([^'\n]+)': No such file or directory`),
-		Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `there is no package called .([\w.]+)`),
+	trace.On(sandbox.HintMemory, `cannot allocate vector of size`),
+	trace.On(sandbox.HintMissingFile, `cannot open file '([^'\n]+)': No such file or directory`),
 }
 
 var failed = trace.Pattern(`^Error(?: in [^:]+(?:\(.*\))? ?)?: ?(.*)$`)

@@ -20,7 +20,7 @@ var Language = sandbox.Language{
 	Installers: []string{"gem", "bundle", "bundler"},
 	ModulePath: "RUBYLIB",
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install ruby", Image: "ruby:3-slim"},
 	Probe:      "puts 6 * 7\n",
 	Survey: `require "json"
@@ -29,15 +29,11 @@ puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modul
 `,
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`cannot load such file -- (\S+) \(LoadError\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`No such file or directory - (\S+) \(Errno::ENOENT\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintNoCommand}},
-	{Pattern: trace.Pattern(`No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintMissingFile}},
-	{Pattern: trace.Pattern(`failed to allocate memory \(NoMemoryError\)`),
-		Hint: sandbox.Hint{Code: sandbox.HintMemory}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `cannot load such file -- (\S+) \(LoadError\)`),
+	trace.On(sandbox.HintNoCommand, `No such file or directory - (\S+) \(Errno::ENOENT\)`),
+	trace.On(sandbox.HintMissingFile, `No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
+	trace.On(sandbox.HintMemory, `failed to allocate memory \(NoMemoryError\)`),
 }
 
 var (

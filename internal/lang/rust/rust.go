@@ -24,16 +24,14 @@ var Language = sandbox.Language{
 	},
 	Argv:       func(_, path string) []string { return []string{path} },
 	ParseError: parseError,
-	Diagnose:   func(output string) []sandbox.Hint { return trace.Diagnose(symptoms, output) },
+	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install rustc", Image: "rust:1"},
 	Probe:      "fn main() { println!(\"{}\", 6 * 7); }\n",
 }
 
-var symptoms = []trace.Symptom{
-	{Pattern: trace.Pattern(`(?m)^error\[E0463\]: can't find crate for ` + "`([^`]+)`"),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
-	{Pattern: trace.Pattern(`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) ` + "`([^`]+)`"),
-		Hint: sandbox.Hint{Code: sandbox.HintNoModule}},
+var symptoms = trace.Symptoms{
+	trace.On(sandbox.HintNoModule, `(?m)^error\[E0463\]: can't find crate for `+"`([^`]+)`"),
+	trace.On(sandbox.HintNoModule, `(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) `+"`([^`]+)`"),
 }
 
 var (

@@ -6,23 +6,33 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Symptom matches the output of programs that lack something in a sandbox. The first group of the pattern, if any, is
-// the name in the hint.
+// Symptom matches the output of programs that lack something in a sandbox.
 type Symptom struct {
-	Pattern func() *regexp.Regexp
-	Hint    sandbox.Hint
+	pattern func() *regexp.Regexp
+	hint    sandbox.Hint
 }
 
-// Diagnose returns the hints of the symptoms in the text, in the order of symptoms, each with the last name in the
-// text.
-func Diagnose(symptoms []Symptom, text string) []sandbox.Hint {
+// On returns a symptom with a hint code and a pattern. The first group of the pattern, if any, is the name in the hint.
+func On(code sandbox.HintCode, pattern string) Symptom {
+	return With(sandbox.Hint{Code: code}, pattern)
+}
+
+// With is On for a hint with further facts.
+func With(hint sandbox.Hint, pattern string) Symptom { return Symptom{Pattern(pattern), hint} }
+
+// Symptoms are those of one language.
+type Symptoms []Symptom
+
+// Diagnose returns the hints of the symptoms in the output, in the order of symptoms, each with the last name in the
+// output.
+func (symptoms Symptoms) Diagnose(output string) []sandbox.Hint {
 	var hints []sandbox.Hint
 	for _, s := range symptoms {
-		found := s.Pattern().FindAllStringSubmatch(text, -1)
+		found := s.pattern().FindAllStringSubmatch(output, -1)
 		if found == nil {
 			continue
 		}
-		h := s.Hint
+		h := s.hint
 		if last := found[len(found)-1]; h.Name == "" && len(last) > 1 {
 			h.Name = last[1]
 		}

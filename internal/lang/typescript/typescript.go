@@ -27,7 +27,7 @@ var Language = sandbox.Language{
 	ModulePath: javascript.Language.ModulePath,
 	Installer:  javascript.Language.Installer,
 	ParseError: javascript.ParseError,
-	Diagnose:   javascript.Diagnose,
+	Diagnose:   javascript.Language.Diagnose,
 	Missing:    javascript.Language.Missing,
 	Probe:      "const answer: number = 6 * 7\nconsole.log(answer)\n",
 	Survey:     javascript.Language.Survey,
