@@ -18,15 +18,15 @@ type Answer struct {
 // Outcome is how a run ended, what it cost and which files it returned. Optional sections are present if they are not
 // empty, or if include names them.
 type Outcome struct {
-	ID       sandbox.ID         `json:"id"`
-	Status   sandbox.Status     `json:"status"`    // How the run ended. A failed program is a status, never an HTTP error.
-	ExitCode *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
-	Signal   *int               `json:"signal"`    // Number of the signal that ended the program, or null.
-	Error    *sandbox.Exception `json:"error"`     // The uncaught exception, or null.
-	Files    []File             `json:"files"`     // New and changed files that match return_files.
-	Hint     *string            `json:"hint"`      // What happened and what would help, in a sentence or two, or null.
-	Usage    Usage              `json:"usage"`
-	Timings  Timings            `json:"timings"`
+	ID        sandbox.ID         `json:"id"`
+	Status    sandbox.Status     `json:"status"`    // How the run ended. A failed program is a status, never an HTTP error.
+	ExitCode  *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
+	Signal    *int               `json:"signal"`    // Number of the signal that ended the program, or null.
+	Exception *sandbox.Exception `json:"exception"` // The uncaught exception, or null.
+	Files     []File             `json:"files"`     // New and changed files that match return_files.
+	Hint      *string            `json:"hint"`      // What happened and what would help, in a sentence or two, or null.
+	Usage     Usage              `json:"usage"`
+	Timings   Timings            `json:"timings"`
 
 	Packages []sandbox.Package `json:"packages,omitzero"` // Packages that were installed for the run.
 
@@ -39,7 +39,7 @@ type Outcome struct {
 	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero"` // Files that match but were not returned, and why.
 	More     int               `json:"skipped_more,omitzero"`  // Number of further files that were not returned.
 	// The requested and the enforced policy: present if they differ, or if include names it.
-	Sandbox *Policy `json:"sandbox,omitempty"`
+	Policy *Policy `json:"policy,omitempty"`
 }
 
 // Section names an optional section of an answer.
@@ -51,11 +51,11 @@ const (
 	SectionFindings Section = "findings"
 	SectionOutput   Section = "output"
 	SectionSkipped  Section = "skipped_files"
-	SectionSandbox  Section = "sandbox"
+	SectionPolicy   Section = "policy"
 )
 
 // Sections lists the optional sections.
-var Sections = []Section{SectionCompile, SectionFindings, SectionOutput, SectionSkipped, SectionSandbox}
+var Sections = []Section{SectionCompile, SectionFindings, SectionOutput, SectionSkipped, SectionPolicy}
 
 // Result is a value that the code displayed.
 type Result struct {

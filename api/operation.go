@@ -69,7 +69,7 @@ var (
 	runProblems  = []int{400, 408, 413, 415, 422, 429, 500, 503}
 	boolean      = []string{"0", "1", "false", "true"}
 	includeParam = Param{Name: "include", Doc: "Sections to include even if they are empty.", List: true,
-		Enum: []string{"output", "skipped_files", "sandbox"}}
+		Enum: []string{"output", "skipped_files", "policy"}}
 )
 
 const runDetail = `Runs code or a command in a fresh sandbox and answers when it has ended. A failed program is a
@@ -152,7 +152,7 @@ var Operations = append([]Operation{
 		Status:  http.StatusCreated, Answer: Sandbox{}, Also: []Answers{{200, Sandbox{}}}, Problems: bodyProblems},
 	{Name: "listSandboxes", Method: "GET", Path: "/v1/sandboxes", Summary: "Living sandboxes",
 		Answer: SandboxList{}, Problems: problems, Params: []Param{
-			{Name: "label", Doc: "NAME:VALUE of its metadata; all must match.", List: true, Example: "user:u1"},
+			{Name: "metadata", Doc: "NAME:VALUE; all must match.", List: true, Example: "user:u1"},
 			{Name: "after", Doc: "The id of the last sandbox of the previous answer."},
 			{Name: "limit", Doc: "The most sandboxes, up to 1000.", Number: true}}},
 	{Name: "getSandbox", Method: "GET", Path: sandboxPath, Summary: "One living sandbox", Params: []Param{includeParam},

@@ -58,7 +58,7 @@ type Sandbox struct {
 	Limits     Limits            `json:"limits"` // null: not enforced.
 	Network    Network           `json:"network"`
 	// The requested and the enforced policy: present if they differ, or if include names it.
-	Sandbox *Policy `json:"sandbox,omitempty"`
+	Policy *Policy `json:"policy,omitempty"`
 }
 
 // NameOrID returns the sandbox's name, or its id if it has none.

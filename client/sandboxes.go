@@ -32,7 +32,7 @@ func (c *Client) Create(ctx context.Context, r api.SandboxRequest) (s api.Sandbo
 func (c *Client) Sandboxes(ctx context.Context, metadata map[string]string) ([]api.Sandbox, error) {
 	query := url.Values{"limit": {strconv.Itoa(maxPage)}}
 	for k, v := range metadata {
-		query.Add("label", k+":"+v)
+		query.Add("metadata", k+":"+v)
 	}
 	all := []api.Sandbox{}
 	for {

@@ -5,9 +5,9 @@ import "strings"
 // Difference is one limit or policy that is enforced less strictly than requested. The caller has waived it, or had not
 // named it; otherwise the request is refused before code runs.
 type Difference struct {
-	Name     string `json:"name"`
-	Asked    string `json:"asked"`
-	Enforced string `json:"enforced"`
+	Name      string `json:"name"`
+	Requested string `json:"requested"`
+	Effective string `json:"effective"`
 }
 
 // Differences compares the request, defaults filled in, with what was enforced. It is empty for a run that ended before it
@@ -20,14 +20,14 @@ func (r *Result) Differences() []Difference {
 	var all []Difference
 	for _, name := range LimitNames {
 		d := Difference{string(name), FormatLimit(name, asked.Limits.Get(name)), FormatLimit(name, p.Limits.Get(name))}
-		if d.Asked == d.Enforced && p.waived(d.Name) { // enforced, but not everywhere
-			d.Enforced += " by " + p.Enforcers[name]
+		if d.Requested == d.Effective && p.waived(d.Name) { // enforced, but not everywhere
+			d.Effective += " by " + p.Enforcers[name]
 		}
 		all = appendUnequal(all, d)
 	}
 	commands := Difference{string(PolicyCommands), formatCommands(asked.Commands), formatCommands(p.Commands)}
-	if commands.Asked == commands.Enforced && p.waived(commands.Name) {
-		commands.Enforced += " by " + p.Enforcers[PolicyCommands]
+	if commands.Requested == commands.Effective && p.waived(commands.Name) {
+		commands.Effective += " by " + p.Enforcers[PolicyCommands]
 	}
 	all = appendUnequal(all, commands)
 	all = appendUnequal(all, Difference{"network", string(asked.Network.Mode), string(p.Network.Mode)})
@@ -44,7 +44,7 @@ func (p *Policy) waived(name string) bool {
 }
 
 func appendUnequal(all []Difference, d Difference) []Difference {
-	if d.Asked == d.Enforced {
+	if d.Requested == d.Effective {
 		return all
 	}
 	return append(all, d)

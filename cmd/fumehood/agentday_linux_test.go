@@ -114,7 +114,7 @@ func (d *dayServer) do(s step) string {
 	if out := strings.TrimSpace(a.Stdout); out != "" {
 		seen += " out=" + out
 	}
-	if errs := strings.TrimSpace(a.Stderr); errs != "" && a.Error == nil {
+	if errs := strings.TrimSpace(a.Stderr); errs != "" && a.Exception == nil {
 		seen += " err=" + errs
 	}
 	for _, r := range a.Results {
@@ -123,8 +123,8 @@ func (d *dayServer) do(s step) string {
 		}
 		seen += " value=" + r.Data["text/plain"]
 	}
-	if a.Error != nil && a.Status == "failed" {
-		seen += " error=" + a.Error.Name
+	if a.Exception != nil && a.Status == "failed" {
+		seen += " error=" + a.Exception.Name
 	}
 	return seen
 }

@@ -81,8 +81,8 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	if a.json {
 		return a.printJSON(s)
 	}
-	if s.Sandbox != nil {
-		a.reportUnenforced(s.Sandbox.Effective.Warnings, s.Sandbox.Effective.Unenforced, s.Sandbox.Requested.Named)
+	if s.Policy != nil {
+		a.reportUnenforced(s.Policy.Effective.Warnings, s.Policy.Effective.Unenforced, s.Policy.Requested.Named)
 	}
 	if !made && (ignored || a.chatty()) {
 		a.note(terminal.Faint, "the sandbox existed already; its settings stay")

@@ -191,17 +191,17 @@ func (f *forced) acceptance() {
 	if err := json.Unmarshal([]byte(stdout), &a); err != nil || code != 0 || a.Stdout != "ran\n" {
 		f.Fatalf("exit code %d: %s %s", code, stdout, stderr)
 	}
-	weaker := slices.DeleteFunc(slices.Clone(a.Sandbox.Effective.Unenforced),
+	weaker := slices.DeleteFunc(slices.Clone(a.Policy.Effective.Unenforced),
 		func(name string) bool { return f.own(name) })
 	if !slices.Equal(weaker, f.refused) {
 		f.Errorf("weaker: %v, want %v", weaker, f.refused)
 	}
 	var different []string
-	for _, d := range a.Sandbox.Differences {
+	for _, d := range a.Policy.Differences {
 		if !f.own(d.Name) {
 			different = append(different, d.Name)
 		}
-		if d.Asked == "" || d.Enforced == "" || d.Asked == d.Enforced {
+		if d.Requested == "" || d.Effective == "" || d.Requested == d.Effective {
 			f.Errorf("%+v is no difference", d)
 		}
 	}
@@ -211,13 +211,13 @@ func (f *forced) acceptance() {
 	if !slices.Equal(different, slices.Compact(want)) {
 		f.Errorf("requested and enforced differ in %v, want %v", different, want)
 	}
-	if a.Sandbox.Backend != f.backend || a.Sandbox.Requested.Backend != f.backend || a.Sandbox.Effective.Kernel == "" {
-		f.Errorf("requested %q, ran on %q with the kernel %q", a.Sandbox.Requested.Backend, a.Sandbox.Backend,
-			a.Sandbox.Effective.Kernel)
+	if a.Policy.Backend != f.backend || a.Policy.Requested.Backend != f.backend || a.Policy.Effective.Kernel == "" {
+		f.Errorf("requested %q, ran on %q with the kernel %q", a.Policy.Requested.Backend, a.Policy.Backend,
+			a.Policy.Effective.Kernel)
 	}
 	for layer, state := range f.layers {
-		if string(a.Sandbox.Effective.Isolation[layer]) != state {
-			f.Errorf("the layer %s is %q, want %q", layer, a.Sandbox.Effective.Isolation[layer], state)
+		if string(a.Policy.Effective.Isolation[layer]) != state {
+			f.Errorf("the layer %s is %q, want %q", layer, a.Policy.Effective.Isolation[layer], state)
 		}
 	}
 	_, stderr, code = f.fumehood(f.refused, "--verbose")

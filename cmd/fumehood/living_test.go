@@ -201,11 +201,11 @@ func TestLivingUnenforced(t *testing.T) {
 	}
 	var answer struct {
 		Lifetime map[string]float64
-		Sandbox  struct{ Differences []struct{ Name string } }
+		Policy   struct{ Differences []struct{ Name string } }
 	}
 	out, _ := c.run(0, "", "create", "--name", "agent-7", "--json")
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime["idle_s"] == 0 ||
-		len(answer.Sandbox.Differences) != 2 {
+		len(answer.Policy.Differences) != 2 {
 		t.Errorf("%v in %s", err, out)
 	}
 }

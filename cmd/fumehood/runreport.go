@@ -170,7 +170,7 @@ func (a *app) reportIsolation(r *sandbox.Result) {
 	}
 	a.note(terminal.Faint, "limits: %s", strings.Join(limits, ", "))
 	for _, d := range r.Differences() {
-		a.note(terminal.Faint, "%s: requested %s, enforced %s", d.Name, d.Asked, d.Enforced)
+		a.note(terminal.Faint, "%s: requested %s, enforced %s", d.Name, d.Requested, d.Effective)
 	}
 }
 

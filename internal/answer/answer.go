@@ -49,7 +49,7 @@ func New(f Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 // NewOutcome converts a result without its output and values.
 func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 	o := api.Outcome{
-		ID: r.ID, Status: r.Status, Error: r.Exception, Files: newFiles(r.Files), Usage: newUsage(r.Usage),
+		ID: r.ID, Status: r.Status, Exception: r.Exception, Files: newFiles(r.Files), Usage: newUsage(r.Usage),
 		Timings: newTimings(r.Timings), Packages: r.Packages, More: r.SkippedMore,
 	}
 	if r.ExitCode >= 0 && r.Signal == 0 {
@@ -69,8 +69,8 @@ func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 	if len(r.Skipped) > 0 || asked(api.SectionSkipped) {
 		o.Skipped = List(r.Skipped)
 	}
-	if differences := r.Differences(); len(differences) > 0 || asked(api.SectionSandbox) {
-		o.Sandbox = newSandbox(r, differences)
+	if differences := r.Differences(); len(differences) > 0 || asked(api.SectionPolicy) {
+		o.Policy = newSandbox(r, differences)
 	}
 	return o
 }

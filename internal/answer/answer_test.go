@@ -38,7 +38,7 @@ func TestSections(t *testing.T) {
 	if len(text) >= 400 {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
-	always := strings.Fields("id status exit_code signal stdout stderr results error files hint usage timings")
+	always := strings.Fields("id status exit_code signal stdout stderr results exception files hint usage timings")
 	for _, name := range always {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("%s is missing", name)
@@ -59,7 +59,7 @@ func TestSections(t *testing.T) {
 	}
 	for name, change := range map[string]func(*sandbox.Result){
 		"skipped_files": func(r *sandbox.Result) { r.Skipped = []sandbox.Skipped{{Path: "a"}} },
-		"sandbox":       func(r *sandbox.Result) { r.Effective.Limits.Pids = sandbox.Unlimited },
+		"policy":        func(r *sandbox.Result) { r.Effective.Limits.Pids = sandbox.Unlimited },
 		"output":        func(r *sandbox.Result) { r.Stderr.Dropped = 1 },
 		"compile": func(r *sandbox.Result) {
 			r.Compiled = &sandbox.Compiled{Stderr: sandbox.Captured{Head: []byte("a warning")}}

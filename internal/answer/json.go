@@ -100,9 +100,9 @@ func (l *Layout) answer(a *api.Answer) {
 }
 
 func (l *Layout) outcome(o *api.Outcome) {
-	if o.Error != nil {
-		exception := *o.Error
-		o.Error = &exception
+	if o.Exception != nil {
+		exception := *o.Exception
+		o.Exception = &exception
 		l.String(&exception.Name)
 		l.String(&exception.Value)
 		l.String(&exception.Traceback)

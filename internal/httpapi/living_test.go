@@ -54,12 +54,12 @@ func (r *rig) wholeLog(path string, h header) (all []string) {
 // TestLiving plays the life of a sandbox, from its creation to the reason of its end.
 func TestLiving(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
-	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["sandbox"]}`))
-	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Sandbox == nil || made.State != "idle" {
+	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["policy"]}`))
+	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Policy == nil || made.State != "idle" {
 		t.Errorf("%+v", again)
 	}
 	other := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))
-	list := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?label=user:u1", ""))
+	list := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?metadata=user:u1", ""))
 	if len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != made.ID || list.More {
 		t.Errorf("%+v", list)
 	}
@@ -109,7 +109,7 @@ func (r *rig) livingRuns() {
 	if a := r.inside(`{"code":"print('é')\nx + 1","context":"default"}`); a.Stdout != "é\n" || len(a.Results) != 1 || !a.Results[0].Main || a.Results[0].Data["text/plain"] != "21" {
 		t.Errorf("%+v", a)
 	}
-	if a := r.inside(`{"code":"1/0"}`); a.Status != sandbox.StatusFailed || a.Error == nil || a.Error.Name != "ZeroDivisionError" {
+	if a := r.inside(`{"code":"1/0"}`); a.Status != sandbox.StatusFailed || a.Exception == nil || a.Exception.Name != "ZeroDivisionError" {
 		t.Errorf("%+v", a)
 	}
 	if a := r.inside(`{"code":"import time\nwhile True: time.sleep(1)","limits":{"timeout_s":0.5}}`); a.Status != sandbox.StatusTimeout || a.Hint == nil ||
@@ -136,7 +136,7 @@ func (r *rig) livingRuns() {
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/interrupt", "")
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/restart", "")
-	if a := r.inside(`{"code":"x","context":"` + string(c.ID) + `"}`); a.Error == nil || a.Error.Name != "NameError" {
+	if a := r.inside(`{"code":"x","context":"` + string(c.ID) + `"}`); a.Exception == nil || a.Exception.Name != "NameError" {
 		t.Errorf("%+v", a)
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/"+string(c.ID)+"/interrupt", "")
@@ -360,7 +360,7 @@ func TestLivingRefusals(t *testing.T) {
 		{"POST", "/v1/sandboxes", `{"lifetime":{"max_age_s":1e30}}`, 400, "lifetime.max_age_s"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
 		{"POST", "/v1/sandboxes", `{"backend":"none"}`, 400, "backend"},
-		{"GET", "/v1/sandboxes?label=x", "", 400, "label"},
+		{"GET", "/v1/sandboxes?metadata=x", "", 400, "metadata"},
 		{"GET", "/v1/sandboxes?limit=0", "", 400, "limit"},
 		{"GET", "/v1/sandboxes?after=x", "", 400, "after"},
 		{"GET", "/v1/sandboxes?afetr=x", "", 400, "query"},

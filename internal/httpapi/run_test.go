@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	t.Run("every field is there", func(t *testing.T) {
 		_, text := r.do("POST", "/v1/run", bash("true"), nil)
 		got := parse[object](t, text)
-		for _, name := range strings.Fields(`id status exit_code signal stdout stderr results error files hint usage timings`) {
+		for _, name := range strings.Fields(`id status exit_code signal stdout stderr results exception files hint usage timings`) {
 			if _, ok := got[name]; !ok {
 				t.Errorf("%s is missing", name)
 			}
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("exceptions", func(t *testing.T) {
 		a := r.run(python("x = 1\nraise ValueError('no')"))
-		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Error == nil || a.Error.Name != "ValueError" || a.Error.Value != "no" ||
+		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Exception == nil || a.Exception.Name != "ValueError" || a.Exception.Value != "no" ||
 			!strings.Contains(a.Stderr, "Traceback") || a.Hint == nil {
 			t.Errorf("%+v", a)
 		}
@@ -67,8 +67,8 @@ func TestRun(t *testing.T) {
 		}
 	})
 	t.Run("a timeout", func(t *testing.T) {
-		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2}, "include": []string{"sandbox"}}))
-		if a.Status != sandbox.StatusTimeout || *a.Sandbox.Requested.Limits.TimeoutS != 0.2 || a.Sandbox.Requested.Named[0] != sandbox.LimitTimeout {
+		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2}, "include": []string{"policy"}}))
+		if a.Status != sandbox.StatusTimeout || *a.Policy.Requested.Limits.TimeoutS != 0.2 || a.Policy.Requested.Named[0] != sandbox.LimitTimeout {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -329,10 +329,10 @@ func TestPathsAndMethods(t *testing.T) {
 func TestEveryLimitCanBeAskedFor(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	a := r.run(jsonOf(object{"language": "bash", "code": "ulimit -n", "limits": object{"inodes": 1000, "open_files": 64}}))
-	if l := a.Sandbox.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
+	if l := a.Policy.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
 		t.Errorf("%s %q %+v", a.Status, a.Stdout, l)
 	}
-	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Sandbox.Requested.Named, want) {
-		t.Errorf("named %v", a.Sandbox.Requested.Named)
+	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Policy.Requested.Named, want) {
+		t.Errorf("named %v", a.Policy.Requested.Named)
 	}
 }

@@ -61,7 +61,7 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return gaveUp(r, err)
 	}
-	shown := showSandbox(s, slices.Contains(req.Include, api.SectionSandbox))
+	shown := showSandbox(s, slices.Contains(req.Include, api.SectionPolicy))
 	if made {
 		return a.WriteStatus(w, http.StatusCreated, shown)
 	}
@@ -118,19 +118,19 @@ const maxSandboxPage = 1000
 // listSandboxes is GET /v1/sandboxes.
 func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	q := query{r: r}
-	labels := map[string]string{}
-	for _, text := range q.all("label") {
+	metadata := map[string]string{}
+	for _, text := range q.all("metadata") {
 		name, value, found := strings.Cut(text, ":")
 		if !found {
-			return sandbox.Invalidf("label", "%.40q is not NAME:VALUE", text)
+			return sandbox.Invalidf("metadata", "%.40q is not NAME:VALUE", text)
 		}
-		labels[name] = value
+		metadata[name] = value
 	}
 	limit := q.number("limit", 0, 1, maxSandboxPage)
 	if q.err != nil {
 		return q.err
 	}
-	list, more, err := a.Engine().Sandboxes(w.Key, labels, sandbox.ID(q.text("after")), limit)
+	list, more, err := a.Engine().Sandboxes(w.Key, metadata, sandbox.ID(q.text("after")), limit)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 
 func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	include := (&query{r: r}).all("include")
-	return a.WriteJSON(w, showSandbox(s, slices.Contains(include, string(api.SectionSandbox))))
+	return a.WriteJSON(w, showSandbox(s, slices.Contains(include, string(api.SectionPolicy))))
 }
 
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
@@ -200,7 +200,7 @@ func showSandbox(s *engine.Sandbox, withSandbox bool) api.Sandbox {
 	out := api.Sandbox{ID: i.ID, Name: i.Name, State: "idle", Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
 		IdleEndsAt: i.IdleEnds.UTC(), AgeEndsAt: life.EndsAt.UTC(), Running: i.Running, Contexts: make([]api.Context, len(i.Contexts)),
 		Metadata: i.Spec.Labels, Lifetime: api.Lifetime{IdleS: seconds(life.Idle), EndsAt: life.EndsAt.UTC(), MaxAgeS: seconds(life.EndsAt.Sub(i.Created))},
-		Limits: answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Sandbox: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
+		Limits: answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Policy: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
 	if i.Running > 0 {
 		out.State = "running"
 	}

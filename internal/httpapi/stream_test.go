@@ -196,7 +196,7 @@ func TestStream(t *testing.T) {
 	t.Run("an exception", func(t *testing.T) {
 		c := r.collect(python("print(1)\n1/0"))
 		if got := strings.Join(c.names, " "); !strings.HasPrefix(got, "started ") || !strings.HasSuffix(got, " exception done") ||
-			c.done.Error.Name != "ZeroDivisionError" {
+			c.done.Exception.Name != "ZeroDivisionError" {
 			t.Errorf("%s: %+v", got, c.done)
 		}
 	})

@@ -48,7 +48,7 @@ func TestHTTP(t *testing.T) {
 	if o := first.code("x"); o.text != "=> 1" {
 		t.Errorf("the state is lost: %+v", o)
 	}
-	if o := second.code("x"); o.Error == nil {
+	if o := second.code("x"); o.Exception == nil {
 		t.Errorf("two sessions share a sandbox: %+v", o)
 	}
 	living := func(owner string) int {

@@ -91,8 +91,8 @@ type outcome struct {
 		Main bool
 		Data map[string]string
 	}
-	Error *sandbox.Exception
-	Files []struct {
+	Exception *sandbox.Exception
+	Files     []struct {
 		Path string
 		Size int
 	}
@@ -153,7 +153,7 @@ func TestSession(t *testing.T) {
 	if o := c.code(picture); len(o.images) != 1 || o.images[0].MIMEType != "image/png" || !strings.HasPrefix(string(o.images[0].Data), "\x89PNG") {
 		t.Errorf("%+v", o)
 	}
-	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Error == nil || o.Error.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
+	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Exception == nil || o.Exception.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
 		t.Errorf("%+v", o)
 	}
 	if o := c.code("import glvnone"); !strings.Contains(o.text, "To have it installed before the run, write a line %pip install glvnone in the code.") {
@@ -197,7 +197,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	c.call("reset_sandbox", nil)
-	if x, file := c.code("x"), c.call("read_file", map[string]any{"path": "a/b.txt"}); x.Error == nil || !file.failed {
+	if x, file := c.code("x"), c.call("read_file", map[string]any{"path": "a/b.txt"}); x.Exception == nil || !file.failed {
 		t.Errorf("after a reset: %+v, %+v", x, file)
 	}
 }

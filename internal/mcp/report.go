@@ -55,8 +55,8 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 			notes = append(notes, c.keep(box, string(r.ID)+"."+stream.name, stream.text))
 		}
 	}
-	if x := a.Error; x != nil {
-		out.Error = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
+	if x := a.Exception; x != nil {
+		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
 	}
 	values, images := shown(r.Shown, &out, c.session.server.imageRoom(), &notes)
 	text := account(&out, values, notes, len(images) > 0)
@@ -77,7 +77,7 @@ func account(out *ran, values, notes []string, pictures bool) string {
 		add("=> ", v)
 	}
 	add("stderr:\n", out.Stderr)
-	if x := out.Error; x != nil && !strings.Contains(out.Stderr, strings.TrimSpace(x.Traceback)) {
+	if x := out.Exception; x != nil && !strings.Contains(out.Stderr, strings.TrimSpace(x.Traceback)) {
 		add("", x.Traceback)
 	}
 	if out.Status != sandbox.StatusSucceeded {

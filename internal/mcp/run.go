@@ -16,13 +16,13 @@ import (
 
 // ran is the structured result of code or a command.
 type ran struct {
-	Status   sandbox.Status     `json:"status"`
-	ExitCode *int               `json:"exit_code"`
-	Stdout   string             `json:"stdout"`
-	Stderr   string             `json:"stderr"`
-	Results  []api.Result       `json:"results"`
-	Error    *sandbox.Exception `json:"error"`
-	Hint     *string            `json:"hint"`
+	Status    sandbox.Status     `json:"status"`
+	ExitCode  *int               `json:"exit_code"`
+	Stdout    string             `json:"stdout"`
+	Stderr    string             `json:"stderr"`
+	Results   []api.Result       `json:"results"`
+	Exception *sandbox.Exception `json:"exception"`
+	Hint      *string            `json:"hint"`
 }
 
 var ranSchema = giving(object{
@@ -36,10 +36,10 @@ var ranSchema = giving(object{
 		"data":     object{"type": "object", "additionalProperties": object{"type": "string"}, "description": "The value by media type."},
 		"metadata": object{"type": "object"},
 	}, "main", "data")},
-	"error": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string", "Its message."), "traceback": field("string", "Where it was raised.")},
+	"exception": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string", "Its message."), "traceback": field("string", "Where it was raised.")},
 		"name", "value", "traceback")),
 	"hint": may(field("string", "What happened and what would help.")),
-}, "status", "exit_code", "stdout", "stderr", "results", "error", "hint")
+}, "status", "exit_code", "stdout", "stderr", "results", "exception", "hint")
 
 func runCode(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	var in struct {

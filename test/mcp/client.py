@@ -62,7 +62,7 @@ async def main(target, key=""):
         assert len(pictures) == 1 and base64.b64decode(pictures[0].data) == png(), shown
 
         failed = await call("run_code", code="1/0")
-        assert not failed.is_error and failed.structured_content["error"]["name"] == "ZeroDivisionError", failed
+        assert not failed.is_error and failed.structured_content["exception"]["name"] == "ZeroDivisionError", failed
 
         await call("write_file", path="data.txt", content="from outside\n")
         read = await call("run_command", command="cat data.txt; echo more >> data.txt")
@@ -81,7 +81,7 @@ async def main(target, key=""):
         assert any("0" in message for message in seen), seen
 
         await call("reset_sandbox")
-        assert (await call("run_code", code="x")).structured_content["error"]["name"] == "NameError"
+        assert (await call("run_code", code="x")).structured_content["exception"]["name"] == "NameError"
         print("ok:", target.split("/")[-1], client.protocol_version if hasattr(client, "protocol_version") else "")
 
 

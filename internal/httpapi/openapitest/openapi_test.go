@@ -74,7 +74,7 @@ func TestOpenAPI(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/run", `{"language":"bash","code":"echo 1; exit 3"}`},
 		{"POST", "/v1/run", `{"language":"python","code":"import os; open('a','w').write('x'); os.write(1,b'\\xff'); raise ValueError('x')"}`},
-		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"include":["output","skipped_files","sandbox"],"network":{"mode":"none"},
+		{"POST", "/v1/run", `{"language":"bash","code":": > a; mkfifo b","return_files":["**"],"include":["output","skipped_files","policy"],"network":{"mode":"none"},
 			"limits":{"timeout_s":100,"pids":null,"inodes":1000,"open_files":64},"stdin":null,"env":{"A":"b"},
 			"files":[{"path":"f","content":"x"},{"path":"g","mode":"0755","content_base64":"eA=="}],"allow_unenforced":["memory"]}`},
 		{"POST", "/v1/run", `{"command":["true"],"include":[]}`},
@@ -130,13 +130,13 @@ func living(t *testing.T, ask func(method, path, body string) (*http.Request, *h
 		method, path, body string
 		status             int
 	}{
-		{"POST", "/v1/sandboxes", `{"name":"a","lifetime":{"idle_s":60},"metadata":{"k":"v"},"limits":{"timeout_s":10},"include":["sandbox"]}`, 201},
+		{"POST", "/v1/sandboxes", `{"name":"a","lifetime":{"idle_s":60},"metadata":{"k":"v"},"limits":{"timeout_s":10},"include":["policy"]}`, 201},
 		{"POST", "/v1/sandboxes", `{"name":"a"}`, 200},
 		{"POST", s + "/contexts", `{"name":"c"}`, 201},
 		{"POST", s + "/run", `{"code":"print(1)\n2","context":"c"}`, 200},
 		{"POST", s + "/run", `{"command":["cat"],"interactive":true,"background":true}`, 202},
-		{"GET", "/v1/sandboxes?label=k:v&limit=5", "", 200},
-		{"GET", s + "?include=sandbox", "", 200},
+		{"GET", "/v1/sandboxes?metadata=k:v&limit=5", "", 200},
+		{"GET", s + "?include=policy", "", 200},
 		{"GET", s + "/runs", "", 200},
 		{"GET", s + "/runs/RUN", "", 200},
 		{"POST", s + "/runs/RUN/signal", `{"signal":2}`, 204},
