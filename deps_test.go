@@ -62,7 +62,7 @@ test/backendtest: sandbox internal/attack internal/engine internal/guest interna
 internal/nearest:
 
 # what source text should seldom do
-internal/check:              sandbox internal/lang/lex internal/nearest
+internal/check:              sandbox internal/lang/lex internal/lang/trace internal/nearest
 
 # languages
 internal/lang/lex:

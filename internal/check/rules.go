@@ -3,7 +3,8 @@ package check
 import (
 	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 // rule is one rule. Only rules that benign programs hardly ever break refuse the code (TestBenign).
@@ -80,33 +81,28 @@ type textRule struct {
 	pattern    func() *regexp.Regexp
 }
 
-// pattern returns a function that compiles an expression at its first call.
-func pattern(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
 var textRules = []textRule{
 	{"credential", "a private key", []string{"PRIVATE KEY-----"},
-		pattern(`-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s*\\?n?\s*[A-Za-z0-9+/]{20}`)},
+		trace.Pattern(`-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s*\\?n?\s*[A-Za-z0-9+/]{20}`)},
 	{"credential", "an AWS key", []string{"AKIA", "ASIA"},
-		pattern(`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b`)},
+		trace.Pattern(`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b`)},
 	{"credential", "a GitHub token", []string{"ghp_", "gho_", "ghs_", "github_pat_"},
-		pattern(`\b(?:gh[pos]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50,})`)},
+		trace.Pattern(`\b(?:gh[pos]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50,})`)},
 	{"credential", "a Slack token", []string{"xoxb-", "xoxp-", "xoxa-"},
-		pattern(`\bxox[bpa]-[0-9A-Za-z-]{20,}`)},
+		trace.Pattern(`\bxox[bpa]-[0-9A-Za-z-]{20,}`)},
 	{"credential", "an API key", []string{"sk-", "sk_live_", "AIza"},
-		pattern(`\b(?:sk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}|sk_live_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_-]{35})`)},
+		trace.Pattern(`\b(?:sk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}|sk_live_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_-]{35})`)},
 	{"miner", "a mining pool", []string{"stratum+"},
-		pattern(`\bstratum\+(?:tcp|ssl|udp)://[\w.-]+`)},
+		trace.Pattern(`\bstratum\+(?:tcp|ssl|udp)://[\w.-]+`)},
 	{"miner", "a miner", []string{"xmrig", "minerd", "coinhive", "cpuminer", "nicehash"},
-		pattern(`(?i)\b(?:xmrig|minerd|coinhive|cpuminer|nicehash)\b`)},
+		trace.Pattern(`(?i)\b(?:xmrig|minerd|coinhive|cpuminer|nicehash)\b`)},
 }
 
 // sensitiveWords are parts of all matches of sensitive. Searching for them is cheaper.
 var sensitiveWords = []string{"/etc/s", "/etc/gs", "/.", ".sock", "/dev/", "/proc/", "/sys/", "release_agent"}
 
 // sensitive matches paths in strings and words. "~" stands for any home.
-var sensitive = pattern(`(?:^|[\s="'@:])(/etc/(?:shadow|gshadow|sudoers)\b|` +
+var sensitive = trace.Pattern(`(?:^|[\s="'@:])(/etc/(?:shadow|gshadow|sudoers)\b|` +
 	`(?:~|\$HOME|/root|/home/[\w.-]+)/\.(?:ssh/(?:id_\w+|authorized_keys)|` +
 	`aws/credentials|kube/config|netrc|docker/config\.json|gnupg/)|` +
 	`/(?:var/)?run/(?:docker|containerd/containerd|crio/crio)\.sock|/dev/k?mem\b|` +

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
 // shell checks Bash.
@@ -130,10 +131,10 @@ func (f *finder) withoutPrefixes(words []lex.Token) []lex.Token {
 }
 
 // bombPattern matches a function that pipes itself into itself in the background.
-var bombPattern = pattern(`([\w:.-]+)\s*\(\)\s*\{\s*([\w:.-]+)\s*\|\s*([\w:.-]+)\s*&\s*;?\s*\}`)
+var bombPattern = trace.Pattern(`([\w:.-]+)\s*\(\)\s*\{\s*([\w:.-]+)\s*\|\s*([\w:.-]+)\s*&\s*;?\s*\}`)
 
 // endless matches an endless loop that starts its own script.
-var endless = pattern(`while\s+(?:true|:|\[\s*1\s*\])\s*;?\s*do\s+` +
+var endless = trace.Pattern(`while\s+(?:true|:|\[\s*1\s*\])\s*;?\s*do\s+` +
 	`(?:"?\$0"?|bash\s+"?\$0"?|\./[\w.-]+)\s*&\s*(?:;\s*)?done`)
 
 func (f *finder) bomb() {

@@ -22,13 +22,13 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 		}
 	}
 	if err == nil {
-		err = show(layer.Dir, folder, work)
+		err = linkFiles(layer.Dir, folder, work)
 	}
 	if err == nil {
 		err = removeOthers(layer.Dir, folder)
 	}
 	if err == nil {
-		err = writeShown(folder, shownRecord{Owner: owner, Layers: []shownLayer{l}})
+		err = writeRecord(folder, linkRecord{Owner: owner, Layers: []linkedLayer{l}})
 	}
 	if err == nil {
 		err = os.RemoveAll(work)
@@ -55,13 +55,13 @@ func workOf(folder string) string { return folder + workSuffix }
 const tempFile = "file"
 
 // prepare creates work, and measures a layer.
-func prepare(layer, work string) (shownLayer, error) {
+func prepare(layer, work string) (linkedLayer, error) {
 	if err := os.Mkdir(work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return shownLayer{}, err
+		return linkedLayer{}, err
 	}
 	temp := filepath.Join(work, tempFile)
 	if err := os.RemoveAll(temp); err != nil { // a failed call may have left a link to a file of the cache
-		return shownLayer{}, err
+		return linkedLayer{}, err
 	}
 	l, file, err := measure(layer)
 	if err != nil {
@@ -78,8 +78,8 @@ func prepare(layer, work string) (shownLayer, error) {
 	return l, os.RemoveAll(temp)
 }
 
-// show adds the files of from that to lacks. It prepares them in work.
-func show(from, to, work string) error {
+// linkFiles adds the files of from that to lacks. It prepares them in work.
+func linkFiles(from, to, work string) error {
 	temp := filepath.Join(work, tempFile)
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -160,7 +160,7 @@ func TestShowMixed(t *testing.T) {
 	if err := os.Mkdir(workOf(to), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	one, two := shownLayer{ID: "1", Files: 60}, shownLayer{ID: "2", Files: 60}
+	one, two := linkedLayer{ID: "1", Files: 60}, linkedLayer{ID: "2", Files: 60}
 	if err := p.reserve(to, "", one, false); err != nil {
 		t.Fatal(err)
 	}

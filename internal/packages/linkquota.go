@@ -16,14 +16,14 @@ import (
 // have a limit of their own, which equals that of the cache. A file beside each folder records its layers. All records
 // are read before a layer is added.
 
-// shownRecord records the layers of a folder.
-type shownRecord struct {
+// linkRecord records the layers of a folder.
+type linkRecord struct {
 	Owner  string       `json:"owner"`
-	Layers []shownLayer `json:"layers"` // one; while its files are being added, also the earlier ones
+	Layers []linkedLayer `json:"layers"` // one; while its files are being added, also the earlier ones
 }
 
-// shownLayer is a layer in a folder.
-type shownLayer struct {
+// linkedLayer is a layer in a folder.
+type linkedLayer struct {
 	ID    string `json:"id"`    // of its files; a layer that was removed and installed again has another one
 	Files int64  `json:"files"` // bytes that all folders with this layer share
 	Own   int64  `json:"own"`   // further bytes of each folder
@@ -37,7 +37,7 @@ type usage struct {
 	seen  map[string]bool
 }
 
-func (u *usage) add(layers ...shownLayer) {
+func (u *usage) add(layers ...linkedLayer) {
 	for _, l := range layers {
 		u.bytes += l.Own
 		if !u.seen[l.ID] {
@@ -52,10 +52,10 @@ func (u *usage) add(layers ...shownLayer) {
 
 // reserve records that a folder will contain a layer, if the limit allows it. The earlier layers count only if the
 // folder is mixed. Errors: Quota.
-func (p *Packager) reserve(folder, owner string, l shownLayer, mixed bool) error {
+func (p *Packager) reserve(folder, owner string, l linkedLayer, mixed bool) error {
 	p.reserving.Lock()
 	defer p.reserving.Unlock()
-	record := readShown(folder)
+	record := readRecord(folder)
 	record.Owner = owner
 	if slices.Contains(record.Layers, l) { // it is counted already
 		return nil
@@ -70,7 +70,7 @@ func (p *Packager) reserve(folder, owner string, l shownLayer, mixed bool) error
 		return err
 	}
 	for _, other := range others {
-		r := readShown(other)
+		r := readRecord(other)
 		all.add(r.Layers...)
 		if r.Owner == owner {
 			own.add(r.Layers...)
@@ -88,7 +88,7 @@ func (p *Packager) reserve(folder, owner string, l shownLayer, mixed bool) error
 			Fix: "remove sandboxes that are no longer needed, or serve with a larger --package-cache-size"}
 	}
 	record.Layers = append(record.Layers, l)
-	return writeShown(folder, record)
+	return writeRecord(folder, record)
 }
 
 // foldersBeside lists the folders of all sandboxes except one. Their paths are ROOT/SANDBOX/FOLDER.
@@ -107,19 +107,19 @@ func foldersBeside(folder string) (list []string, err error) {
 	return list, err
 }
 
-// readShown reads the record of a folder. Without a readable record, all files count as the folder's own.
-func readShown(folder string) (r shownRecord) {
+// readRecord reads the record of a folder. Without a readable record, all files count as the folder's own.
+func readRecord(folder string) (r linkRecord) {
 	text, err := os.ReadFile(recordOf(folder))
 	if err == nil && json.Unmarshal(text, &r) == nil {
 		return r
 	}
 	if l, _, err := measure(folder); err == nil && l.Own > 0 {
-		r.Layers = []shownLayer{{ID: folder, Own: l.Own + l.Files}}
+		r.Layers = []linkedLayer{{ID: folder, Own: l.Own + l.Files}}
 	}
 	return r
 }
 
-func writeShown(folder string, r shownRecord) error {
+func writeRecord(folder string, r linkRecord) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func writeShown(folder string, r shownRecord) error {
 const nameBytes = 16 // that a folder stores for an entry, besides its name
 
 // measure sums the disk space of a folder, and finds one of its files.
-func measure(dir string) (l shownLayer, file string, err error) {
+func measure(dir string) (l linkedLayer, file string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err

@@ -93,40 +93,36 @@ func Commands(code []byte) []sandbox.Import {
 var runsNext = strings.Fields("sudo exec command builtin time nohup nice")
 
 // debianPackages maps commands that a root often lacks to Debian packages.
-var debianPackages = map[string]string{
-	"ab": "apache2-utils", "ack": "ack", "ag": "silversearcher-ag", "aria2c": "aria2", "autoconf": "autoconf",
-	"automake": "automake", "aws": "awscli", "bc": "bc", "bsdtar": "libarchive-tools", "bwrap": "bubblewrap",
-	"bzip2": "bzip2", "cargo": "cargo", "clang": "clang", "cmake": "cmake", "column": "bsdextrautils",
-	"convert": "imagemagick", "cpio": "cpio", "csvcut": "csvkit", "csvsql": "csvkit", "curl": "curl", "dc": "dc",
-	"dig": "dnsutils", "docker": "docker.io", "dot": "graphviz", "emacs": "emacs-nox",
-	"exiftool": "libimage-exiftool-perl", "expect": "expect", "fd": "fd-find", "fdfind": "fd-find",
-	"ffmpeg": "ffmpeg", "ffprobe": "ffmpeg", "figlet": "figlet", "file": "file", "fish": "fish", "fzf": "fzf",
-	"g++": "g++", "gawk": "gawk", "gcc": "gcc", "gdb": "gdb", "gfortran": "gfortran", "gh": "gh", "git": "git",
-	"gnuplot": "gnuplot-nox", "go": "golang-go", "gpg": "gnupg", "gs": "ghostscript", "host": "bind9-host",
-	"htop": "htop", "hyperfine": "hyperfine", "iconv": "libc-bin", "identify": "imagemagick", "ifconfig": "net-tools",
-	"inotifywait": "inotify-tools", "ip": "iproute2", "iperf3": "iperf3", "java": "default-jre-headless",
-	"javac": "default-jdk-headless", "jq": "jq", "julia": "julia", "killall": "psmisc", "latexmk": "latexmk",
-	"less": "less", "lsof": "lsof", "lua": "lua5.4", "lynx": "lynx", "magick": "imagemagick", "make": "make",
-	"man": "man-db", "mlr": "miller", "mogrify": "imagemagick", "montage": "imagemagick",
-	"mysql": "default-mysql-client", "nano": "nano", "nc": "netcat-openbsd", "netstat": "net-tools", "nmap": "nmap",
-	"node": "nodejs", "nodejs": "nodejs", "npm": "npm", "npx": "npm", "nslookup": "dnsutils", "octave": "octave",
-	"openssl": "openssl", "pandoc": "pandoc", "parallel": "parallel", "patch": "patch",
-	"pdflatex": "texlive-latex-base", "pdfinfo": "poppler-utils", "pdftoppm": "poppler-utils",
-	"pdftotext": "poppler-utils", "pdfunite": "poppler-utils", "perl": "perl", "php": "php-cli",
-	"ping": "iputils-ping", "pip": "python3-pip", "pip3": "python3-pip", "pkg-config": "pkgconf", "pkill": "procps",
-	"pgrep": "procps", "ps": "procps", "psql": "postgresql-client", "pv": "pv", "python": "python-is-python3",
-	"python3": "python3", "qpdf": "qpdf", "R": "r-base-core", "Rscript": "r-base-core", "rclone": "rclone",
-	"redis-cli": "redis-tools", "rg": "ripgrep", "rsync": "rsync", "ruby": "ruby", "rustc": "rustc",
-	"screen": "screen", "scp": "openssh-client", "shellcheck": "shellcheck", "socat": "socat", "sox": "sox",
-	"sqlite3": "sqlite3", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "strace": "strace", "sudo": "sudo",
-	"swift": "swiftlang", "tcpdump": "tcpdump", "tesseract": "tesseract-ocr", "tidy": "tidy", "tmux": "tmux",
-	"top": "procps", "traceroute": "traceroute", "tree": "tree", "tsc": "node-typescript", "unrar": "unrar-free",
-	"unxz": "xz-utils", "unzip": "unzip", "uuidgen": "uuid-runtime", "valgrind": "valgrind", "vi": "vim-tiny",
-	"vim": "vim", "watch": "procps", "wget": "wget", "whois": "whois", "wkhtmltopdf": "wkhtmltopdf",
-	"xelatex": "texlive-xetex", "xmllint": "libxml2-utils", "xmlstarlet": "xmlstarlet", "xsltproc": "xsltproc",
-	"xxd": "xxd", "xz": "xz-utils", "yarn": "yarnpkg", "yq": "yq", "zip": "zip", "zsh": "zsh", "zstd": "zstd",
-	"7z": "7zip", "7za": "7zip", "exa": "exa", "bat": "bat", "duf": "duf", "ncdu": "ncdu", "entr": "entr",
-	"envsubst": "gettext-base", "bison": "bison", "flex": "flex", "nasm": "nasm", "sha3sum": "libdigest-sha3-perl",
-	"ripgrep": "ripgrep", "crontab": "cron", "at": "at", "mail": "bsd-mailx", "mutt": "mutt", "sponge": "moreutils",
-	"ts": "moreutils",
+var debianPackages = debianTable(`
+	ab=apache2-utils ack ag=silversearcher-ag aria2c=aria2 autoconf automake aws=awscli bc bsdtar=libarchive-tools
+	bwrap=bubblewrap bzip2 cargo clang cmake column=bsdextrautils convert=imagemagick cpio csvcut=csvkit csvsql=csvkit
+	curl dc dig=dnsutils docker=docker.io dot=graphviz emacs=emacs-nox exiftool=libimage-exiftool-perl expect
+	fd=fd-find fdfind=fd-find ffmpeg ffprobe=ffmpeg figlet file fish fzf g++ gawk gcc gdb gfortran gh git
+	gnuplot=gnuplot-nox go=golang-go gpg=gnupg gs=ghostscript host=bind9-host htop hyperfine iconv=libc-bin
+	identify=imagemagick ifconfig=net-tools inotifywait=inotify-tools ip=iproute2 iperf3 java=default-jre-headless
+	javac=default-jdk-headless jq julia killall=psmisc latexmk less lsof lua=lua5.4 lynx magick=imagemagick make
+	man=man-db mlr=miller mogrify=imagemagick montage=imagemagick mysql=default-mysql-client nano nc=netcat-openbsd
+	netstat=net-tools nmap node=nodejs nodejs npm npx=npm nslookup=dnsutils octave openssl pandoc parallel patch
+	pdflatex=texlive-latex-base pdfinfo=poppler-utils pdftoppm=poppler-utils pdftotext=poppler-utils
+	pdfunite=poppler-utils perl php=php-cli ping=iputils-ping pip=python3-pip pip3=python3-pip pkg-config=pkgconf
+	pkill=procps pgrep=procps ps=procps psql=postgresql-client pv python=python-is-python3 python3 qpdf R=r-base-core
+	Rscript=r-base-core rclone redis-cli=redis-tools rg=ripgrep rsync ruby rustc screen scp=openssh-client shellcheck
+	socat sox sqlite3 ssh=openssh-client ssh-keygen=openssh-client strace sudo swift=swiftlang tcpdump
+	tesseract=tesseract-ocr tidy tmux top=procps traceroute tree tsc=node-typescript unrar=unrar-free unxz=xz-utils
+	unzip uuidgen=uuid-runtime valgrind vi=vim-tiny vim watch=procps wget whois wkhtmltopdf xelatex=texlive-xetex
+	xmllint=libxml2-utils xmlstarlet xsltproc xxd xz=xz-utils yarn=yarnpkg yq zip zsh zstd 7z=7zip 7za=7zip exa bat
+	duf ncdu entr envsubst=gettext-base bison flex nasm sha3sum=libdigest-sha3-perl ripgrep crontab=cron at
+	mail=bsd-mailx mutt sponge=moreutils ts=moreutils`)
+
+// debianTable reads words "COMMAND=PACKAGE", or "COMMAND" if the package has the same name.
+func debianTable(words string) map[string]string {
+	table := map[string]string{}
+	for word := range strings.FieldsSeq(words) {
+		command, name, ok := strings.Cut(word, "=")
+		if !ok {
+			name = command
+		}
+		table[command] = name
+	}
+	return table
 }
