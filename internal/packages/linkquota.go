@@ -18,7 +18,7 @@ import (
 
 // linkRecord records the layers of a folder.
 type linkRecord struct {
-	Owner  string       `json:"owner"`
+	Owner  string        `json:"owner"`
 	Layers []linkedLayer `json:"layers"` // one; while its files are being added, also the earlier ones
 }
 

@@ -139,7 +139,8 @@ func TestFindingPython(t *testing.T) {
 				"site/a-1.dist-info/METADATA": "Name: a\nVersion: 1",
 				"site/b-1.dist-info/METADATA": "Name: b\nVersion: 1"}},
 		{about: "pyproject.toml", code: "import a", want: "a==1 b |  | ",
-			files: map[string]string{"pyproject.toml": "[project]\nname = 'p'\ndependencies = [\n 'a==1',\n 'b',\n 'c @ file:///c',\n]\n" +
+			files: map[string]string{"pyproject.toml": "[project]\nname = 'p'\ndependencies = [\n 'a==1',\n 'b',\n " +
+				"'c @ file:///c',\n]\n" +
 				"[project.optional-dependencies]\nx = ['d']"}},
 		{about: "PEP 723", code: "#!/usr/bin/env python3\n# /// script\n# requires-python = '>=3.9'\n# " +
 			"dependencies = [\n#   'a<2', # why\n#\n#   'b',\n# ]\n# ///\nimport c", want: "a<2 b | c | "},
@@ -214,7 +215,8 @@ func TestFindingJavaScript(t *testing.T) {
 		{about: "package.json, and what is there", name: "main.mjs",
 			code: "import 'a'; import 'b'; import 'i/x'; import '@s/j'", want: "a@^1.2 c@* | b | ",
 			files: map[string]string{
-				"package.json":                `{"dependencies": {"a": "^1.2", "c": "*", "d": "file:../d", "e": "git+https://else.test/e", "f": "npm:g@1"}, "devDependencies": {"h": "1"}}`,
+				"package.json": `{"dependencies": {"a": "^1.2", "c": "*", "d": "file:../d", ` +
+					`"e": "git+https://else.test/e", "f": "npm:g@1"}, "devDependencies": {"h": "1"}}`,
 				"node_modules/i/package.json": "{}", "node_modules/@s/j/package.json": "{}"}},
 		{about: "broken", name: "main.js", code: "require('a'", want: " |  | ",
 			files: map[string]string{"package.json": `{"dependencies": ["b"]`}},
