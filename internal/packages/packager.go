@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -436,14 +435,7 @@ func parse(r *sandbox.Result, into any) error {
 	if r.Stdout.Dropped > 0 || len(r.Stdout.Head) > maxAnswer || !utf8.Valid(r.Stdout.Head) {
 		return errors.New("too long, or not text")
 	}
-	in := json.NewDecoder(bytes.NewReader(r.Stdout.Head))
-	if err := in.Decode(into); err != nil {
-		return err
-	}
-	if _, err := in.Token(); err != io.EOF {
-		return errors.New("data after the answer")
-	}
-	return nil
+	return json.Unmarshal(r.Stdout.Head, into)
 }
 
 // list returns a list that is not null in JSON.

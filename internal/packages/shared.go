@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -206,12 +205,8 @@ func parseAnswer(text []byte, validLock func(string) bool, now time.Time) (a ans
 	if len(text) > maxAnswerText {
 		return answer{}, errors.New("too long")
 	}
-	in := json.NewDecoder(bytes.NewReader(text))
-	if err := in.Decode(&a); err != nil {
+	if err := json.Unmarshal(text, &a); err != nil {
 		return answer{}, err
-	}
-	if _, err := in.Token(); err != io.EOF {
-		return answer{}, errors.New("data after the answer")
 	}
 	if a.Digest != "" && !digestPattern.MatchString(a.Digest) {
 		return answer{}, errors.New("invalid digest")
