@@ -25,7 +25,8 @@ var benignFolders = []string{"../../examples", "../../test/soak/programs", "../.
 
 var shellLine = regexp.MustCompile(`^#! ?\S*[/ ](?:env )?(?:ba|da)?sh\b`)
 
-// languageOf is the language of a benign script, by its extension and its first line; "" is none that is checked.
+// languageOf returns the language of a benign script by its extension or its first line, or "" if there are no rules
+// for it.
 func languageOf(path string, code []byte) string {
 	first, _, _ := bytes.Cut(code, []byte("\n"))
 	switch ext := filepath.Ext(path); {

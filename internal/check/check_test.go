@@ -121,7 +121,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMostFindings: there are never more, and what refuses takes the place of what does not.
+// TestMostFindings: the number of findings is limited, and findings that refuse displace others.
 func TestMostFindings(t *testing.T) {
 	five := func(lines ...string) string { return strings.Repeat(strings.Join(lines, "\n")+"\n", 5) }
 	other := five("import socket", "eval(x)", "os.execv(x)", "open('/a')", "k = 'AKIAIOSFODNN7EXAMPLE'")
@@ -169,7 +169,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// BenchmarkFind is what a program of 1,000 lines costs.
+// BenchmarkFind checks a program of 1,000 lines.
 func BenchmarkFind(b *testing.B) {
 	for language, lines := range map[string]string{
 		"python": "def f(x, y=1):\n    # a comment\n    result = [g(i, 'text') for i in range(x)]\n    return " +

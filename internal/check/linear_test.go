@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// bytesOfByte is what a check may allocate for each byte of text: a token takes 24, and tables that grow are copied.
+// bytesOfByte limits the allocations of a check for each byte of text. A token takes 24, and growing tables are copied.
 const bytesOfByte = 100
 
 // shape is hostile text of some n bytes.
@@ -144,7 +144,7 @@ var shapes = []shape{
 	{"words of the rules", "", times("sk-AKIA ghp_ xoxb- stratum+ xmrig_ -----BEGIN PRIVATE KEY-----"), false},
 }
 
-// work is what the check of a text takes.
+// work checks a text and returns the bytes that it allocated.
 func work(language, text string) (f *finder, allocated int) {
 	f = &finder{of: map[string]int{}}
 	code := []byte(text)

@@ -92,7 +92,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// FuzzParseAnswer: what is taken for an answer can be looked up, shown and kept.
+// FuzzParseAnswer: an accepted answer can be looked up, used and stored.
 func FuzzParseAnswer(f *testing.F) {
 	f.Add([]byte(`{"digest":"` + strings.Repeat("0a", 32) +
 		`","packages":[{"name":"numpy","version":"2.0"}],"lock":"numpy==2.0","asked":["numpy"],` +

@@ -247,7 +247,7 @@ func TestAddHostile(t *testing.T) {
 	}
 }
 
-// TestForgetOld: answers are kept within their age and size, and what crashes left for an hour.
+// TestForgetOld: records are kept within their limits of age and size; leftovers of crashes are kept for an hour.
 func TestForgetOld(t *testing.T) {
 	c := newCache(t)
 	for name, age := range map[string]time.Duration{"new.json": 0, "big.json": time.Minute, "small.json": time.Hour,

@@ -13,8 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestPasswordOfIndex: the password of an index goes to the installer's gate alone. What looks at the code never gets
-// the address.
+// TestPasswordOfIndex: only the gate of the installer gets the password of an index. A survey never gets its address.
 func TestPasswordOfIndex(t *testing.T) {
 	const password = "canary-password"
 	r := newRig(t)
@@ -85,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOtherSpelling: a version in the way of another language's installer is told in that of the own one.
+// TestOtherSpelling: a version in the syntax of another language's installer is refused with the right spelling.
 func TestOtherSpelling(t *testing.T) {
 	for requirement, fix := range map[string]string{"lodash==4.17.21": "ask for lodash@4.17.21",
 		"@s/a==1": "ask for @s/a@1", "../a==1": "", "a=1": ""} {

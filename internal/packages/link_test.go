@@ -22,8 +22,8 @@ func newFolder(t *testing.T, root, sandbox string) string {
 	return dir
 }
 
-// TestShow: a folder gets what a layer has and loses all else, also after a crash in the middle, and the cache keeps
-// its files.
+// TestShow: a folder gets the files of a layer and loses all others, also after a crash in between, and the cache keeps
+// its own.
 func TestShow(t *testing.T) {
 	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
 	p := New(Config{Dir: c.dir})
@@ -153,7 +153,7 @@ func TestShowQuota(t *testing.T) {
 	show("d", "sixth", "6", "all living sandboxes") // what has no record is measured
 }
 
-// TestShowMixed: what a failed Show left counts beside what comes, or failures could fill the disk.
+// TestShowMixed: the leftovers of a failed Show count until it succeeds. Otherwise failures could fill the disk.
 func TestShowMixed(t *testing.T) {
 	p := New(Config{Dir: t.TempDir(), MaxBytes: 100})
 	to := newFolder(t, t.TempDir(), "sandbox")

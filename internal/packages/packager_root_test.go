@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestMovedImage: packages are for what an image holds, not for its name, which may lead to another image after a pull.
+// TestMovedImage: packages belong to the content of an image, not to its name, which can move to another image.
 func TestMovedImage(t *testing.T) {
 	r := newRig(t)
 	ids := []string{"", "one", "one", "two"} // it is fetched with the first run

@@ -80,7 +80,7 @@ func (r *rig) supply(need sandbox.PackageNeed) (*sandbox.Supply, string) {
 	return s, filesOf(r.t, s.Layers[0].Dir)["file"]
 }
 
-// TestSupplyOfOthers: nothing that one request brings along becomes what another gets.
+// TestSupplyOfOthers: no data of one request reaches the packages of another.
 func TestSupplyOfOthers(t *testing.T) {
 	r := newRig(t)
 	r.receipt.Lock, r.content = "lock", "hostile"
@@ -103,7 +103,7 @@ func TestSupplyOfOthers(t *testing.T) {
 	}
 }
 
-// TestLongCode: a survey gets code at its length, and none that it does not read; of longer code it is not asked.
+// TestLongCode: a survey gets the whole code up to the limit. Longer code is refused without a survey.
 func TestLongCode(t *testing.T) {
 	r := newRig(t)
 	longest := 0
@@ -129,7 +129,7 @@ func TestLongCode(t *testing.T) {
 	}
 }
 
-// TestLivingSurvey: a sandbox that ran code says what it needs, and not from where.
+// TestLivingSurvey: a sandbox that ran code determines which packages it needs, but not from which index.
 func TestLivingSurvey(t *testing.T) {
 	r := newRig(t)
 	r.code = sandbox.PackageSurvey{Platform: "hostile", Installer: "i", Index: "http://169.254.169.254/",

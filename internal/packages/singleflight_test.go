@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestOwnersApart: a run gets the errors of its own worker alone, though another owner's is at the same work.
+// TestOwnersApart: a run gets only errors of its own worker, even if another owner installs the same packages.
 func TestOwnersApart(t *testing.T) {
 	r := newRig(t)
 	ask := func(owner string, work sandbox.Worker, progress func(string)) error {
@@ -54,7 +54,7 @@ func TestOwnersApart(t *testing.T) {
 	}
 }
 
-// TestOwnersInstallOnce: what one owner's worker installed is there for all.
+// TestOwnersInstallOnce: packages that one owner's worker installed serve all owners.
 func TestOwnersInstallOnce(t *testing.T) {
 	r := newRig(t)
 	var all sync.WaitGroup
@@ -110,7 +110,7 @@ func (a *taken) Lock(context.Context, string, string, time.Duration) (bool, erro
 	return false, nil
 }
 
-// TestTakeWithoutWait: whoever waited long enough for this machine's lock does not wait for another machine's.
+// TestTakeWithoutWait: a caller that stopped waiting for the lock of this machine does not wait for another machine.
 func TestTakeWithoutWait(t *testing.T) {
 	answers := &taken{}
 	p := New(Config{Shared: Shared{Answers: answers, Archives: struct{ Archives }{}}})
@@ -121,8 +121,8 @@ func TestTakeWithoutWait(t *testing.T) {
 	}
 }
 
-// TestFlights: work ends once nobody waits for it, and not before. Progress is told to all that wait, and to nobody
-// else.
+// TestFlights: work ends when its last caller leaves, and not before. All callers that wait get its progress, and no
+// others do.
 func TestFlights(t *testing.T) {
 	var f flights
 	begun, told := make(chan func(string)), make(chan string)
@@ -192,7 +192,7 @@ func TestFlights(t *testing.T) {
 	}
 }
 
-// TestFlightPanics: what panics while it reads what is hostile is an error of those who wait.
+// TestFlightPanics: a panic in work is an error of its callers.
 func TestFlightPanics(t *testing.T) {
 	var f flights
 	_, err := f.do(t.Context(), "key", func(string) {},

@@ -17,7 +17,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// finding is code with files, and what is ordered for it: "requirements | packages of imports | what can be none".
+// finding is code with files, and the order for it: "requirements | packages of imports | dropped imports".
 type finding struct {
 	about string
 	name  string // of the code's file, unless it is main
@@ -67,8 +67,8 @@ func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, fol
 	return strings.Join(o.Requirements, " ") + " | " + strings.Join(o.Found, " ") + " | " + strings.Join(dropped, " ")
 }
 
-// TestFindingPython: what the survey finds in code and files, as it is ordered. Its interpreter has the standard
-// library and what a case adds.
+// TestFindingPython: the order for what a survey finds in code and files. Its interpreter has the standard library and
+// the files of the case.
 func TestFindingPython(t *testing.T) {
 	program, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {

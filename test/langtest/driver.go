@@ -37,7 +37,7 @@ type Driver struct {
 	runs     int
 }
 
-// Outcome is what one run did.
+// Outcome is the outcome of one run.
 type Outcome struct {
 	Stdout, Stderr string
 	Shown          []sandbox.Shown
@@ -81,7 +81,7 @@ func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 	return d
 }
 
-// Run runs code and returns what it did.
+// Run runs code and returns the outcome.
 func (d *Driver) Run(code string) Outcome {
 	d.t.Helper()
 	d.Start(code)
@@ -107,7 +107,7 @@ func (d *Driver) Send(kind driver.Kind, fields ...string) {
 	}
 }
 
-// Wait returns what the run that Start began did. A report of another run fails the test.
+// Wait returns the outcome of the run that Start began. A report of another run fails the test.
 func (d *Driver) Wait() Outcome {
 	d.t.Helper()
 	var o Outcome
@@ -298,7 +298,7 @@ func output(t *testing.T) *os.File {
 	return f
 }
 
-// next returns what was written since the last call.
+// next returns the bytes since the last call.
 func (o *tail) next(t *testing.T) string {
 	t.Helper()
 	b, err := io.ReadAll(io.NewSectionReader(o.file, o.at, 1<<40))

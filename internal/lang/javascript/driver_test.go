@@ -197,7 +197,7 @@ func tamper(class string) string {
 		class + ".prototype[n] = () => { throw 1 } } catch {}"
 }
 
-// Code that changes what everybody uses harms itself only.
+// Code that changes globals harms only itself.
 func TestDriverHostile(t *testing.T) {
 	for _, code := range []string{
 		"for (const n of ['Object', 'Promise', 'JSON', 'Symbol', 'Buffer', 'Error', 'process', 'setImmediate', " +

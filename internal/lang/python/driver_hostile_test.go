@@ -97,7 +97,7 @@ func TestDriverEnds(t *testing.T) {
 	}
 }
 
-// The end of the requests ends the interpreter as usual, in bounded time even if a thread goes on.
+// The end of the requests ends the interpreter as usual, within a limit even if a thread continues.
 func TestDriverHangsUp(t *testing.T) {
 	d := langtest.StartDriver(t, python.Language, nil)
 	d.Run("import atexit, threading\natexit.register(print, 'bye', flush=True)\nf = open('file', 'w'); f.write('kept')")

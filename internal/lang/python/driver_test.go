@@ -11,7 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
-// One conversation: each run finds what the earlier ones left.
+// One context: each run has the state of the earlier ones.
 var conversation = []struct {
 	code, stdout, stderr string // stderr holds its part
 	value, failure       string // text of the last expression; name of the exception and its value
@@ -124,7 +124,7 @@ func TestDriverStreams(t *testing.T) {
 	}
 }
 
-// Completion calls no property, and a limit bounds what it calls.
+// Completion calls no property, and limits the time of the methods that it calls.
 func TestDriverComplete(t *testing.T) {
 	d := langtest.StartDriver(t, python.Language, nil)
 	d.Run("import os\nclass C:\n    field = os\n    @property\n    def p(self): os._exit(1)\n" +

@@ -57,14 +57,14 @@ func TestPlainly(t *testing.T) {
 	}
 }
 
-// TestMostMagic: no code makes a list that is much longer than what is refused.
+// TestMostMagic: the list of requirements is at most one longer than the limit.
 func TestMostMagic(t *testing.T) {
 	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3)))); n != maxInstalled {
 		t.Errorf("%d requirements", n)
 	}
 }
 
-// TestSurvey: the survey finds what is imported and not there, with the line, and whether the code can do without.
+// TestSurvey: a survey finds missing imports, with their line, and whether they are optional.
 func TestSurvey(t *testing.T) {
 	for _, c := range [][2]string{
 		{"import os, json\nimport glva.b as c, glvb\n", "glva.b:2 glvb:2"},

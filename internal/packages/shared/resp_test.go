@@ -19,7 +19,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
 )
 
-// server answers each command of one connection after another with the same bytes, and hands over what it was sent.
+// server sends the same bytes as the answer to each command of successive connections, and passes on the commands.
 func server(t *testing.T, reply string) (r redisAnswers, sent func() string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func server(t *testing.T, reply string) (r redisAnswers, sent func() string) {
 		func() string { stop(); return got.String() }
 }
 
-// TestHostileServer: whatever a server answers costs no more than an error.
+// TestHostileServer: any answer of a server is at most an error.
 func TestHostileServer(t *testing.T) {
 	for _, reply := range []string{"$9223372036854775807\r\n", "$2000000000\r\n", "$-2\r\n", "$+1\r\nx\r\n",
 		"$11\r\n0123456789x\r\n", "$1\r\nxyz", ":1\n", "\r\n", "%1\r\n", "*-1\r\n",

@@ -205,7 +205,7 @@ func TestTwoMachinesInstallOnce(t *testing.T) {
 	both.Wait()
 }
 
-// TestBadArchives: an archive that is not what it should be is refused, installed anew and replaced.
+// TestBadArchives: an invalid archive is refused, and replaced by an installation.
 func TestBadArchives(t *testing.T) {
 	r := redistest.Start(t)
 	entry := func(h tar.Header) func([]byte) []byte {
@@ -308,7 +308,7 @@ func TestRedisFails(t *testing.T) {
 	}
 }
 
-// TestSilentRedis: a server that says nothing costs one wait, and is left alone then.
+// TestSilentRedis: a server that does not answer costs one timeout, and is then ignored for a pause.
 func TestSilentRedis(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -360,7 +360,7 @@ func TestLeaseOfTheDeadEnds(t *testing.T) {
 	}
 }
 
-// TestContract is what deps asks of Answers and Archives.
+// TestContract tests the contract of Answers and Archives.
 func TestContract(t *testing.T) {
 	r, ctx := redistest.Start(t), t.Context()
 	dir := t.TempDir()
