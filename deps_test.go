@@ -93,7 +93,7 @@ internal/plan:               sandbox internal/guest internal/nearest
 # what code needs besides its root
 internal/packages:               sandbox internal/nearest internal/host/rundir | golang.org/x/sys
 internal/packages/shared:        sandbox internal/packages | gocloud.dev
-internal/packages/shared/redistest:
+test/redistest:
 
 # policy -> gate
 internal/egress/rules:       sandbox | golang.org/x/net

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
+	"github.com/fumehood-dev/fumehood/test/redistest"
 )
 
 // TestPackagesShared: two machines, here two caches, install once. The second receives the layer of the first, compiled

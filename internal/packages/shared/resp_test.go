@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
+	"github.com/fumehood-dev/fumehood/test/redistest"
 )
 
 // server sends the same bytes as the answer to each command of successive connections, and passes on the commands.

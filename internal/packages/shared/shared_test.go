@@ -21,8 +21,8 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/internal/packages/shared"
-	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/redistest"
 )
 
 // machine is a Packager with a cache of its own. Its worker stands for the sandboxes that survey and install.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/packages/shared/redistest"
+	"github.com/fumehood-dev/fumehood/test/redistest"
 )
 
 // TestStalledArchive: an archive that cannot be read on is given up, though its driver is blocked in a system call.
