@@ -57,7 +57,7 @@ func (a *app) newDoctor() *cobra.Command {
 	var allowUnenforced []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show which isolation this host can enforce, and the fix for what it cannot",
+		Short: "Show the isolation that this host can enforce, and fixes",
 		Long: `Doctor builds a sandbox and shows the state of each isolation layer, its basis, and the fix if it is
 not enforced. Then it runs a small program in each language, and says whether this host is ready.
 

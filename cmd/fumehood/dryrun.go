@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-type planShown struct {
+type planJSON struct {
 	Simulated       bool              `json:"simulated"`
 	Backend         string            `json:"backend"`
 	Language        string            `json:"language,omitempty"`
@@ -40,29 +40,29 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 	if err != nil {
 		return err
 	}
-	shown := showPlan(plan, run.Request.Files)
+	out := newPlanJSON(plan, run.Request.Files)
 	if a.json {
-		if err := a.printJSON(shown); err != nil || plan.Refusal == nil {
+		if err := a.printJSON(out); err != nil || plan.Refusal == nil {
 			return err
 		}
 		return exitError(exitFailure)
 	}
 	rows := [][2]string{
 		{"simulated", "true; nothing was run"},
-		{"backend", shown.Backend},
-		{"language", shown.Language},
-		{"command", terminal.Quote(shown.Argv...)},
-		{"directory", shown.Dir},
-		{"files", strings.Join(shown.Files, ", ")},
-		{"workspace", shown.Workspace},
-		{"root", shown.Root},
-		{"mounts", strings.Join(shown.Mounts, ", ")},
-		{"network", shown.Network},
-		{"commands", strings.Join(shown.Commands, ", ")},
-		{"environment", terminal.Quote(shown.Env...)},
-		{"waived", strings.Join(shown.AllowUnenforced, ", ")},
+		{"backend", out.Backend},
+		{"language", out.Language},
+		{"command", terminal.Quote(out.Argv...)},
+		{"directory", out.Dir},
+		{"files", strings.Join(out.Files, ", ")},
+		{"workspace", out.Workspace},
+		{"root", out.Root},
+		{"mounts", strings.Join(out.Mounts, ", ")},
+		{"network", out.Network},
+		{"commands", strings.Join(out.Commands, ", ")},
+		{"environment", terminal.Quote(out.Env...)},
+		{"waived", strings.Join(out.AllowUnenforced, ", ")},
 	}
-	if shown.Nested {
+	if out.Nested {
 		rows = append(rows, [2]string{"filters", "the code may add its own; no limit counts their memory"})
 	}
 	for _, name := range sandbox.LimitNames {
@@ -73,7 +73,7 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) erro
 		if slices.Contains(plan.Unenforced, name) {
 			how += "; not enforced " + where(name, &plan.Spec)
 		}
-		rows = append(rows, [2]string{string(name), shown.Limits[string(name)] + ", " + how})
+		rows = append(rows, [2]string{string(name), out.Limits[string(name)] + ", " + how})
 	}
 	for _, row := range rows {
 		if row[1] != "" {
@@ -91,8 +91,8 @@ func where(name sandbox.LimitName, spec *sandbox.Spec) string {
 	return "on this host"
 }
 
-func showPlan(p *engine.Plan, files []sandbox.File) planShown {
-	shown := planShown{
+func newPlanJSON(p *engine.Plan, files []sandbox.File) planJSON {
+	out := planJSON{
 		Simulated: true, Backend: p.Backend, Language: p.Language, Argv: p.Argv, Dir: p.Dir, Env: maskSecrets(p.Env),
 		Files: []string{}, Workspace: p.Spec.Workspace, Root: "the system directories of this host, read-only",
 		Mounts: []string{}, Limits: map[string]string{}, Named: namesOf(p.Spec.Named),
@@ -102,28 +102,28 @@ func showPlan(p *engine.Plan, files []sandbox.File) planShown {
 	}
 	if p.Refusal != nil {
 		problem := problemOf(p.Refusal)
-		shown.Problem = &problem
+		out.Problem = &problem
 	}
 	if p.Spec.Root.Dir != "" {
-		shown.Root = p.Spec.Root.Dir
+		out.Root = p.Spec.Root.Dir
 	}
 	if p.Spec.Root.Image != "" {
-		shown.Root = "the image " + p.Spec.Root.Image
+		out.Root = "the image " + p.Spec.Root.Image
 	}
 	for _, f := range files {
-		shown.Files = append(shown.Files, f.Path)
+		out.Files = append(out.Files, f.Path)
 	}
 	for _, m := range p.Spec.Mounts {
 		mode := "ro"
 		if m.Writable {
 			mode = "rw"
 		}
-		shown.Mounts = append(shown.Mounts, m.Source+":"+m.Target+":"+mode)
+		out.Mounts = append(out.Mounts, m.Source+":"+m.Target+":"+mode)
 	}
 	for _, name := range sandbox.LimitNames {
-		shown.Limits[string(name)] = sandbox.FormatLimit(name, p.Spec.Limits.Get(name))
+		out.Limits[string(name)] = sandbox.FormatLimit(name, p.Spec.Limits.Get(name))
 	}
-	return shown
+	return out
 }
 
 // maskSecrets hides the values of variables whose names look like secrets, because people share plans.

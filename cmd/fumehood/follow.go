@@ -37,17 +37,11 @@ type follower struct {
 	begun      chan struct{} // closed once id is valid
 	id         string
 	interrupts chan struct{} // an item for each interrupt from the keyboard
-	work       sync.WaitGroup
 }
 
 func (a *app) newFollower(c *client.Client, sandbox string, request api.SandboxRunRequest, to destination) *follower {
 	return &follower{app: a, client: c, sandbox: sandbox, request: request, to: to, results: results{app: a, to: to},
 		begun: make(chan struct{}), interrupts: make(chan struct{}, 8)}
-}
-
-func (x *follower) open() {
-	x.output = x.app.newOutput()
-	x.results.output = x.output
 }
 
 // run runs the request. The end of ctx cancels the run.
@@ -57,22 +51,41 @@ func (x *follower) run(ctx context.Context, passInput bool) error {
 		x.answer = &a
 		return err
 	}
-	x.open()
-	defer x.app.onInterrupt(x.interrupted)()
-	aside, stop := context.WithCancel(ctx)
-	x.work.Go(func() { x.passInterrupts(aside) })
-	if passInput {
-		go x.passInput(aside) // a read of our standard input may never end; the program exits then
-	}
-	err := x.client.Stream(ctx, x.sandbox, x.request, x.take)
-	stop()
-	x.work.Wait()
-	x.output.close()
+	err := x.follow(ctx, x.passInterrupts, func(ctx context.Context) error {
+		if passInput {
+			go x.passInput(ctx) // a read of our standard input may never end; the program exits then
+		}
+		return x.client.Stream(ctx, x.sandbox, x.request, x.take)
+	})
 	if ctx.Err() != nil && x.answer == nil {
 		x.cancel(ctx)
 		err = context.Cause(ctx)
 	}
 	return readerGone(err)
+}
+
+// follow passes on the output that stream delivers to take. passInterrupts receives interrupts from the keyboard while
+// stream runs; nil lets them end the command.
+func (x *follower) follow(ctx context.Context, passInterrupts func(context.Context),
+	stream func(context.Context) error) error {
+	x.output = x.app.newOutput()
+	x.results.output = x.output
+	defer x.output.close()
+	if passInterrupts == nil {
+		return stream(ctx)
+	}
+	defer x.app.onInterrupt(func() {
+		select {
+		case x.interrupts <- struct{}{}:
+		default: // enough of them wait
+		}
+	})()
+	var work sync.WaitGroup
+	defer work.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work.Go(func() { passInterrupts(ctx) })
+	return stream(ctx)
 }
 
 // readerGone turns the error of a lost reader into the exit code that head and similar programs expect.
@@ -81,13 +94,6 @@ func readerGone(err error) error {
 		return exitError(exitCanceled)
 	}
 	return err
-}
-
-func (x *follower) interrupted() {
-	select {
-	case x.interrupts <- struct{}{}:
-	default: // enough of them wait
-	}
 }
 
 func (x *follower) take(e client.Event) error {

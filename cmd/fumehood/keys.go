@@ -62,7 +62,7 @@ func (a *app) createKey(name, file string) error {
 	if err != nil {
 		return err
 	}
-	line, shown := key.Name+" "+key.String(), secret
+	line, printed := key.Name+" "+key.String(), secret
 	if file != "" {
 		if err := a.appendKey(file, line); err != nil {
 			return hostfiles.Error("--file", err)
@@ -70,12 +70,12 @@ func (a *app) createKey(name, file string) error {
 		a.note(terminal.Plain, "%s has its hash; the key is shown only now", file)
 	} else if !a.json {
 		a.say(terminal.Plain, "note: the key, shown only now: %s", secret)
-		shown = line
+		printed = line
 	}
 	if a.json {
 		return a.printJSON(map[string]string{"name": name, "key": secret, "line": line})
 	}
-	_, err = fmt.Fprintln(a.Stdout, shown)
+	_, err = fmt.Fprintln(a.Stdout, printed)
 	return err
 }
 

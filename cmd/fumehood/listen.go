@@ -3,22 +3,23 @@ package main
 import (
 	"errors"
 	"net"
+	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/client"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
-
-// unixPrefix marks an address that is the path of a Unix socket.
-const unixPrefix = "unix:"
 
 // listen listens on an address. An address that other machines can reach requires keys.
 func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
 	}
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(address, client.UnixPrefix); ok {
 		return listenUnix(path)
 	}
 	network := "tcp"
@@ -38,7 +39,29 @@ func listen(address string, keys []httpd.Key) (net.Listener, error) {
 
 func urlOf(addr net.Addr) string {
 	if addr.Network() == "unix" {
-		return unixPrefix + addr.String()
+		return client.UnixPrefix + addr.String()
 	}
 	return "http://" + addr.String()
+}
+
+const localSocket = "fumehood.sock" // in the run folder; commands of the same user reach the server by it
+
+// listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If
+// that fails, it warns and returns nil: the server works without.
+func (a *app) listenLocal(f *serveFlags, runDir string) net.Listener {
+	if f.noLocalSocket || strings.HasPrefix(f.listen, client.UnixPrefix) {
+		return nil
+	}
+	root, err := rundir.Make(runDir)
+	if err == nil {
+		defer root.Close()
+		var l net.Listener
+		if l, err = listenUnix(filepath.Join(root.Name(), localSocket)); err == nil {
+			return l
+		}
+	}
+	if sandbox.KindOf(err) != sandbox.Unsupported { // such systems have no private sockets
+		a.warn("no local socket for commands of this user: %s", terminal.OneLine(err.Error()))
+	}
+	return nil
 }

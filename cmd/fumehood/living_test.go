@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -200,12 +201,12 @@ func TestLivingUnenforced(t *testing.T) {
 		}
 	}
 	var answer struct {
-		Lifetime map[string]float64
+		Lifetime api.Lifetime
 		Policy   struct{ Differences []struct{ Name string } }
 	}
 	out, _ := c.run(0, "", "create", "--name", "agent-7", "--json")
-	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime["idle_s"] == 0 ||
-		len(answer.Policy.Differences) != 2 {
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Lifetime.IdleS == nil ||
+		*answer.Lifetime.IdleS == 0 || len(answer.Policy.Differences) != 2 {
 		t.Errorf("%v in %s", err, out)
 	}
 }

@@ -41,7 +41,7 @@ func (f *packageFlags) add(flags *pflag.FlagSet) {
 		"index of packages, `LANG=URL` (repeatable; default the installer's)")
 	flags.StringVar(&f.share, "package-share", "",
 		"`URL` of a Redis server, to share with other machines: redis://HOST")
-	flags.StringVar(&f.archive, "package-archive", "", "`URL` of what they share: file:///DIR")
+	flags.StringVar(&f.archive, "package-archive", "", "`URL` of the shared archives: file:///DIR")
 	flags.StringSliceVar(&f.hosts, "package-host", nil, "further `HOST` of the files of an index (repeatable)")
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	shownDigest   = 12 // characters
-	shownPackages = 8  // of a layer
+	digestWidth     = 12 // characters
+	packagesInShort = 8  // of a layer
 )
 
 func (a *app) newDeps() *cobra.Command {
@@ -47,7 +47,7 @@ of removed layers until they end: at most the same size again, which is not list
 			func(cache *packages.Cache, _ *packageFlags, _ []string) error { return a.listLayers(cache) }),
 		a.newDepsLock(),
 		a.onCache(&cobra.Command{
-			Use: "why NAME", Short: "Show the layers that have a package, and what required it",
+			Use: "why NAME", Short: "Show the layers that have a package, and its requirers",
 			Args: cobra.ExactArgs(1),
 		}, func(cache *packages.Cache, _ *packageFlags, args []string) error {
 			return a.explainPackage(cache, args[0])
@@ -88,7 +88,7 @@ func (a *app) listLayers(cache *packages.Cache) error {
 	}
 	rows := [][]string{{"LAYER", "LANGUAGE", "SIZE", "MADE", "USED", "HITS", "PACKAGES"}}
 	for _, l := range list {
-		rows = append(rows, []string{l.Digest[:shownDigest], l.Language, sandbox.FormatBytes(l.Bytes), ago(l.Made),
+		rows = append(rows, []string{l.Digest[:digestWidth], l.Language, sandbox.FormatBytes(l.Bytes), ago(l.Made),
 			ago(l.Used), strconv.FormatInt(l.Hits, 10), inShort(l.Packages)})
 	}
 	return a.printTable(rows)
@@ -101,20 +101,20 @@ func layersJSON(list []packages.Layer) any {
 		Hits int64     `json:"hits"`
 		Used time.Time `json:"used"`
 	}
-	shown := make([]layer, len(list))
+	out := make([]layer, len(list))
 	for i, l := range list {
 		l.Asked, l.Packages = answer.List(l.Asked), answer.List(l.Packages)
-		shown[i] = layer{l, l.Hits, l.Used.UTC()}
+		out[i] = layer{l, l.Hits, l.Used.UTC()}
 	}
-	return shown
+	return out
 }
 
 func inShort(list []sandbox.Package) string {
 	var names []string
-	for _, p := range list[:min(len(list), shownPackages)] {
+	for _, p := range list[:min(len(list), packagesInShort)] {
 		names = append(names, p.Name+" "+p.Version)
 	}
-	if more := len(list) - shownPackages; more > 0 {
+	if more := len(list) - packagesInShort; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
@@ -152,18 +152,18 @@ func (a *app) explainPackage(cache *packages.Cache, name string) error {
 		Asked      bool     `json:"asked"` // by a run
 		RequiredBy []string `json:"required_by"`
 	}
-	var shown []reason
+	var list []reason
 	rows := [][]string{{"LAYER", "VERSION", "REQUIRED BY"}}
 	for _, r := range reasons {
-		shown = append(shown, reason{r.Layer.Digest, r.Version, r.Asked, answer.List(r.By)})
+		list = append(list, reason{r.Layer.Digest, r.Version, r.Asked, answer.List(r.By)})
 		by := r.By
 		if r.Asked {
 			by = append([]string{"a run"}, by...)
 		}
-		rows = append(rows, []string{r.Layer.Digest[:shownDigest], r.Version, strings.Join(by, ", ")})
+		rows = append(rows, []string{r.Layer.Digest[:digestWidth], r.Version, strings.Join(by, ", ")})
 	}
 	if a.json {
-		return a.printJSON(shown)
+		return a.printJSON(list)
 	}
 	return a.printTable(rows)
 }
@@ -195,10 +195,10 @@ func (a *app) newDepsLock() *cobra.Command {
 
 func (a *app) printLock(ctx context.Context, run engine.Run, f *sandboxFlags) error {
 	return a.withEngine(engine.Config{Slots: 1, Queue: -1}, &f.packageFlags, func(e *openedEngine) error {
-		shown := a.newOutput()
-		run.Request.Progress = shown.progress
+		out := a.newOutput()
+		run.Request.Progress = out.progress
 		supply, err := e.Supply(ctx, run)
-		shown.close()
+		out.close()
 		if err != nil {
 			return err
 		}

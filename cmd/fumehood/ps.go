@@ -18,7 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const shownCommand = 60
+const commandWidth = 60
 
 func (a *app) newPs() *cobra.Command {
 	var labels []string
@@ -96,8 +96,8 @@ func (a *app) printRuns(list []api.Run) error {
 		if len(x.Command) > 0 {
 			what = terminal.Quote(x.Command...)
 		}
-		if shown := []rune(what); len(shown) > shownCommand {
-			what = string(shown[:shownCommand]) + "..."
+		if shown := []rune(what); len(shown) > commandWidth {
+			what = string(shown[:commandWidth]) + "..."
 		}
 		code := cell(x.ExitCode, strconv.Itoa)
 		rows = append(rows, []string{string(x.ID), string(x.Status), code, ago(x.BeganAt), what})

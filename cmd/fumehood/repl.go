@@ -77,7 +77,7 @@ func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 	if err != nil {
 		return err
 	}
-	to, err := a.openDestination(&sandboxFlags{out: f.out})
+	to, err := a.openDestination(f.out, false)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,8 @@ func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 		e.recoverAside(ctx)
 		r := &replSession{app: a, to: to}
 		if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec,
-			Ends: engine.Ends{Idle: new(time.Duration), In: engine.MaxLifetime}}); err != nil { // it ends with this process
+			// it ends with this process
+			Ends: engine.Ends{Idle: new(time.Duration), In: engine.MaxLifetime}}); err != nil {
 			return err
 		}
 		if r.context, err = r.sandbox.CreateContext(ctx, sandbox.DefaultContext, f.language, ""); err != nil {
@@ -186,15 +187,13 @@ func (r *replSession) run(ctx context.Context, code string) error {
 		return err
 	}
 	view := r.app.newFollower(nil, "", api.SandboxRunRequest{}, r.to)
-	view.open()
-	defer r.app.onInterrupt(view.interrupted)()
-	aside, stop := context.WithCancel(ctx)
-	view.work.Go(func() { r.passInterrupts(aside, view) })
-	followed := x.Follow(ctx, 0, func(e engine.Event) error { return view.take(eventOf(e)) })
-	result, err := x.Wait(ctx) // cancels the run if ctx has ended
-	stop()
-	view.work.Wait()
-	view.output.close()
+	var result *sandbox.Result
+	passInterrupts := func(ctx context.Context) { r.passInterrupts(ctx, view) }
+	followed := view.follow(ctx, passInterrupts, func(ctx context.Context) error {
+		followed := x.Follow(ctx, 0, func(e engine.Event) error { return view.take(eventOf(e)) })
+		result, err = x.Wait(ctx) // cancels the run if ctx has ended
+		return followed
+	})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

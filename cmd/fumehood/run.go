@@ -69,7 +69,7 @@ With --in NAME, the code runs in a living sandbox (fumehood create) and keeps it
 	return cmd
 }
 
-// source tells readSource where the code is.
+// source is the source of the code, or of the command.
 type source struct {
 	code      string
 	hasCode   bool
@@ -257,19 +257,20 @@ func (a *app) runFresh(ctx context.Context, run engine.Run, f *sandboxFlags) err
 		if f.dryRun {
 			return a.dryRun(ctx, e.Engine, run)
 		}
-		to, err := a.openDestination(f)
+		to, err := a.openDestination(f.out, f.overwrite)
 		if err != nil {
 			return err
 		}
 		defer to.close()
+		to.strict = f.strictFiles
 		e.recoverAside(ctx)
-		shown := a.newOutput()
-		run.Request.Progress = shown.progress
+		out := a.newOutput()
+		run.Request.Progress = out.progress
 		if !a.json {
-			run.Request.Output = shown.write
+			run.Request.Output = out.write
 		}
 		result, err := e.Run(ctx, run)
-		shown.close()
+		out.close()
 		if err != nil {
 			to.out.Undo()
 			return workdirError(err, f.workdir)
@@ -277,12 +278,12 @@ func (a *app) runFresh(ctx context.Context, run engine.Run, f *sandboxFlags) err
 		if result.Status == sandbox.StatusRejected {
 			to.out.Undo()
 		}
-		return a.finish(a.endOf(result, shown, f.mode != ""), to)
+		return a.finish(a.endOf(result, out, f.mode != ""), to)
 	})
 }
 
 // endOf writes the rest of the output and returns the end of a run in a fresh sandbox.
-func (a *app) endOf(result *sandbox.Result, shown *output, checks bool) *runEnd {
+func (a *app) endOf(result *sandbox.Result, out *output, checks bool) *runEnd {
 	end := &runEnd{result: result, checks: checks, answer: func(skipped []sandbox.Skipped) any {
 		answered := *result
 		answered.Skipped = skipped
@@ -291,8 +292,8 @@ func (a *app) endOf(result *sandbox.Result, shown *output, checks bool) *runEnd 
 	if a.json {
 		return end
 	}
-	end.err = shown.tail(result)
-	hints := slices.DeleteFunc(shown.adjust(result.Hints), func(h sandbox.Hint) bool {
+	end.err = out.tail(result)
+	hints := slices.DeleteFunc(out.adjust(result.Hints), func(h sandbox.Hint) bool {
 		return h.Code == sandbox.HintSkipped // saveFiles prints the skipped files
 	})
 	end.hint = answer.CommandLine.Hint(hints)

@@ -41,11 +41,12 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 		return err
 	}
 	request.Context, request.Checks = in.context, sandbox.CheckMode(f.mode)
-	to, err := a.openDestination(f)
+	to, err := a.openDestination(f.out, f.overwrite)
 	if err != nil {
 		return err
 	}
 	defer to.close()
+	to.strict = f.strictFiles
 	c, err := a.openClient(&in.serverFlags)
 	if err != nil {
 		return err
@@ -86,8 +87,11 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 	named := func(flag string) bool { return cmd.Flags().Changed(flag) && !a.settings.Configured(flag) }
 	for _, flag := range flagsOfSandbox() {
 		if named(flag) {
-			return invalid("--"+flag, "cannot change the sandbox "+name+", which exists already",
-				"omit it, or make another sandbox: fumehood create --"+flag+" ...")
+			fix := "omit it"
+			if a.newCreate().Flags().Lookup(flag) != nil {
+				fix += ", or make another sandbox: fumehood create --" + flag + " ..."
+			}
+			return invalid("--"+flag, "cannot change the sandbox "+name+", which exists already", fix)
 		}
 	}
 	for _, flag := range flagsOfServer() {

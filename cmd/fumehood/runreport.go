@@ -15,7 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const shownSkipped = 10
+const maxSkippedNotes = 10
 
 // destination is the folder of --out, for returned files and results. Without --out it is zero.
 type destination struct {
@@ -25,10 +25,9 @@ type destination struct {
 }
 
 // openDestination makes the folder of --out.
-func (a *app) openDestination(f *sandboxFlags) (to destination, err error) {
-	to = destination{dir: f.out, strict: f.strictFiles}
-	if f.out != "" {
-		to.out, err = a.host().OpenOutput(f.out, f.overwrite)
+func (a *app) openDestination(dir string, overwrite bool) (to destination, err error) {
+	if to.dir = dir; dir != "" {
+		to.out, err = a.host().OpenOutput(dir, overwrite)
 	}
 	return to, err
 }
@@ -86,10 +85,10 @@ func (a *app) saveFiles(r *sandbox.Result, to destination) []sandbox.Skipped {
 			a.noteWritten(filepath.Join(to.dir, f.Path), len(f.Data))
 		}
 	}
-	for _, f := range skipped[:min(len(skipped), shownSkipped)] {
+	for _, f := range skipped[:min(len(skipped), maxSkippedNotes)] {
 		a.warn("%s was left out: %s", terminal.VisibleName(f.Path), terminal.Visible(f.Reason))
 	}
-	if more := len(skipped) + r.SkippedMore - shownSkipped; more > 0 {
+	if more := len(skipped) + r.SkippedMore - maxSkippedNotes; more > 0 {
 		a.warn("and %d more were left out", more)
 	}
 	return skipped

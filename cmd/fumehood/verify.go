@@ -40,11 +40,11 @@ type verification struct {
 	NotApplicable int             `json:"not_applicable"`
 	Unclear       int             `json:"unclear"`
 	Interrupted   bool            `json:"interrupted"`
-	Attacks       []attackShown   `json:"attacks"`
+	Attacks       []attackResult  `json:"attacks"`
 }
 
-// attackShown is an attack, and its verdict once it was made.
-type attackShown struct {
+// attackResult is an attack, and its verdict once it was made.
+type attackResult struct {
 	*attack.Attack
 	attack.Verdict
 	TookMS int64 `json:"took_ms,omitempty"`
@@ -122,14 +122,14 @@ func selectAttacks(corpus []*attack.Attack, only []string) ([]*attack.Attack, er
 }
 
 func (a *app) listAttacks(corpus []*attack.Attack) error {
-	shown := []attackShown{}
+	list := []attackResult{}
 	for _, at := range corpus {
-		shown = append(shown, attackShown{Attack: at})
+		list = append(list, attackResult{Attack: at})
 	}
 	if a.json {
-		return a.printJSON(shown)
+		return a.printJSON(list)
 	}
-	for _, at := range shown {
+	for _, at := range list {
 		if _, err := fmt.Fprintf(a.Stdout, "%s  %-6s  %s: %s\n", at.ID, at.Class, at.Category, at.Title); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	defer report.Close() // after an error
 	a.recover(ctx, backends)
 	v := &verification{Version: versionOf(), Host: hostInWords(), Began: time.Now().UTC(), Corpus: corpus,
-		Selected: len(selected), Unenforced: []string{}, Attacks: []attackShown{}}
+		Selected: len(selected), Unenforced: []string{}, Attacks: []attackResult{}}
 	if v.Posture, err = b.Probe(ctx); err != nil {
 		return err
 	}
@@ -244,10 +244,10 @@ func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backen
 		if v.Interrupted && verdict.Outcome != attack.NotContained {
 			return nil
 		}
-		shown := attackShown{at, verdict, verdict.Took.Milliseconds()}
-		v.Attacks = append(v.Attacks, shown)
+		result := attackResult{at, verdict, verdict.Took.Milliseconds()}
+		v.Attacks = append(v.Attacks, result)
 		v.count(verdict.Outcome)
-		a.printAttack(i, len(selected), &shown)
+		a.printAttack(i, len(selected), &result)
 		if v.Interrupted {
 			return nil
 		}

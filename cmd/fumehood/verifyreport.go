@@ -18,8 +18,8 @@ var outcomeColours = map[attack.Outcome]terminal.Colour{
 	attack.Contained: terminal.Green, attack.NotContained: terminal.Red,
 	attack.NotApplicable: terminal.Faint, attack.Unclear: terminal.Yellow}
 
-// shownFinding limits one finding in the text for people; the JSON is complete.
-const shownFinding = 600 // bytes
+// maxFinding limits one finding in the text for people; the JSON is complete.
+const maxFinding = 600 // bytes
 
 // progress returns the writer of lines during the attacks: with --json, stdout is for the JSON.
 func (a *app) progress() io.Writer {
@@ -56,7 +56,7 @@ func position(i, count int) string {
 }
 
 // printAttack prints one line for an attack, and its findings.
-func (a *app) printAttack(i, count int, at *attackShown) {
+func (a *app) printAttack(i, count int, at *attackResult) {
 	bad := at.Outcome == attack.NotContained || at.Outcome == attack.Unclear
 	if a.quiet && !bad {
 		return
@@ -80,8 +80,8 @@ func (a *app) printAttack(i, count int, at *attackShown) {
 
 // indented limits text from a sandbox, and indents it as a paragraph.
 func indented(text string) string {
-	if len(text) > shownFinding {
-		text = text[:shownFinding] + "..."
+	if len(text) > maxFinding {
+		text = text[:maxFinding] + "..."
 	}
 	text = terminal.Visible(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	return strings.ReplaceAll(text, "\n", "\n        ")

@@ -21,12 +21,12 @@ func (a *app) newVersion() *cobra.Command {
 		Example: "  fumehood version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			shown := versionOf()
+			number := versionOf()
 			if a.json {
-				return a.printJSON(map[string]any{"version": shown, "go": runtime.Version(), "os": runtime.GOOS,
+				return a.printJSON(map[string]any{"version": number, "go": runtime.Version(), "os": runtime.GOOS,
 					"arch": runtime.GOARCH, "guest_protocol": guest.Version})
 			}
-			_, err := fmt.Fprintf(a.Stdout, "fumehood %s (%s, %s/%s)\n", shown, runtime.Version(), runtime.GOOS,
+			_, err := fmt.Fprintf(a.Stdout, "fumehood %s (%s, %s/%s)\n", number, runtime.Version(), runtime.GOOS,
 				runtime.GOARCH)
 			return err
 		},

@@ -124,8 +124,8 @@ func (e *editor) ReadLine(ctx context.Context, prompt string) (line string, past
 }
 
 const (
-	tabWidth   = 4
-	shownNames = 60 // candidates that are listed
+	tabWidth = 4
+	maxNames = 60 // candidates that are listed
 )
 
 // complete inserts the common prefix of all fitting names, or lists the names if the line has that prefix already.
@@ -150,8 +150,8 @@ func (e *editor) complete(line string, cursor int, complete CompleteFunc) (strin
 		return line[:start] + common + after, start + len(common)
 	}
 	if len(names) > 1 {
-		text := strings.Join(names[:min(len(names), shownNames)], "  ")
-		if more := len(names) - shownNames; more > 0 {
+		text := strings.Join(names[:min(len(names), maxNames)], "  ")
+		if more := len(names) - maxNames; more > 0 {
 			text += fmt.Sprintf("  and %d more", more)
 		}
 		fmt.Fprintln(e.terminal, text)

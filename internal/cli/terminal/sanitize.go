@@ -24,7 +24,7 @@ type sanitizer struct {
 	held []byte // an incomplete escape sequence or character
 }
 
-const shownControl = "\uFFFD"
+const replacement = "\uFFFD"
 
 func (t *sanitizer) Write(data []byte) (int, error) {
 	in := append(t.held, data...)
@@ -37,7 +37,7 @@ func (t *sanitizer) Write(data []byte) (int, error) {
 		if ok {
 			out = append(out, in[:size]...)
 		} else {
-			out = append(out, shownControl...)
+			out = append(out, replacement...)
 		}
 		in = in[size:]
 	}
