@@ -62,8 +62,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	answers := make(map[guest.Type]guest.Message)
 	for _, m := range []guest.Message{new(guest.Welcome), new(guest.Output), new(guest.Exited), new(guest.Accepted),
-		new(guest.Processes),
-		new(guest.Done), new(guest.Failed)} {
+		new(guest.Processes), new(guest.Done), new(guest.Failed)} {
 		answers[m.MessageType()] = m
 	}
 	f.Fuzz(func(t *testing.T, typ uint8, body []byte, typ2 uint8, body2 []byte) {

@@ -17,9 +17,8 @@ var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src", "/usr/lib/
 // host's root may read (mode 0400).
 var (
 	MaskedFiles = []string{"bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "diskstats", "interrupts",
-		"kallsyms", "kcore", "key-users", "keys",
-		"latency_stats", "locks", "mdstat", "modules", "partitions", "sched_debug", "softirqs", "swaps",
-		"sys/kernel/random/boot_id", "timer_list",
+		"kallsyms", "kcore", "key-users", "keys", "latency_stats", "locks", "mdstat", "modules", "partitions", "sched_debug",
+		"softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
 		"timer_stats", "version", "vmstat", "zoneinfo"}
 	MaskedFolders = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"}
 )
@@ -28,8 +27,7 @@ var (
 // writing.
 const EmptyFile = "etc/motd"
 
-// Hidden are the steps that cover the existing HiddenPlaces, in a root of the host's own folders. They come after
-// Places.
+// Hidden returns the steps that cover the existing HiddenPlaces, in a root of the host's own folders, after Places.
 func Hidden() []confine.Step {
 	var steps []confine.Step
 	for _, place := range HiddenPlaces {

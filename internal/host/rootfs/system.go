@@ -23,20 +23,19 @@ var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp"
 	"lost+found", "boot", "srv"}
 
 // etcShown are the entries of /etc that programs need and that contain nothing about this host or its users: targets of
-// the dynamic linker and Debian's alternatives, public certificates, fonts, time zone, and number tables; and what R
-// needs to start and build, but not its Renviron.site and Rprofile.site, which may hold secrets for its users. Each
-// costs some 40 microseconds per start, so what few programs need is left out.
+// the dynamic linker and Debian's alternatives, public certificates, fonts, time zone, and number tables; and R's files
+// for starting and building, without Renviron.site and Rprofile.site, which may contain secrets. Each costs some 40
+// microseconds per start, so entries for few programs are missing.
 var etcShown = []string{"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs",
-	"pki/tls/cert.pem", "pki/ca-trust/extracted", "ca-certificates/extracted",
-	"crypto-policies", "fonts", "localtime", "mime.types", "magic", "protocols", "services", "os-release",
-	"java-17-openjdk",
+	"pki/tls/cert.pem", "pki/ca-trust/extracted", "ca-certificates/extracted", "crypto-policies", "fonts", "localtime",
+	"mime.types", "magic", "protocols", "services", "os-release", "java-17-openjdk",
 	"java-21-openjdk", "matplotlibrc", "R/ldpaths", "R/Renviron", "R/Makeconf", "R/repositories"}
 
 // Hostname is the host name of every sandbox.
 const Hostname = "sandbox"
 
 // Resolver is the resolv.conf(5) of every sandbox. The gate answers there (sandbox.LinkGateway4), also with more than
-// 512 bytes (RFC 6891). Without a network nobody does, and lookups fail at once.
+// 512 bytes (RFC 6891). Without a network, lookups fail at once.
 const Resolver = "nameserver 198.18.0.1\noptions edns0\n"
 
 const (
@@ -47,8 +46,8 @@ const (
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
 
-// System are the steps that show a root file system: its top-level folders, read-only, and the shown part of its /etc.
-// dir is "/" for the host itself. The folder may be hostile: its links are copied as links, never followed.
+// System returns the steps that show a root file system: its top-level folders, read-only, and the shown part of its
+// /etc. dir is "/" for the host itself. The folder may be hostile: links are copied as links, never followed.
 func System(dir string) ([]confine.Step, error) {
 	names := hostDirs
 	if dir != "/" {
@@ -100,7 +99,7 @@ func show(dir, target string) ([]confine.Step, error) {
 	return nil, nil
 }
 
-// bind returns the step that shows a file or folder of a root. It is opened later: by then the root's owner may have
+// bind returns the step that shows a file or folder of a root. The guest opens it later, when the root's owner may have
 // put a link in its path. Only the host's own paths are trusted.
 func bind(dir, target, source string) (confine.Step, error) {
 	s := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(target, "/"), Source: source}

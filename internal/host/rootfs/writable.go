@@ -7,14 +7,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// EmptyDir is a folder of the new root that ends up empty and read-only. diskDir is where the file system of all
-// writable places is attached while they are made.
+// EmptyDir is an empty, read-only folder of the new root. The file system of all writable places is attached at diskDir
+// while they are made.
 const (
 	EmptyDir = "run"
 	diskDir  = EmptyDir
 )
 
-// WritablePlaces lie on one limited file system, so that the disk limit is one number whatever the code fills.
+// WritablePlaces are on one limited file system, so they share the disk limit.
 var WritablePlaces = []struct {
 	name, Target string
 	mode         uint32
@@ -27,8 +27,8 @@ var WritablePlaces = []struct {
 	{"shm", "/dev/shm", 0o1777, false, confine.Writable | confine.NoExec},
 }
 
-// Writable makes the writable places. It leaves out the workspace if a host directory replaces it. With noExec nothing
-// in them can be executed.
+// Writable returns the steps that make the writable places, without the workspace if a host directory replaces it. With
+// noExec nothing in them can be executed.
 func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) []confine.Step {
 	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
 	for _, w := range WritablePlaces {
@@ -49,7 +49,7 @@ func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) [
 	return append(steps, confine.Step{Do: confine.Detach, Target: diskDir})
 }
 
-// Places are the mount points of the sandbox's own file systems.
+// Places returns the steps that make the mount points of the sandbox's own file systems.
 func Places() []confine.Step {
 	dir := func(target string, mode uint32) confine.Step {
 		return confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(target, "/"), Mode: mode}

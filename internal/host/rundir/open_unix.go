@@ -49,7 +49,7 @@ func judge(path, given string) error {
 		return err
 	}
 	at, err := w.to(path)
-	if err == nil && at.shared() { // a sticky folder may be on the way, but its content is not trusted
+	if err == nil && at.shared() { // a sticky folder may be in the path, but its content is not trusted
 		return w.isWritten(at.path)
 	}
 	return err
@@ -95,10 +95,10 @@ type element struct {
 	mode   uint32
 	uid    uint32
 	dev    uint64
-	names  uint64 // hard links
+	names  uint64 // number of hard links
 	isDir  bool
 	isLink bool
-	closed bool // others cannot enter it, or a folder above it; modes below do not matter then
+	closed bool // others cannot enter it or a folder above it, so modes below are irrelevant
 }
 
 // shared reports whether others can make files in it.
@@ -175,7 +175,7 @@ func (w *walk) isWritten(path string) error {
 	return w.refuse("others may write to "+path+" and could replace its content", "as its owner: chmod "+mode+" "+path)
 }
 
-// look examines an element, and makes it if wanted.
+// look examines an element, and makes a missing one with walk.make.
 func (w *walk) look(path string) (element, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) && w.make {
@@ -206,7 +206,7 @@ func (w *walk) isOwn(at element) bool {
 	return at.isDir && int(at.uid) == os.Geteuid() && at.mode&toOthers == 0
 }
 
-// own refuses a trusted folder that is not this user's alone.
+// own refuses a trusted folder that other users can enter.
 func (w *walk) own(at element) error {
 	switch {
 	case w.isOwn(at):

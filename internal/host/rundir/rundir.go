@@ -9,7 +9,7 @@
 // They could still mount something there with arbitrary owners, as FUSE and macOS permit; so mounts below a sticky
 // folder are refused. So every name keeps leading where it led when it was checked.
 //
-// The programs and source that make sandboxes are trusted too, wherever they lie. Judge checks them by the same walk.
+// The programs and source that make sandboxes are trusted too. Judge checks them by the same walk.
 //
 // Two gaps are root's to close: access lists that a mode does not show (NFSv4 and macOS; POSIX lists show in the
 // group's bits), and foreign processes with this user's id, such as the code of sandboxes with host_uid "shared", which
