@@ -13,9 +13,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// preflighting is the context of calls without one. Connecting has its own timeouts.
-func preflighting() context.Context { return context.Background() }
-
 // Probe queries the engine. If the engine has the image, it also creates one sandbox, the only reliable test. It
 // fetches nothing.
 func (b *Backend) Probe(ctx context.Context) (sandbox.Posture, error) {

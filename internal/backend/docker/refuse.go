@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"context"
+
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -104,13 +106,13 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := b.refuse(&spec); err != nil {
 		return nil, err
 	}
-	to, err := b.engine.connect(preflighting(), pingTimeout)
+	to, err := b.engine.connect(context.Background(), pingTimeout)
 	if err != nil {
 		return nil, err
 	}
 	err = to.refuse(&spec)
 	if err == nil && !b.options.Fetch {
-		err = to.mustHave(preflighting(), b.image(&spec))
+		err = to.mustHave(context.Background(), b.image(&spec))
 	}
 	return to.enforcement(&spec).Unenforced(), err
 }

@@ -66,3 +66,18 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	_, _, err = b.staticSteps(&spec)
 	return list.Unenforced(), err
 }
+
+func (b *Backend) Features() []sandbox.Feature {
+	return []sandbox.Feature{
+		{Name: sandbox.FeatureHostRoot, Has: true},
+		{Name: sandbox.FeatureRootDir, Has: true},
+		{Name: sandbox.FeatureImage, Detail: "refused; images come later"},
+		{Name: sandbox.FeatureHostDirs, Has: true},
+		{Name: sandbox.FeatureCommands, Has: true},
+		{Name: sandbox.FeatureInodes, Has: true},
+		{Name: sandbox.FeatureMemoryAlone, Has: true},
+		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},
+		{Name: sandbox.FeatureForkedPython, Has: true},
+		{Name: sandbox.FeatureNetwork, Has: true},
+	}
+}

@@ -57,7 +57,7 @@ type Backend struct {
 	guestErr *os.File
 	kernel   kernelFacts
 	user     hostid.Caller
-	filters  filters
+	filters  sync.Map // compiled policy by seccomp.Options
 
 	templates templates // for sandboxes without layers
 	layered   sync.Map  // *templates by where the layers go
