@@ -78,7 +78,7 @@ const (
 	TypeDialed
 )
 
-// Hello asks who the guest is.
+// Hello requests the guest's identity.
 type Hello struct{}
 
 type Welcome struct {
@@ -148,7 +148,7 @@ type Output struct {
 	Data   []byte
 
 	// For sandbox.Channel only: how much the process had written to stdout and stderr when the guest read the last byte
-	// of this piece. All output written before any byte of the piece lies before these offsets. Later output may too,
+	// of this piece. All output written before any byte of the piece precedes these offsets. Later output may too,
 	// but never output that is not written yet.
 	BeforeStdout uint64
 	BeforeStderr uint64

@@ -156,7 +156,7 @@ func (to *connection) remove(ctx context.Context, name string) error {
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
-		case errdefs.IsConflict(err) && ctx.Err() == nil: // somebody else removes it
+		case errdefs.IsConflict(err) && ctx.Err() == nil: // another process removes it
 			if err := to.awaitRemoval(ctx, name); err != nil {
 				return err
 			}

@@ -80,7 +80,8 @@ func (to *connection) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// missingImage returns the error for a missing image that may not be fetched. The caller must fix an image that it named.
+// missingImage returns the error for a missing image that may not be fetched. The caller must fix an image that it
+// named.
 func (to *connection) missingImage(image string) error {
 	name, kind := to.engine.options.Name, sandbox.Unsupported
 	if image == to.engine.options.Image {

@@ -142,7 +142,7 @@ func (b *Backend) sweep(ctx context.Context, to *connection) error {
 	return errors.Join(errs...)
 }
 
-// removalPoll is how often to look for a container that somebody else removes.
+// removalPoll is how often to look for a container that another process removes.
 const removalPoll = 20 * time.Millisecond
 
 // awaitRemoval waits until a container is gone, or its removal has failed.

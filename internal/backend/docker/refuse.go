@@ -28,10 +28,10 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 			Msg: "it runs " + to.info.OSType + " containers",
 			Fix: "switch it to Linux containers"}
 	}
-	if asked := to.engine.options.Runtime; asked != "" && asked != to.runtime() {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + asked,
+	if requested := to.engine.options.Runtime; requested != "" && requested != to.runtime() {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + requested,
 			Msg:  "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
-			Fix:  "podman --runtime " + asked + " system service; or set the runtime in containers.conf",
+			Fix:  "podman --runtime " + requested + " system service; or set the runtime in containers.conf",
 			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker"}}}
 	}
 	if err := to.checkDirs(spec); err != nil {

@@ -17,7 +17,7 @@ func (box *Box) verify(spec *sandbox.Spec, at *container.InspectResponse) error 
 	to := box.to
 	wrong := differences(at, box.places(spec))
 	// Podman reports no name there
-	if asked := to.engine.options.Runtime; asked != "" && !to.podman && at.HostConfig.Runtime != asked {
+	if requested := to.engine.options.Runtime; requested != "" && !to.podman && at.HostConfig.Runtime != requested {
 		wrong = append(wrong, "it is run by "+at.HostConfig.Runtime)
 	}
 	if len(wrong) > 0 {
@@ -69,7 +69,7 @@ func differences(at *container.InspectResponse, ours []string) (wrong []string) 
 	check(h.ReadonlyRootfs, "its root is writable")
 	check(is(string(h.NetworkMode), "none"), "its network is "+string(h.NetworkMode))
 	check(is(string(h.PidMode), "", "private"), "its pid namespace is that of "+string(h.PidMode))
-	// Podman says so of private ones
+	// Podman reports private ones so
 	check(is(string(h.IpcMode), "private", "shareable"), "its IPC namespace is that of "+string(h.IpcMode))
 	check(is(string(h.UTSMode), "", "private"), "its UTS namespace is that of "+string(h.UTSMode))
 	check(is(string(h.UsernsMode), "", "private", "auto"), "its user namespace is that of "+string(h.UsernsMode))
@@ -104,9 +104,9 @@ func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sand
 	kernelMemory, kernelCPU, kernelPids, known := box.counters.limits()
 	holds := func(n, most int64) bool { return !known || n > 0 && n <= most }
 	for _, l := range []struct {
-		name                sandbox.LimitName
-		ok                  bool
-		asked, says, kernel int64
+		name                    sandbox.LimitName
+		ok                      bool
+		requested, says, kernel int64
 	}{
 		{sandbox.LimitMemory, h.Memory == memory && swap && holds(kernelMemory, memory), memory, h.Memory, kernelMemory},
 		{sandbox.LimitCPUs, saysCPU == cpu && holds(kernelCPU, cpu), cpu, saysCPU, kernelCPU},
@@ -116,7 +116,7 @@ func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sand
 			continue
 		}
 		names = append(names, l.name)
-		details += fmt.Sprintf("; %s: requested %d, it reports %d", l.name, l.asked, l.says)
+		details += fmt.Sprintf("; %s: requested %d, it reports %d", l.name, l.requested, l.says)
 		if known {
 			details += fmt.Sprintf(", the kernel has %d", l.kernel)
 		}

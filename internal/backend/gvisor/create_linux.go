@@ -21,7 +21,7 @@ import (
 
 // Files in a box's folder, beside its bundle and its record.
 const (
-	socketFolder = "socket" // the guest's socket lies in it
+	socketFolder = "socket" // contains the guest's socket
 	stateFolder  = "state"  // runsc's
 	stderrFile   = "stderr" // error output of runsc and the guest
 )

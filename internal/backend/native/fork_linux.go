@@ -68,7 +68,7 @@ func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, er
 			out.close()
 			err = at("fork interpreter", err)
 		}
-		if out.asked && ctx.Err() == nil {
+		if out.ordered && ctx.Err() == nil {
 			box.backend.zygotes.record(box.backend, z, err)
 		}
 	}()
@@ -143,7 +143,7 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 type forking struct {
 	channel        net.Conn
 	stdout, stderr *os.File // read ends
-	asked          bool     // the zygote has the order; an earlier failure is not its fault
+	ordered        bool     // the zygote has the order; an earlier failure is not its fault
 }
 
 // order makes the process's channel and pipes and asks the zygote for the process.
@@ -178,7 +178,7 @@ func (o *forking) order(box *Box, z *zygote) error {
 	if door.V2 > 0 {
 		fds = append(fds, door.V2)
 	}
-	o.asked = true
+	o.ordered = true
 	return z.order(door.V2 > 0, len(door.Tasks), append(fds, door.Tasks...))
 }
 

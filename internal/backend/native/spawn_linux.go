@@ -97,7 +97,8 @@ func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 // startHelper starts the guest program for a purpose other than a sandbox. The program then waits for its plan.
 func (b *Backend) startHelper(name string, output *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
-	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(output.Fd()), int(output.Fd()), null,
+	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(output.Fd()), int(output.Fd()),
+		null,
 		null, null},
 		Namespaces: namespaces})
 }

@@ -22,7 +22,7 @@ var (
 	CodeStack = Rlimit{Resource: rlimitStack, Soft: 8 << 20, Hard: 64 << 20}
 )
 
-// Rlimits are a sandbox's resource limits: for its guest and everything it starts, and overrides for what it starts.
+// Rlimits are a sandbox's resource limits: for its guest and all its processes, and overrides for these processes.
 func Rlimits(l sandbox.Limits) (guest, payload []Rlimit) {
 	both := func(resource int, v int64) Rlimit {
 		return Rlimit{Resource: uint32(resource), Soft: uint64(v), Hard: uint64(v)}

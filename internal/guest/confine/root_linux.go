@@ -45,7 +45,7 @@ func mountOf(fs int, attr int) (int, error) {
 
 // openSources clones the mounts of all Bind and Device steps, with the mounts below them (a user namespace may not copy
 // a mount without the locked ones beneath it), and sets their properties. fds are those that came with the plan. It
-// runs as the user who started us: the sandbox's ids need no access to what the caller may see.
+// runs as the user who started us: the sandbox's ids need no access to the caller's files.
 func (r *root) openSources(steps []Step, fds []int) error {
 	r.sources = make([]int, len(steps))
 	for i, s := range steps {

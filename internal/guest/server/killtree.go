@@ -54,7 +54,7 @@ func (s *Server) killMember(p *process, m stat, sig syscall.Signal) error {
 	return err
 }
 
-// beginKill delays the bound on the process's output while somebody kills processes of the execution, until endKill.
+// beginKill delays the bound on the process's output while a goroutine kills processes of the execution, until endKill.
 // Called with mu held.
 func (p *process) beginKill() {
 	p.kills++
@@ -91,7 +91,7 @@ func (s *Server) killTree(p *process) (some bool) {
 	}
 }
 
-// halt stops newly found processes of the execution until a search finds no more, and returns the last result.
+// halt stops newly found processes of the execution until a search finds no further one, and returns the last result.
 func (s *Server) halt(p *process, known map[int]uint64, end time.Time) (found []stat, unclear bool) {
 	for {
 		found, unclear = s.members(p, known)

@@ -28,8 +28,8 @@ func newSpawner(cfg *Config) (*spawner, error) {
 	return sp, <-ready
 }
 
-// live is the thread's main function. It is never the process's first thread: that one decides who may signal the
-// guest, and the code may signal processes under the same Landlock rules.
+// live is the thread's main function. It is never the process's first thread: that one decides which processes may
+// signal the guest, and the code may signal processes under the same Landlock rules.
 func (sp *spawner) live(cfg *Config, ready chan<- error) {
 	runtime.LockOSThread() // never unlocked: nothing else may run on it, and it ends with the goroutine
 	if unix.Gettid() == unix.Getpid() {

@@ -77,7 +77,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 		s.mu.Unlock()
 		return err
 	}
-	if st == nil || st.deaf {
+	if st == nil || st.discarding {
 		s.mu.Unlock()
 		return s.skip(r, n)
 	}
@@ -98,7 +98,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 	}
 
 	s.mu.Lock()
-	if !st.deaf {
+	if !st.discarding {
 		st.ring.Commit(n)
 		st.readable.Signal()
 	}

@@ -12,19 +12,19 @@ type Stream struct {
 	done chan struct{}
 
 	// Guarded by the session's mu.
-	id        uint32 // 0 until the first data is sent
-	err       error  // the stream was reset, or its session ended
-	ring      Ring   // received data, not yet read
-	allowance int    // data bytes that the peer may still send
-	unpaid    int    // data bytes read whose credit is not returned yet
-	credit    int    // data bytes that this side may still send
-	ended     bool   // the peer has sent its last data
-	finished  bool   // this side has sent its last data
-	deaf      bool   // this side wants no more data
-	readable  sync.Cond
-	writable  sync.Cond
-	reading   deadline
-	writing   deadline
+	id         uint32 // 0 until the first data is sent
+	err        error  // the stream was reset, or its session ended
+	ring       Ring   // received data, not yet read
+	allowance  int    // data bytes that the peer may still send
+	unpaid     int    // data bytes read whose credit is not returned yet
+	credit     int    // data bytes that this side may still send
+	ended      bool   // the peer has sent its last data
+	finished   bool   // this side has sent its last data
+	discarding bool   // this side wants no more data
+	readable   sync.Cond
+	writable   sync.Cond
+	reading    deadline
+	writing    deadline
 
 	body []byte // of the last message; belongs to the reader
 }
@@ -46,7 +46,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 	s := st.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.deaf && !st.reading.passed {
+	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.discarding && !st.reading.passed {
 		st.readable.Wait()
 	}
 	n := min(len(p), st.ring.Len())
@@ -54,7 +54,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 		switch {
 		case st.reading.passed:
 			return 0, ErrDeadline
-		case st.deaf:
+		case st.discarding:
 			return 0, ErrReset
 		case st.ended:
 			return 0, io.EOF
@@ -65,7 +65,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 	s.mu.Unlock()
 	copy(p[copy(p, first):], second)
 	s.mu.Lock()
-	if st.deaf {
+	if st.discarding {
 		return 0, ErrReset // reset during the copy
 	}
 	st.ring.Consume(n)
@@ -214,7 +214,7 @@ func (st *Stream) reset() {
 	if st.err == nil && st.id != 0 && !(st.ended && st.finished) {
 		st.s.control(st.id, frameReset)
 	}
-	st.deaf, st.ring = true, Ring{}
+	st.discarding, st.ring = true, Ring{}
 	st.abort(ErrReset)
 }
 
@@ -227,7 +227,7 @@ func (st *Stream) Close() {
 		return
 	}
 	if st.s.side == Host && st.finished {
-		st.deaf, st.ring = true, Ring{} // the answer has arrived and the guest's end follows: no frame needed
+		st.discarding, st.ring = true, Ring{} // the answer has arrived and the guest's end follows: no frame needed
 		return
 	}
 	if st.id == 0 {

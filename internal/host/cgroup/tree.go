@@ -56,7 +56,7 @@ func (t *Tree) Enforcer(c Controller) string {
 	return ""
 }
 
-// Detail explains what was found.
+// Detail describes the found controllers.
 func (t *Tree) Detail() string { return t.detail }
 
 // Fix explains how to make missing controllers available.

@@ -49,8 +49,8 @@ func (l List) Unenforced() []sandbox.LimitName {
 	return names
 }
 
-// asked reports whether a spec depends on a limit.
-func asked(spec *sandbox.Spec, b Limit) bool {
+// required reports whether a spec depends on a limit.
+func required(spec *sandbox.Spec, b Limit) bool {
 	return b.Mandatory || spec.IsNamed(b.Name) || b.Name == sandbox.PolicyCommands
 }
 
@@ -62,7 +62,7 @@ func (l List) Refusal(backend string, spec *sandbox.Spec) error {
 	var names, whys, fixes []string
 	for _, b := range l {
 		waived := spec.Waives(string(b.Name))
-		if b.complete() || !waived && !asked(spec, b) {
+		if b.complete() || !waived && !required(spec, b) {
 			continue
 		}
 		refused = refused || !waived

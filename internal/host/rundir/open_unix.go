@@ -224,8 +224,8 @@ func (w *walk) refuse(msg, fix string) *sandbox.Error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + w.path, Msg: msg, Fix: fix}
 }
 
-// isStrangers reports whether a folder exists and belongs to somebody else.
-func isStrangers(dir string) bool {
+// isForeign reports whether a folder exists and belongs to another user.
+func isForeign(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()
 }

@@ -17,4 +17,4 @@ func judge(path, _ string) error {
 	return err
 }
 
-func isStrangers(string) bool { return false }
+func isForeign(string) bool { return false }

@@ -39,7 +39,7 @@ func Default(lookupEnv func(name string) (string, bool)) string {
 	if os.Geteuid() == 0 {
 		return "/run/fumehood"
 	}
-	if dir, _ := lookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !isStrangers(dir) {
+	if dir, _ := lookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !isForeign(dir) {
 		return filepath.Join(dir, "fumehood")
 	}
 	return "/tmp/fumehood-" + strconv.Itoa(os.Geteuid())

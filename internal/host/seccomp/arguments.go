@@ -31,14 +31,14 @@ func byArgument(o Options) map[int][]Rule {
 			unix.TIOCCONS,                    // takes the console's output
 			unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
 			0x9408, 0x80089418, 0x40089416, // BTRFS_IOC_SYNC, BTRFS_IOC_START_SYNC, BTRFS_IOC_WAIT_SYNC: as syncfs
-			// These load the kernel's modules for bridges, frame relay and VLANs before anybody asks who calls (net/socket.c):
+			// These load the kernel's modules for bridges, frame relay and VLANs before they check the caller (net/socket.c):
 			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}{BR,IF}.
 			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3,
 			// SIOCGSTAMP, SIOCGSTAMPNS, old and new: the first on a socket enables time stamps, like the option SO_TIMESTAMP.
 			0x8906, 0x8907, 0x80108906, 0x80108907,
 		})}},
 		// /proc/locks, by which locks are counted, does not attribute open file description locks. A lease on a host file
-		// delays whoever opens it by up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by file systems
+		// delays its openers by up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by file systems
 		// without them.
 		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{
 			unix.F_SETLEASE, unix.F_NOTIFY, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW}}},
@@ -78,7 +78,7 @@ var fileSystemNumbers = []uint32{
 	0x8100587e, 0x8070587c, 0x80705864, // XFS_IOC_FSGEOMETRY, and its versions 4 and 1
 	0x8400941f, 0xd000941e, 0x81f8943c, // BTRFS_IOC_FS_INFO, BTRFS_IOC_DEV_INFO, BTRFS_IOC_GET_SUBVOL_INFO
 	0x80e8662d, 0x40106614, // EXT4_IOC_GET_TUNE_SB_PARAM (Linux 6.18), FS_IOC_GET_ENCRYPTION_PWSALT
-	// FS_IOC_GETFSMAP, FS_IOC_FIEMAP, EXT4_IOC_GET_ES_CACHE: where on the disk what lies
+	// FS_IOC_GETFSMAP, FS_IOC_FIEMAP, EXT4_IOC_GET_ES_CACHE: the positions of data on the disk
 	0xc0c0583b, 0xc020660b, 0xc020662a,
 	0xc0205826, 0xc0305838, 0x80205871, // XFS_IOC_GETBMAP, XFS_IOC_GETBMAPX, XFS_IOC_FSCOUNTS
 }

@@ -91,7 +91,7 @@ var allowed = []group{
 // since Linux 6.15 each refusal goes to the host's audit log, as often as the code likes.
 var nested = []int{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
 
-// absent are answered as by a kernel that lacks them; their callers fall back: glibc from clone3 (whose flags lie
+// absent are answered as by a kernel that lacks them; their callers fall back: glibc from clone3 (whose flags are
 // behind a pointer) to clone, libuv from io_uring (whose work passes no filter) to epoll. The older asynchronous I/O's
 // requests have a host-wide limit (fs.aio-max-nr), which one sandbox could use up. Without memory node policies a host
 // looks like one with a single node: each page of a file in memory could hold a policy of 300 bytes that nothing

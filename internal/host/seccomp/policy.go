@@ -96,7 +96,7 @@ const (
 
 	anyBits = ^uint32(0)
 
-	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) lies in clone's signal byte
+	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. CLONE_NEWTIME (0x80) is in clone's signal byte
 	// and exists only for unshare and clone3, which are refused entirely.
 	cloneNamespaces = 0x7e020000
 

@@ -151,7 +151,7 @@ func rename(oldDir int, oldName string, newDir int, newName string, replace bool
 		return err
 	}
 	// Either the flag is unknown to the kernel or file system, or the move itself is invalid, which the plain call will
-	// report. Only this check, which can race, then tells that the name is free.
+	// report. Only this check, which can race, then shows that the name is free.
 	var st unix.Stat_t
 	switch err := unix.Fstatat(newDir, newName, &st, unix.AT_SYMLINK_NOFOLLOW); err {
 	case nil:

@@ -200,7 +200,7 @@ var pseudo = [...]int64{
 	0x65735543, // fusectl
 }
 
-// served fails if fd lies on such a file system.
+// served fails if fd is on such a file system.
 func served(fd int) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
@@ -214,7 +214,7 @@ func served(fd int) error {
 	return nil
 }
 
-// openServed opens a file that must not lie on such a file system.
+// openServed opens a file that must not be on such a file system.
 func (t *Tree) openServed(dir int, path string, flags int, mode uint32, resolve uint64) (int, error) {
 	fd, err := t.open(dir, path, flags, mode, resolve)
 	if err != nil {
