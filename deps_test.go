@@ -33,7 +33,6 @@ internal/guest/confine:      sandbox internal/guest/wire internal/host/seccomp |
 internal/host/fork:               | golang.org/x/sys
 internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files internal/guest/wire | golang.org/x/sys
 internal/guest/server/files: sandbox internal/guest | golang.org/x/sys
-internal/guest/guesttest:    sandbox internal/guest internal/guest/client internal/guest/server | golang.org/x/sys
 cmd/fumehood-runsc:          | gvisor.dev/gvisor
 cmd/fumehood-typescript:     | github.com/evanw/esbuild/pkg/api
 cmd/fumehood-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -61,11 +60,11 @@ func (f *foundling) close() {
 }
 
 func TestAdopt(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	f := newFoundling(t, c, "echo out; echo err >&2; read more; echo $more; exit 6")
 	m := guest.Adopt{ID: newID(), PID: f.pid, Argv: []string{"foundling"}}
-	started, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, m, client.Files{f.stdin, f.stdout, f.stderr})
+	started, err := client.Adopt(limit(t), g.Dial(t), guestKey, m, client.Files{f.stdin, f.stdout, f.stderr})
 	f.close()
 	if err != nil || started.PID != f.pid {
 		t.Fatal(started, err)
@@ -83,7 +82,7 @@ func TestAdopt(t *testing.T) {
 		"no id":            {guest.Adopt{PID: again.pid}, sandbox.Invalid},
 		"the guest itself": {guest.Adopt{ID: newID(), PID: int32(g.PID)}, sandbox.NotFound},
 	} {
-		_, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, bad.m, client.Files{again.stdin, again.stdout,
+		_, err := client.Adopt(limit(t), g.Dial(t), guestKey, bad.m, client.Files{again.stdin, again.stdout,
 			again.stderr})
 		if sandbox.KindOf(err) != bad.kind {
 			t.Errorf("%s: %v", name, err)
@@ -108,11 +107,11 @@ func TestAdopt(t *testing.T) {
 }
 
 func TestDeadlineOfAnAdopted(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	f := newFoundling(t, c, "sleep 100 & wait")
 	m := guest.Adopt{ID: newID(), PID: f.pid, Deadline: 200 * time.Millisecond, KillTree: true}
-	if _, err := client.Adopt(limit(t), g.Dial(t), guesttest.Key, m, client.Files{f.stdin, f.stdout,
+	if _, err := client.Adopt(limit(t), g.Dial(t), guestKey, m, client.Files{f.stdin, f.stdout,
 		f.stderr}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -66,7 +65,7 @@ const rounds = 5000
 // lost or mixed, on however many connections.
 func TestChannel(t *testing.T) {
 	for _, buffer := range []uint32{4 << 10, 0} {
-		g := guesttest.Start(t, 0)
+		g := startGuest(t, 0)
 		m := channel(echoes)
 		m.Buffer = buffer
 		c := g.Client(t)
@@ -131,7 +130,7 @@ func TestChannel(t *testing.T) {
 // Reports that nobody takes hold the process up; acknowledging them frees it, and a list says where a host may attach
 // again.
 func TestChannelIsHeldUpAndAcknowledged(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := channel(`head -c 1000000 /dev/zero >&4; echo end`)
 	m.Buffer = 4 << 10
 	start(t, c, m).Close()
@@ -179,7 +178,7 @@ func TestChannelIsHeldUpAndAcknowledged(t *testing.T) {
 // The end of the channel is not the end of the process, and a descendant that holds it does not keep the process's end
 // back.
 func TestChannelEnds(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	for script, incomplete := range map[string]bool{
 		"echo report >&4; exec 3<&- 4>&-; echo after":           false,
 		"echo report >&4; sleep 100 >&- 2>&- & echo after":      true,
@@ -201,7 +200,7 @@ func TestChannelEnds(t *testing.T) {
 }
 
 func TestChannelRefused(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	tty, stdin := channel("exit 0"), channel("exit 0")
 	tty.TTY, stdin.Stdin = true, guest.StdinPipe
 	for _, m := range []guest.Start{tty, stdin} {
@@ -213,7 +212,7 @@ func TestChannelRefused(t *testing.T) {
 
 // A process that has no channel has no such descriptors, and a host takes no reports from it.
 func TestNoChannel(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	if r := run(t, c, shell("echo x >&4")); r.exited.Code == 0 || r.exited.Channel != 0 || r.stdout.Len() > 0 {
 		t.Errorf("%+v", r)
 	}
@@ -221,7 +220,7 @@ func TestNoChannel(t *testing.T) {
 
 // SIGINT to the group of one context reaches all of that group and nothing of another context.
 func TestInterruptReachesOneGroup(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	other := start(t, c, channel("read n <&3; exit 7"))
 	// The child is not started with &: a shell would have it ignore SIGINT.
 	p := start(t, c, channel(`trap 'exit 5' INT; sh -c 'trap "echo child >&4; exit" INT; echo ready >&4; while :; do sleep 0.01; done'`))

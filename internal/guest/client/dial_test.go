@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 )
 
 func dial(t *testing.T, c *client.Client, l net.Listener) (ours *client.Conn, theirs *net.TCPConn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), guesttest.Timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 	defer cancel()
 	ours, err := c.Dial(ctx, uint16(l.Addr().(*net.TCPAddr).Port))
 	if err != nil {
@@ -30,8 +29,8 @@ func dial(t *testing.T, c *client.Client, l net.Listener) (ours *client.Conn, th
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(guesttest.Timeout))
-	ours.SetDeadline(time.Now().Add(guesttest.Timeout))
+	conn.SetDeadline(time.Now().Add(hangTimeout))
+	ours.SetDeadline(time.Now().Add(hangTimeout))
 	return ours, conn.(*net.TCPConn)
 }
 
@@ -47,7 +46,7 @@ func listen(t *testing.T, addr string) net.Listener {
 
 // TestDial: a connection has two halves that end alone, and an end that is told apart from a reset, in both directions.
 func TestDial(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	big := make([]byte, 3<<20) // far more than the credit of a stream
 	rand.NewChaCha8([32]byte{}).Read(big)
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0", "0.0.0.0:0"} {
@@ -123,7 +122,7 @@ func readLate(c net.Conn) (int, error) {
 
 // TestDialNobody: where nothing listens, or nobody accepts, the error says so.
 func TestDialNobody(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	l := listen(t, "127.0.0.1:0")
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	l.Close()

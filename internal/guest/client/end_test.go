@@ -13,7 +13,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,7 +26,7 @@ func gone(pid string) bool {
 // it is ready; then the next gets more time.
 func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, string) {
 	t.Helper()
-	for m.Deadline = 100 * time.Millisecond; m.Deadline < guesttest.Timeout; m.Deadline *= 2 {
+	for m.Deadline = 100 * time.Millisecond; m.Deadline < hangTimeout; m.Deadline *= 2 {
 		m.ID = newID()
 		r := run(t, c, m)
 		if r.exited.Wall < m.Deadline {
@@ -42,7 +41,7 @@ func expires(t testing.TB, c *client.Client, m guest.Start) (guest.Exited, strin
 }
 
 func TestDeadline(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	for _, test := range []struct {
 		name, script string
 		kill         syscall.Signal
@@ -74,7 +73,7 @@ func TestDeadline(t *testing.T) {
 
 // The deadline ends all processes of the execution, in any session.
 func TestDeadlineReachesEveryProcess(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	e, pid := expires(t, c, shell(`setsid sh -c 'printf "ready\n$$\n"; exec sleep 100' & sleep 100`))
 	if !e.TimedOut || e.Incomplete || !gone(pid) {
 		t.Errorf("%+v %q", e, pid)
@@ -83,7 +82,7 @@ func TestDeadlineReachesEveryProcess(t *testing.T) {
 
 // A descendant that keeps the output open delays the end by Drain at most.
 func TestOrphanHoldsTheOutput(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("sleep 100 & echo $!")
 	m.Drain = 50 * time.Millisecond
 	r := run(t, c, m)
@@ -102,7 +101,7 @@ func TestOrphanHoldsTheOutput(t *testing.T) {
 
 // Output written before Drain is over is kept even if there was no room for it then.
 func TestDrainLosesNothing(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("sleep 100 & seq 1 20000")
 	m.Drain, m.Buffer = time.Millisecond, 4096
 	p := start(t, c, m)
@@ -121,7 +120,7 @@ func TestDrainLosesNothing(t *testing.T) {
 
 // Output is kept until its writers are dead, however short Drain is.
 func TestKillTree(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	for name, script := range map[string]string{
 		"child":                   `sleep 100 & echo $!`,
 		"own session":             `setsid sh -c 'echo >&3; exec sleep 100' & read x <&3; echo $!`,
@@ -141,7 +140,7 @@ func TestKillTree(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	ctx := limit(t)
 	const script = `trap 'echo got' USR1; (trap 'echo child' USR1; echo; while :; do sleep 0.01; done) & echo; while :; do sleep 0.01; done`
 	for scope, want := range map[guest.SignalScope]string{
@@ -197,7 +196,7 @@ func TestSignals(t *testing.T) {
 
 // An orphan's death by SIGKILL from elsewhere is noticed: the kernel may have caused it.
 func TestForeignKillOfAnOrphan(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	// until it is reaped
 	r := run(t, c, shell(`pid=$( (sh -c 'echo $$; kill -9 $$' &) ); while [ -e /proc/$pid ]; do sleep 0.01; done`))
 	if r.exited.Code != 0 || r.exited.ForeignKill != 1 {
@@ -206,7 +205,7 @@ func TestForeignKillOfAnOrphan(t *testing.T) {
 }
 
 func TestKillAll(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	var started []guest.Start
 	for range 5 {
 		m := shell(`setsid sleep 100 & echo ready; sleep 100`)
@@ -230,7 +229,7 @@ func TestKillAll(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := guest.Start{ID: newID(), Argv: []string{"/usr/bin/python3", "-c",
 		"import time\nx = b'x' * (64 << 20)\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"}}
 	e := run(t, c, m).exited
@@ -240,7 +239,7 @@ func TestUsage(t *testing.T) {
 }
 
 // inGuest counts the entries of a folder of the guest's /proc.
-func inGuest(t *testing.T, g *guesttest.Guest, name string) int {
+func inGuest(t *testing.T, g *guestProcess, name string) int {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(g.PID), name))
 	if err != nil {
@@ -254,7 +253,7 @@ func TestManyProcessesLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		many = 100
 	}
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	batch := func(n int) {
 		for range n / 10 {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -335,7 +334,7 @@ func deepen(t testing.TB, dir string, depth int) {
 }
 
 func TestMountsAreNotEmptied(t *testing.T) {
-	c, dir := guesttest.StartInit(t).Client(t), t.TempDir()
+	c, dir := startInit(t).Client(t), t.TempDir()
 	must(t, os.MkdirAll(dir+"/top/mnt", 0o755))
 	must(t, os.Mkdir(dir+"/kept", 0o755))
 	put(t, dir+"/kept/f", "x")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -325,7 +324,7 @@ func TestLargeStreamsTakeLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check: a budget of memory")
 	}
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c, dir := g.Client(t), t.TempDir()
 	put(t, dir+"/large", "")
 	must(t, os.Truncate(dir+"/large", 1<<30))
@@ -431,7 +430,7 @@ func (w blockedWriter) Write([]byte) (int, error) {
 
 // When the host gives a call up, the guest ends it and closes its descriptors.
 func TestGivenUpCallsLeaveNothing(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c, dir := g.Client(t), dirFor(t, self())
 	put(t, dir+"/large", "")
 	must(t, os.Truncate(dir+"/large", 1<<30))

@@ -35,7 +35,7 @@ func FuzzHostileGuest(f *testing.F) {
 		go hostile(peer, welcome, typ1, body1, typ2, body2, raw)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		c, err := client.New(ctx, host, guesttestKey)
+		c, err := client.New(ctx, host, zeroKey)
 		if err != nil {
 			return
 		}
@@ -76,7 +76,7 @@ func FuzzHostileGuest(f *testing.F) {
 	})
 }
 
-var guesttestKey [32]byte
+var zeroKey [32]byte
 
 // hostile is a guest that completes the handshake, sends its data once on each of a few streams, and ends.
 func hostile(conn net.Conn, welcome []byte, typ1 uint8, body1 []byte, typ2 uint8, body2 []byte, raw []byte) {

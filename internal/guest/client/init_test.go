@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -17,7 +16,7 @@ var stranger = sandbox.User{UID: 12345, GID: 12345}
 
 // As pid 1 the guest ends everything, even processes that hide.
 func TestKillAllOfInit(t *testing.T) {
-	c := guesttest.StartInit(t).Client(t)
+	c := startInit(t).Client(t)
 	for _, user := range []sandbox.User{{}, stranger} {
 		m := shell(`(env -i setsid sleep 100 &); setsid sh -c 'trap "" TERM HUP; sleep 100' & echo ready; sleep 100`)
 		m.User = user
@@ -48,7 +47,7 @@ func TestKillAllOfInit(t *testing.T) {
 
 // Where /proc shows a user's processes only to that user, the guest reads it as that user.
 func TestKillTreeOfAnotherUser(t *testing.T) {
-	c := guesttest.StartInit(t).Client(t)
+	c := startInit(t).Client(t)
 	m := shell(`mkfifo up; exec 3<>up; sleep 100 & setsid sh -c 'echo >&3; exec sleep 100' & (setsid sh -c 'echo >&3; exec sleep 100' &)
 		read x <&3; read x <&3; exit 4`)
 	m.Dir, m.User, m.KillTree, m.Drain = dirFor(t, stranger), stranger, true, time.Nanosecond
@@ -63,7 +62,7 @@ func TestKillTreeOfAnotherUser(t *testing.T) {
 
 // A deadline ends even a program that forks as fast as it can.
 func TestForkBomb(t *testing.T) {
-	c := guesttest.StartInit(t).Client(t)
+	c := startInit(t).Client(t)
 	m := guest.Start{ID: newID(), Argv: []string{"/usr/bin/python3", "-S", "-c", `
 import os
 while True:
@@ -84,7 +83,7 @@ while True:
 
 // The guest's own user cannot end pid 1 by any signal.
 func TestInitIsDeaf(t *testing.T) {
-	c := guesttest.StartInit(t).Client(t)
+	c := startInit(t).Client(t)
 	for s := 1; s <= 64; s++ {
 		run(t, c, shell("kill -"+strconv.Itoa(s)+" 1"))
 	}

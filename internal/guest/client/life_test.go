@@ -13,13 +13,12 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestWelcome(t *testing.T) {
-	w := guesttest.Start(t, 0).Client(t).Welcome()
-	if w.ID != guesttest.ID || w.Version != guest.Version || w.Generation != 1 || w.Uptime <= 0 {
+	w := startGuest(t, 0).Client(t).Welcome()
+	if w.ID != guestID || w.Version != guest.Version || w.Generation != 1 || w.Uptime <= 0 {
 		t.Errorf("%+v", w)
 	}
 	for _, r := range []guest.Type{guest.TypeHello, guest.TypeStart, guest.TypeUnpack, guest.TypeShutdown} {
@@ -31,7 +30,7 @@ func TestWelcome(t *testing.T) {
 
 func TestWhatEndsAGuest(t *testing.T) {
 	t.Parallel() // it waits
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	if err := g.Client(t).Shutdown(limit(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +38,7 @@ func TestWhatEndsAGuest(t *testing.T) {
 		t.Errorf("%q", why)
 	}
 
-	g = guesttest.Start(t, 0)
+	g = startGuest(t, 0)
 	c := g.Client(t)
 	p := start(t, c, shell("echo $$; sleep 100"))
 	g.Release()
@@ -55,12 +54,12 @@ func TestWhatEndsAGuest(t *testing.T) {
 		t.Error("a connection to nobody has no error")
 	}
 
-	g = guesttest.Start(t, 200*time.Millisecond)
+	g = startGuest(t, 200*time.Millisecond)
 	if why := g.End(t); why != "lease\n" {
 		t.Errorf("%q", why)
 	}
 
-	for _, next := range []time.Duration{guesttest.Timeout, 0} { // renewed, and given up
+	for _, next := range []time.Duration{hangTimeout, 0} { // renewed, and given up
 		g, c = outlive(t, next)
 		c.Lease(limit(t), time.Millisecond) // whose answer may come too late
 		if why := g.End(t); why != "lease\n" {
@@ -72,14 +71,14 @@ func TestWhatEndsAGuest(t *testing.T) {
 // A lease makes a one-shot guest a living one, which outlives its lifeline; giving up a lease that there is not does
 // not.
 func TestPromotion(t *testing.T) {
-	for _, lease := range []time.Duration{0, guesttest.Timeout} {
-		g := guesttest.Start(t, 0)
+	for _, lease := range []time.Duration{0, hangTimeout} {
+		g := startGuest(t, 0)
 		c := g.Client(t)
 		if err := c.Lease(limit(t), lease); err != nil {
 			t.Fatal(err)
 		}
 		line := g.Dial(t) // one more, as of a guest in a container: it ends with the other or outlives it
-		if err := client.Lifeline(limit(t), line, guesttest.Key); err != nil {
+		if err := client.Lifeline(limit(t), line, guestKey); err != nil {
 			t.Fatal(err)
 		}
 		g.Release()
@@ -101,10 +100,10 @@ func TestPromotion(t *testing.T) {
 
 // outlive returns a guest that outlived one lease because the next came in time. A busy machine may be late for a short
 // one.
-func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client) {
+func outlive(t *testing.T, next time.Duration) (*guestProcess, *client.Client) {
 	t.Helper()
-	for lease := 200 * time.Millisecond; lease < guesttest.Timeout; lease *= 2 {
-		g := guesttest.Start(t, 0)
+	for lease := 200 * time.Millisecond; lease < hangTimeout; lease *= 2 {
+		g := startGuest(t, 0)
 		c := g.Client(t)
 		c.Lease(limit(t), lease)
 		if c.Lease(limit(t), next) != nil {
@@ -121,7 +120,7 @@ func outlive(t *testing.T, next time.Duration) (*guesttest.Guest, *client.Client
 }
 
 func TestKilledGuest(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	p := start(t, c, shell("echo $$; sleep 100"))
 	_, err := p.Stream(limit(t), func(guest.Output) error {
@@ -137,7 +136,7 @@ func TestKilledGuest(t *testing.T) {
 }
 
 func TestReborn(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c, other := g.Client(t), g.Client(t)
 	ctx := limit(t)
 	stay, go1 := shell("sleep 100"), shell("setsid sleep 100 & sleep 100")
@@ -156,7 +155,7 @@ func TestReborn(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ID != stay.ID || list[0].Exited {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := client.New(ctx, g.Dial(t), guesttest.Key); sandbox.KindOf(err) != sandbox.Unavailable {
+	if _, err := client.New(ctx, g.Dial(t), guestKey); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("the old key: %v", err)
 	}
 	n, err := client.New(ctx, g.Dial(t), key)
@@ -171,7 +170,7 @@ func TestReborn(t *testing.T) {
 
 // A guest that inherited its socket cannot make it again, so it does not close it.
 func TestHoldRefused(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	if err := c.Hold(limit(t)); sandbox.KindOf(err) != sandbox.Unsupported {
 		t.Errorf("%v", err)
 	}
@@ -183,8 +182,8 @@ func TestHoldRefused(t *testing.T) {
 // A connection with a bad preamble is closed without an answer.
 func TestPreamble(t *testing.T) {
 	t.Parallel() // it waits
-	g := guesttest.Start(t, 0)
-	key := string(guesttest.Key[:])
+	g := startGuest(t, 0)
+	key := string(guestKey[:])
 	for name, preamble := range map[string]string{
 		"magic":    "FUMEHOD2" + "\x00" + key,
 		"purpose":  guest.Magic + "\x03" + key,
@@ -203,7 +202,7 @@ func TestPreamble(t *testing.T) {
 	conn := g.Dial(t) // that dribbles
 	defer conn.Close()
 	conn.Write([]byte(guest.Magic))
-	conn.SetReadDeadline(time.Now().Add(guest.PreambleTimeout + guesttest.Timeout))
+	conn.SetReadDeadline(time.Now().Add(guest.PreambleTimeout + hangTimeout))
 	if b, err := io.ReadAll(conn); len(b) > 0 || err != nil {
 		t.Errorf("half a preamble: %q, %v", b, err)
 	}
@@ -211,7 +210,7 @@ func TestPreamble(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	var clients []*client.Client
 	for range guest.MaxConnections - 1 { // that have shown the key, as no others may stay
@@ -222,7 +221,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		t.Errorf("a silent one too many: %d bytes, %v", n, err)
 	}
-	if _, err := client.New(limit(t), g.Dial(t), guesttest.Key); sandbox.KindOf(err) != sandbox.Unavailable {
+	if _, err := client.New(limit(t), g.Dial(t), guestKey); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("one too many: %v", err)
 	}
 	if _, err := c.List(limit(t)); err != nil {
@@ -232,7 +231,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		c.Close()
 	}
 	await(t, func() bool {
-		c, err := client.New(limit(t), g.Dial(t), guesttest.Key)
+		c, err := client.New(limit(t), g.Dial(t), guestKey)
 		if err == nil {
 			c.Close()
 		}
@@ -246,18 +245,18 @@ func TestConnectTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	go io.Copy(io.Discard, silent)
-	if _, err := client.New(ctx, host, guesttest.Key); !errors.Is(err, context.DeadlineExceeded) &&
+	if _, err := client.New(ctx, host, guestKey); !errors.Is(err, context.DeadlineExceeded) &&
 		sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestClientsLeaveNoGoroutine(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	g.Client(t)
 	before := runtime.NumGoroutine()
 	for range 20 {
-		c, err := client.New(limit(t), g.Dial(t), guesttest.Key)
+		c, err := client.New(limit(t), g.Dial(t), guestKey)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +272,7 @@ func TestClientsLeaveNoGoroutine(t *testing.T) {
 
 // Code that runs as the guest's own user may send it signals.
 func TestGuestIsDeafToSignals(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	for s := syscall.Signal(1); s <= 64; s++ {
 		if s == syscall.SIGKILL || s == syscall.SIGSTOP || s >= 32 && s <= 34 {

@@ -3,11 +3,9 @@ package client_test
 import (
 	"os"
 	"testing"
-
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 )
 
 func TestMain(m *testing.M) {
-	guesttest.Main()
+	runAsGuest()
 	os.Exit(m.Run())
 }

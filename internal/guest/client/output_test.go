@@ -10,7 +10,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,7 +26,7 @@ func numbers(n int) []byte {
 
 // However often connections fail, each byte arrives once and in order.
 func TestOutputSurvivesItsConnections(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	const lines = 200_000
 	m := shell("seq 1 " + itoa(lines) + "; seq 1 1000 >&2")
 	m.Buffer = 100_000
@@ -72,7 +71,7 @@ func TestOutputSurvivesItsConnections(t *testing.T) {
 
 // A process whose output nobody reads blocks; its output is neither lost nor kept in unlimited memory.
 func TestBackPressure(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("seq 1 1000000; echo done >&2")
 	m.Buffer = 64 << 10
 	p := start(t, c, m)
@@ -103,7 +102,7 @@ func TestBackPressure(t *testing.T) {
 
 // A host that took all that the guest keeps, and lost its connection with the acknowledgement, goes on where it was.
 func TestLostAcknowledgement(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("seq 1 10000")
 	m.Buffer = 4 << 10
 	start(t, c, m).Close()
@@ -131,7 +130,7 @@ func await(t testing.TB, what func() bool) {
 }
 
 func TestDiscardKeepsTheNewest(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("seq 1 1000000")
 	m.Buffer, m.Discard = 10_000, true
 	p := start(t, c, m)
@@ -151,7 +150,7 @@ func TestDiscardKeepsTheNewest(t *testing.T) {
 }
 
 func TestAttachAndAcknowledge(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	ctx := limit(t)
 	m := shell("echo 0123456789")
 	start(t, c, m).Close()
@@ -205,7 +204,7 @@ func TestAttachAndAcknowledge(t *testing.T) {
 }
 
 func TestRunningProcessIsNotAcknowledged(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("sleep 100")
 	start(t, c, m)
 	if err := c.Ack(limit(t), guest.Ack{ID: m.ID, Exit: true}); sandbox.KindOf(err) != sandbox.Invalid {
@@ -215,7 +214,7 @@ func TestRunningProcessIsNotAcknowledged(t *testing.T) {
 
 // A stream whose reader is idle must not block the others of its connection.
 func TestSlowReaderHoldsNobodyUp(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	ctx, cancel := context.WithCancel(limit(t))
 	slow := start(t, c, shell("seq 1 10000000"))
 	stuck := make(chan struct{})
@@ -243,7 +242,7 @@ func TestSlowReaderHoldsNobodyUp(t *testing.T) {
 }
 
 func TestCanceledCallsLeaveTheConnection(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("sleep 100")
 	p := start(t, c, m)
 	for range 10 {
@@ -265,7 +264,7 @@ func TestCanceledCallsLeaveTheConnection(t *testing.T) {
 }
 
 func BenchmarkOutput(b *testing.B) {
-	c := guesttest.Start(b, 0).Client(b)
+	c := startGuest(b, 0).Client(b)
 	const size = 200 << 20
 	b.SetBytes(size)
 	for b.Loop() {
@@ -282,7 +281,7 @@ func BenchmarkOutput(b *testing.B) {
 }
 
 func BenchmarkTrue(b *testing.B) {
-	c := guesttest.Start(b, 0).Client(b)
+	c := startGuest(b, 0).Client(b)
 	for b.Loop() {
 		m := guest.Start{ID: newID(), Argv: []string{"/bin/true"}}
 		if e := run(b, c, m).exited; e.Code != 0 {

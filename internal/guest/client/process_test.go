@@ -10,13 +10,12 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // limit ends a test that hangs; no result depends on it.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), guesttest.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -69,7 +68,7 @@ func run(t testing.TB, c *client.Client, m guest.Start) *result {
 }
 
 func TestEndsOfProcesses(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	for _, test := range []struct {
 		script       string
 		code, signal int32
@@ -109,7 +108,7 @@ func TestEndsOfProcesses(t *testing.T) {
 }
 
 func TestOutput(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	r := run(t, c, shell("echo out; echo err >&2; printf '\\000\\377'"))
 	if r.stdout.String() != "out\n\x00\xff" || r.stderr.String() != "err\n" || r.exited.Stdout != 6 ||
 		r.exited.Stderr != 4 {

@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // A process starts with what Start specifies, and with nothing of the guest's.
 func TestWhatAProcessInherits(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	for _, test := range []struct{ name, script, want string }{
 		{"descriptors", `ls /proc/$$/fd`, "0\n1\n2\n"},
@@ -43,7 +42,7 @@ func TestWhatAProcessInherits(t *testing.T) {
 }
 
 func TestEnvironmentAndDirectory(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := guest.Start{ID: newID(), Argv: []string{"env", "-0"}, Dir: "/usr",
 		Env: []string{"PATH=/nowhere:relative::/usr/bin", "A=1", guest.EnvExecution + "=forged", "B=two words\n"}}
 	r := run(t, c, m)
@@ -62,7 +61,7 @@ func TestEnvironmentAndDirectory(t *testing.T) {
 }
 
 func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("ulimit -Sn; ulimit -Hn; ulimit -Sf")
 	m.Limits = []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Value: 77}, {Resource: unix.RLIMIT_FSIZE, Value: 1 << 20}}
 	if r := run(t, c, m); r.stdout.String() != "77\n77\n2048\n" {
@@ -79,7 +78,7 @@ func TestUserOfAProcess(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("id -u; id -g; id -G; grep -E 'CapEff|CapPrm' /proc/self/status")
 	m.User = sandbox.User{UID: 12345, GID: 54321}
 	want := "12345\n54321\n54321\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
@@ -89,7 +88,7 @@ func TestUserOfAProcess(t *testing.T) {
 }
 
 func TestStartsThatFail(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	script := t.TempDir() + "/script"
 	if err := os.WriteFile(script, []byte("no program\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -138,7 +137,7 @@ func TestStartsThatFail(t *testing.T) {
 }
 
 func TestDuplicateStart(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("echo once; sleep 0.1")
 	p := start(t, c, m)
 	for range 3 {

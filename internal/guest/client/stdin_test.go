@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
-	"github.com/fumehood-dev/fumehood/internal/guest/guesttest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestStdin(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	data := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{1}).Read(data)
 	m := shell("cat")
@@ -41,7 +40,7 @@ func TestStdin(t *testing.T) {
 
 // A piece of stdin that is sent again after its answer was lost is taken once.
 func TestStdinIsTakenOnce(t *testing.T) {
-	g := guesttest.Start(t, 0)
+	g := startGuest(t, 0)
 	c := g.Client(t)
 	ctx := limit(t)
 	m := shell("cat")
@@ -82,7 +81,7 @@ func TestStdinIsTakenOnce(t *testing.T) {
 }
 
 func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("exec 0<&-; echo closed; sleep 100")
 	m.Stdin = guest.StdinPipe
 	p := start(t, c, m)
@@ -127,7 +126,7 @@ func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	ctx := limit(t)
 	m := shell(`stty -echo; tty; stty size; read line; echo "got $line"; stty size; test -t 0 && test -t 1 && test -t 2 && echo all >&2; cat; exit 5`)
 	m.TTY, m.Rows, m.Cols = true, 33, 111
@@ -167,7 +166,7 @@ func TestTerminal(t *testing.T) {
 
 // A resize sends SIGWINCH, the key SIGINT, hanging up SIGHUP: the process owns the terminal.
 func TestTerminalSignals(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	ctx := limit(t)
 	m := shell(`trap 'echo winch' WINCH; trap 'echo int; exit 3' INT; echo ready; while :; do sleep 0.01; done`)
 	m.TTY, m.Rows, m.Cols = true, 10, 10
@@ -192,7 +191,7 @@ func TestTerminalSignals(t *testing.T) {
 }
 
 func TestLargeTerminalOutput(t *testing.T) {
-	c := guesttest.Start(t, 0).Client(t)
+	c := startGuest(t, 0).Client(t)
 	m := shell("seq 1 50000")
 	m.TTY, m.Buffer = true, 4096
 	r := run(t, c, m)

@@ -1,6 +1,4 @@
-// Package guesttest runs the guest's server as a real process for tests: a child that is a subreaper, so it reaps like
-// pid 1, with a listening socket in a folder of the test. Test code only.
-package guesttest
+package client_test
 
 import (
 	"context"
@@ -21,50 +19,51 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// child is the variable that makes a test binary a guest.
-const child = "FUMEHOOD_GUESTTEST"
+// guestLease is the variable that makes the test binary a guest. Its value is the lease in milliseconds.
+const guestLease = "FUMEHOOD_GUESTTEST"
 
-// forgone is the variable that marks the child's second execution of itself.
-const forgone = "FUMEHOOD_GUESTTEST_FORGONE"
+// guestForgone is the variable that marks a guest that executes this program for the second time.
+const guestForgone = "FUMEHOOD_GUESTTEST_FORGONE"
 
-// Key is the key of every guest that Start starts.
-var Key = [32]byte{1, 2, 3, 4}
+// guestKey is the key of every guest that a test starts.
+var guestKey = [32]byte{1, 2, 3, 4}
 
-// Timeout bounds what may hang, far above the time that anything takes on a busy machine.
-const Timeout = 2 * time.Minute
+// hangTimeout bounds what may hang, far above the time that anything takes on a busy machine.
+const hangTimeout = 2 * time.Minute
 
-const ID = "guesttest"
+const guestID = "guesttest"
 
-// Main must be called first by the TestMain of a package that uses Start. In the child it runs the guest and never
-// returns.
-func Main() {
-	lease := os.Getenv(child)
+// runAsGuest is the first call of TestMain. In a child that startGuest started, it runs the guest and never returns.
+func runAsGuest() {
+	lease := os.Getenv(guestLease)
 	if lease == "" {
 		return
 	}
 	if os.Getpid() == 1 {
-		if os.Getenv(forgone) == "" {
-			check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-			check(unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"))
+		if os.Getenv(guestForgone) == "" {
+			exitOn(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+			exitOn(unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"))
 			forgo(unix.CAP_SYS_PTRACE)
 		}
-		os.Unsetenv(forgone)
+		os.Unsetenv(guestForgone)
 	} else {
-		check(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+		exitOn(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	}
-	os.Unsetenv(child)
+	os.Unsetenv(guestLease)
 	ms, err := strconv.Atoi(lease)
-	check(err)
+	exitOn(err)
 	unix.SetNonblock(3, true)
 	unix.SetNonblock(4, true)
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
 	oom, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
-	check(err)
-	s, err := server.New(server.Config{Key: Key, ID: ID, Init: true, Lease: time.Duration(ms) * time.Millisecond,
-		OOMScore: oom,
-		User:     sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, Lifeline: os.NewFile(4, "lifeline")})
-	check(err)
+	exitOn(err)
+	s, err := server.New(server.Config{
+		Key: guestKey, ID: guestID, Init: true, Lease: time.Duration(ms) * time.Millisecond, OOMScore: oom,
+		User:     sandbox.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		Lifeline: os.NewFile(4, "lifeline"),
+	})
+	exitOn(err)
 	go s.Serve(os.NewFile(3, "listener"))
 	os.Stdout.WriteString(string(s.Wait()) + "\n")
 	s.Close()
@@ -74,18 +73,20 @@ func Main() {
 // forgo drops a capability. It executes this program again, as only that reaches all threads of a program with cgo.
 func forgo(capability uintptr) {
 	runtime.LockOSThread()
-	check(unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0))
-	check(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), forgone+"=1")))
+	exitOn(unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0))
+	exitOn(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), guestForgone+"=1")))
 }
 
-func check(err error) {
+func exitOn(err error) {
 	if err != nil {
 		os.Stderr.WriteString("guest: " + err.Error() + "\n")
 		os.Exit(3)
 	}
 }
 
-type Guest struct {
+// guestProcess is a guest without a sandbox: a child that is a subreaper, so it reaps like pid 1, with a listening
+// socket in a folder of the test.
+type guestProcess struct {
 	PID  int
 	path string
 	cmd  *exec.Cmd
@@ -96,29 +97,29 @@ type Guest struct {
 	killed bool
 }
 
-// Start starts a guest that ends with the test. A lease of 0 is for ever.
-func Start(t testing.TB, lease time.Duration) *Guest {
+// startGuest starts a guest that ends with the test. A lease of 0 is for ever.
+func startGuest(t testing.TB, lease time.Duration) *guestProcess {
 	t.Helper()
-	return start(t, lease, 0)
+	return startGuestIn(t, lease, 0)
 }
 
-// StartInit starts a guest as pid 1 of a pid namespace, with a /proc in which each user sees only its own processes,
+// startInit starts a guest as pid 1 of a pid namespace, with a /proc in which each user sees only its own processes,
 // and without the capability to bypass that: as strict as a sandbox. It needs root and otherwise skips the test.
-func StartInit(t testing.TB) *Guest {
+func startInit(t testing.TB) *guestProcess {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a pid namespace with its own /proc here")
 	}
-	return start(t, 0, syscall.CLONE_NEWPID|syscall.CLONE_NEWNS)
+	return startGuestIn(t, 0, syscall.CLONE_NEWPID|syscall.CLONE_NEWNS)
 }
 
-func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
+func startGuestIn(t testing.TB, lease time.Duration, flags uintptr) *guestProcess {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "guest") // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Guest{path: filepath.Join(dir, "s"), ends: make(chan string, 1)}
+	g := &guestProcess{path: filepath.Join(dir, "s"), ends: make(chan string, 1)}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: g.path})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 	g.cmd = exec.Command("/proc/self/exe")
 	// With the race detector, each guest would sleep for a second before it exits.
 	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"),
-		child+"="+strconv.Itoa(int(lease/time.Millisecond)))
+		guestLease+"="+strconv.Itoa(int(lease/time.Millisecond)))
 	g.cmd.ExtraFiles = []*os.File{lf, lifeR}
 	g.cmd.Stdout, g.cmd.Stderr = outW, os.Stderr
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
@@ -170,28 +171,28 @@ func start(t testing.TB, lease time.Duration, flags uintptr) *Guest {
 }
 
 // End waits until the guest has ended and returns the reason.
-func (g *Guest) End(t testing.TB) string {
+func (g *guestProcess) End(t testing.TB) string {
 	t.Helper()
 	select {
 	case why := <-g.ends:
 		g.ends <- why
 		return why
-	case <-time.After(Timeout):
+	case <-time.After(hangTimeout):
 		g.cmd.Process.Kill()
 		t.Errorf("the guest does not end")
 		return ""
 	}
 }
 
-func (g *Guest) Release() { g.life.Close() }
+func (g *guestProcess) Release() { g.life.Close() }
 
-func (g *Guest) Kill() {
+func (g *guestProcess) Kill() {
 	g.killed = true
 	g.cmd.Process.Kill()
 }
 
 // Dial returns a fresh connection to the guest.
-func (g *Guest) Dial(t testing.TB) net.Conn {
+func (g *guestProcess) Dial(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", g.path)
 	if err != nil {
@@ -201,11 +202,11 @@ func (g *Guest) Dial(t testing.TB) net.Conn {
 }
 
 // Client returns a client that closes with the test.
-func (g *Guest) Client(t testing.TB) *client.Client {
+func (g *guestProcess) Client(t testing.TB) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 	defer cancel()
-	c, err := client.New(ctx, g.Dial(t), Key)
+	c, err := client.New(ctx, g.Dial(t), guestKey)
 	if err != nil {
 		t.Fatal(err)
 	}
