@@ -19,13 +19,13 @@ import (
 
 // Folders and files of a cache.
 const (
-	layersDir   = "layers"
-	requestsDir = "requests"
-	workDir     = "work"
-	treeDir     = "tree"
-	layerFile   = "layer.json"
-	usedFile    = "used"
-	aloneFile   = "work.lock"
+	layersDir    = "layers"
+	requestsDir  = "requests"
+	workDir      = "work"
+	treeDir      = "tree"
+	layerFile    = "layer.json"
+	usedFile     = "used"
+	workLockFile = "work.lock"
 )
 
 // Cache keeps layers in a folder, which any number of processes share. Its methods are safe for concurrent use.
@@ -83,7 +83,7 @@ func OpenCache(dir string) (*Cache, error) {
 
 // sweep removes unfinished work that no process has locked.
 func (c *Cache) sweep() {
-	done, err := c.alone()
+	done, err := c.lockWork()
 	if err != nil {
 		return // the next process tries again
 	}
@@ -105,13 +105,13 @@ func (c *Cache) path(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
 }
 
-// alone locks the work folder: no other process begins or sweeps work until done.
-func (c *Cache) alone() (done func(), err error) {
-	f, err := os.OpenFile(c.path(aloneFile), os.O_CREATE|os.O_RDWR, 0o600)
+// lockWork locks the work folder: no other process begins or sweeps work until done.
+func (c *Cache) lockWork() (done func(), err error) {
+	f, err := os.OpenFile(c.path(workLockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockAlone(f); err != nil {
+	if err := lockExclusive(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { f.Close() }, nil
@@ -175,7 +175,7 @@ func (c *Cache) keep(digest string, uses []byte) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = shareLock(used); err == nil && !isAt(used, path) { // it was removed while we waited
+	if err = lockShared(used); err == nil && !isAt(used, path) { // it was removed while we waited
 		err = fs.ErrNotExist
 	}
 	if err != nil {

@@ -134,7 +134,7 @@ func TestForeignLink(t *testing.T) {
 func TestPublishWhileSwept(t *testing.T) {
 	c := newCache(t)
 	d := draftOf(t, c, map[string]string{"a": "1"})
-	sweeps, err := c.alone()
+	sweeps, err := c.lockWork()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
-// them. Files of the layer that are there already stay, all others are removed. Each file is replaced atomically.
+// them. Existing files of the layer stay, all others are removed. Each file is replaced atomically.
 func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 	mixed, work := !p.Shown(folder), workOf(folder)
 	l, err := prepare(layer.Dir, work)

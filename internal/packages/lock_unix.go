@@ -15,11 +15,11 @@ const errLocked = unix.EWOULDBLOCK
 // tryLock locks an open file or folder until its last descriptor closes.
 func tryLock(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
 
-// lockAlone waits for an exclusive lock.
-func lockAlone(f *os.File) error { return flock(f, unix.LOCK_EX) }
+// lockExclusive waits for an exclusive lock.
+func lockExclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// shareLock waits for a shared lock.
-func shareLock(f *os.File) error { return flock(f, unix.LOCK_SH) }
+// lockShared waits for a shared lock.
+func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) error {
 	for {

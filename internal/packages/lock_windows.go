@@ -15,11 +15,11 @@ func tryLock(f *os.File) error {
 	return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
 }
 
-// lockAlone waits for an exclusive lock.
-func lockAlone(f *os.File) error { return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+// lockExclusive waits for an exclusive lock.
+func lockExclusive(f *os.File) error { return lockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-// shareLock waits for a shared lock.
-func shareLock(f *os.File) error { return lockFile(f, 0) }
+// lockShared waits for a shared lock.
+func lockShared(f *os.File) error { return lockFile(f, 0) }
 
 func lockFile(f *os.File, flags uint32) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})

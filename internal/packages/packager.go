@@ -118,7 +118,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		return nil, err
 	}
 	defer a.release()
-	if key := requestKey(&need, j.root, j.index); key != "" { // an image that was fetched meanwhile has an id now
+	if key := requestKey(&need, j.root, j.index); key != "" { // the image may have been fetched since
 		j.record(key, a.answer)
 	}
 	return cache.supply(&need, a.answer)
@@ -245,22 +245,22 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		func(ctx context.Context, tell func(string)) (kept, error) {
 			one := *j
 			one.tell = tell
-			return one.once(ctx, key, survey, order)
+			return one.installOnce(ctx, key, survey, order)
 		})
 	a.Missing, a.Optional = append(slices.Clone(a.Missing), dropped...), optional
 	return a, err
 }
 
-// once installs a set unless another process or machine has installed it, and keeps its layer.
-func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (
+// installOnce installs a set unless another process or machine has installed it, and keeps its layer.
+func (j *job) installOnce(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder) (
 	kept, error) {
-	unlock, alone, err := j.cache.lock(ctx, key, j.tell)
+	unlock, locked, err := j.cache.lock(ctx, key, j.tell)
 	if err != nil {
 		return kept{}, cacheError(err)
 	}
 	defer unlock()
 	for again := false; ; again = true {
-		a, err := j.obtain(ctx, key, survey, order, alone)
+		a, err := j.obtain(ctx, key, survey, order, locked)
 		if err != nil {
 			return kept{}, err
 		}
@@ -283,11 +283,11 @@ func (j *job) once(ctx context.Context, key string, survey *sandbox.PackageSurve
 
 // obtain finds the layer of a set in the cache or the second tier, or installs it.
 func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSurvey, order sandbox.PackageOrder,
-	alone bool) (a answer, err error) {
+	locked bool) (a answer, err error) {
 	if a, ok := j.cache.find(key, j.packager.ttl(j.need)); ok {
 		return a, nil
 	}
-	a, found, release := j.take(ctx, key, alone)
+	a, found, release := j.take(ctx, key, locked)
 	defer release()
 	if !found {
 		if a, err = j.install(ctx, survey, order); err != nil {

@@ -133,9 +133,9 @@ const (
 )
 
 // lock locks the work of a key against other callers and processes until unlock. The holder may wait for a slot, or
-// hang. So after lockWait, lock returns without the lock, and alone is false: the work is done twice, which does no
+// hang. So after lockWait, lock returns without the lock, and locked is false: the work is done twice, which does no
 // other harm.
-func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock func(), alone bool, err error) {
+func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock func(), locked bool, err error) {
 	path := c.path(requestsDir, key+".lock")
 	late := time.After(lockWait)
 	for told := false; ; {

@@ -44,7 +44,7 @@ type draftFile struct {
 }
 
 func (c *Cache) newDraft() (d *draft, err error) {
-	done, err := c.alone()
+	done, err := c.lockWork()
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (d *draft) publish(l Layer) (digest string, err error) {
 	}
 	var done func()
 	if err == nil {
-		done, err = d.cache.alone() // a sweep would remove an unlocked draft
+		done, err = d.cache.lockWork() // a sweep would remove an unlocked draft
 	}
 	if err != nil {
 		return "", errors.Join(err, d.discard())

@@ -9,11 +9,11 @@ import (
 type ShellCommand struct {
 	Words     []Token // without assignments and reserved words; quotes are removed, expansions stay as they are written
 	Redirects []Token // files that it writes to
-	Feeds     string  // what the judge returned for the command that pipes into it; "" is none
+	Feeds     string  // result of judge for the command that pipes into it, or ""
 	Within    string  // the program that has this command's output among its words; "" is none
 }
 
-// shellFrame is what is open: the script, or a substitution in it.
+// shellFrame is the script, or an open substitution in it.
 type shellFrame struct {
 	end      byte         // ')' or '`'; 0 for the script
 	parens   int          // subshells open in it
@@ -21,7 +21,7 @@ type shellFrame struct {
 	command  ShellCommand // that is being read
 	program  string       // of the command, once named
 	named    bool
-	pipe     string // what the judge returned for the command before, which ends in a pipe
+	pipe     string // result of judge for the previous command, which ends in a pipe
 	redirect bool   // the next word is a file that is written to
 
 	inWord bool

@@ -1,5 +1,5 @@
-# Prints the version, whether the standard library is installed, and what else can be imported, by the names in import
-# statements. A root file system may be broken, so each distribution is read separately.
+# Prints the version, whether the standard library is installed, and which other modules can be imported, by the names
+# in import statements. A root file system may be broken, so each distribution is read separately.
 import importlib.metadata, importlib.util, json, platform
 
 modules = {}

@@ -15,7 +15,7 @@ The child in between is the machine code beside this file (package fork, Entranc
 import sys
 
 before, folders = set(sys.modules), set(sys.path_importer_cache)
-import ctypes  # after the check for what exists
+import ctypes  # after listing the loaded modules
 
 
 def serve():
@@ -181,7 +181,7 @@ def serve():
     gate.setblocking(True)
     room = socket.CMSG_LEN(16 * 4)
     os.environ.clear()
-    # The collector writes marks into every object. Forks leave frozen objects, and so shared pages, alone.
+    # The collector writes marks into every object. Frozen objects stay unmarked, so forks share their pages.
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -79,7 +79,7 @@ def host():
     """Returns facts that only an installation needs. This takes longer than the rest of the survey."""
     import platform, shutil, sysconfig
     index, hosts, installer = "", [], ""
-    if there("pip"):
+    if is_installed("pip"):
         installer = "pip"
         try:
             from pip._internal.models.index import PyPI

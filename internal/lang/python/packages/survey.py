@@ -67,7 +67,7 @@ def catching(node):
     return None
 
 
-def insists(handler, lines):
+def insists_on_import(handler, lines):
     """Reports whether a handler ends the program, or installs the missing module with pip."""
     for s in handler.body:
         called = getattr(getattr(s, "value", None), "func", None) if is_a(s, "Expr") else None
@@ -117,7 +117,7 @@ def imports(tree, code):
                 yield node.module + "." + a.name, node.lineno, optional
         elif kind == "Try":
             handler, body = catching(node), needed
-            if handler and needed is None and not insists(handler, lines):
+            if handler and needed is None and not insists_on_import(handler, lines):
                 body = imported(node.body) & imported(handler.body)  # the handler imports these again
             todo += [(n, body) for n in node.body]
             todo += [(n, ()) for h in node.handlers for n in h.body]
@@ -155,7 +155,7 @@ def spec(name):
     return None
 
 
-def there(name):
+def is_installed(name):
     try:
         return spec(name) is not None
     except Exception:
@@ -190,7 +190,7 @@ def examine(code, stated):
             if top + "/" in seen:
                 continue
             above = name.rpartition(".")[0]
-            if there(top) and not (hollow(top) and not there(name) and (not there(above) or hollow(above))):
+            if is_installed(top) and not (hollow(top) and not is_installed(name) and (not is_installed(above) or hollow(above))):
                 continue
             old = found.get(name)
             if old:
