@@ -2,7 +2,8 @@ package liveserver
 
 import "math/rand/v2"
 
-// Interleave returns a list with counts[i] times index i, shuffled by the seed, so that a slow minute affects all alike.
+// Interleave returns a list with counts[i] times index i, shuffled by the seed, so that a slow minute affects all
+// alike.
 func Interleave(counts []int, seed uint64) []int {
 	var order []int
 	for i, n := range counts {
