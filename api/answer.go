@@ -18,8 +18,9 @@ type Answer struct {
 // Outcome is how a run ended, what it cost and which files it returned. Optional sections are present if they are not
 // empty, or if include names them.
 type Outcome struct {
-	ID        sandbox.ID         `json:"id"`
-	Status    sandbox.Status     `json:"status"`    // How the run ended. A failed program is a status, never an HTTP error.
+	ID sandbox.ID `json:"id"`
+	// How the run ended. A failed program is a status, never an HTTP error.
+	Status    sandbox.Status     `json:"status"`
 	ExitCode  *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
 	Signal    *int               `json:"signal"`    // Number of the signal that ended the program, or null.
 	Exception *sandbox.Exception `json:"exception"` // The uncaught exception, or null.
@@ -30,7 +31,8 @@ type Outcome struct {
 
 	Packages []sandbox.Package `json:"packages,omitzero"` // Packages that were installed for the run.
 
-	// The phase that status, exit_code, stdout and stderr describe, if it is not the run itself: compile, if nothing ran.
+	// The phase that status, exit_code, stdout and stderr describe, if it is not the run itself: compile, if nothing
+	// ran.
 	Phase string `json:"phase,omitempty" enum:"compile"`
 	// Output of the compiler: present if it failed or wrote anything, or if include names it.
 	Compile *Compile `json:"compile,omitempty"`

@@ -16,8 +16,8 @@ const (
 	EventAttempt = "attempt" // of a network log; its data is a NetworkAttempt
 )
 
-// Started is the data of a started event: the run is accepted. A request that is refused earlier gets a problem with its
-// own HTTP status.
+// Started is the data of a started event: the run is accepted. A request that is refused earlier gets a problem with
+// its own HTTP status.
 type Started struct {
 	TimeMS float64    `json:"time_ms"` // Milliseconds since the run was accepted, on a monotonic clock.
 	ID     sandbox.ID `json:"id"`      // Id of the run.
@@ -31,8 +31,8 @@ type Progress struct {
 
 // OutputPiece is the data of a stdout or stderr event: the next bytes of that stream.
 //
-// The pieces of a stream together are its bytes, except those that were dropped at the output limit: base64 if a piece has
-// it, else text as UTF-8. A piece in the log of a living sandbox may end within a character, and has base64 then.
+// The pieces of a stream together are its bytes, except those that were dropped at the output limit: base64 if a piece
+// has it, else text as UTF-8. A piece in the log of a living sandbox may end within a character, and has base64 then.
 type OutputPiece struct {
 	TimeMS  float64 `json:"time_ms"`
 	Offset  int64   `json:"offset"`                  // Offset of the piece's first byte in its stream.

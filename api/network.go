@@ -8,14 +8,15 @@ import (
 
 // Network is the network policy of a sandbox.
 type Network struct {
-	// none: only a loopback interface; restricted: what allow lists; full: the internet, but never this host, private or
-	// metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else none.
+	// none: only a loopback interface; restricted: what allow lists; full: the internet, but never this host, private
+	// or metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else
+	// none.
 	Mode sandbox.NetworkMode `json:"mode"`
 	// Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. Empty allows nothing.
 	Allow []string `json:"allow,omitempty" max:"1000" example:"api.example.org:443"`
 	Deny  []string `json:"deny,omitempty" max:"1000"` // Of the same form; deny overrides allow.
-	// Names, as in allow, whose HTTPS requests are read and logged: the gate ends their TLS, with an authority that only
-	// this sandbox trusts.
+	// Names, as in allow, whose HTTPS requests are read and logged: the gate ends their TLS, with an authority that
+	// only this sandbox trusts.
 	Inspect []string `json:"inspect,omitempty" max:"1000"`
 	// Values for headers of HTTPS requests to some hosts. The code sees only placeholders.
 	Secrets        []Secret `json:"secrets,omitempty" max:"64"`

@@ -50,7 +50,8 @@ func document(t *testing.T) object {
 	source := readSource(t, ".", "../sandbox")
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{source, components, types, true}, &schemas{source, components, types, false}
-	for _, event := range []any{api.Started{}, api.Progress{}, api.OutputPiece{}, api.ResultEvent{}, api.ExceptionEvent{}, api.Done{},
+	for _, event := range []any{api.Started{}, api.Progress{}, api.OutputPiece{}, api.ResultEvent{},
+		api.ExceptionEvent{}, api.Done{},
 		api.ProblemEvent{}, api.NetworkAttempt{}} {
 		answers.of(reflect.TypeOf(event))
 	}
@@ -196,9 +197,9 @@ func parameters(o api.Operation) (list []any) {
 	return list
 }
 
-// schemas converts Go types to JSON Schema 2020-12. Structs become components. It reads the tags that the server's decoder enforces
-// (json, required, max), and those of other checks: one: exactly one field of this group; number: text or a number; over: more than
-// this; whole: a whole number; pattern; enum; example.
+// schemas converts Go types to JSON Schema 2020-12. Structs become components. It reads the tags that the server's
+// decoder enforces (json, required, max), and those of other checks: one: exactly one field of this group; number: text
+// or a number; over: more than this; whole: a whole number; pattern; enum; example.
 type schemas struct {
 	source     source
 	components object
@@ -255,7 +256,8 @@ func nullable(schema object) object {
 	return schema
 }
 
-// component adds the schema of a struct and returns a reference to it. A type in a request has another one than in an answer.
+// component adds the schema of a struct and returns a reference to it. A type in a request has another one than in an
+// answer.
 func (s *schemas) component(t reflect.Type) object {
 	name := t.Name()
 	if s.request {
@@ -389,7 +391,8 @@ func readSource(t *testing.T, dirs ...string) source {
 	t.Helper()
 	s := source{map[string]string{}, map[string][]any{}}
 	for _, dir := range dirs {
-		packages, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.ParseComments) //nolint:staticcheck // no types needed
+		packages, err := parser.ParseDir(token.NewFileSet(), dir, nil,
+			parser.ParseComments) //nolint:staticcheck // no types needed
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ var OpenAPI []byte
 // Headers of the API.
 const (
 	HeaderRun      = "Fumehood-Run-Id"   // id of a run, in answers that are not JSON or come before its end
-	HeaderPort     = "Fumehood-Port"     // the port; present in answers of a program in a sandbox, absent in those of the server
+	HeaderPort     = "Fumehood-Port"     // the port; only in answers of a program in a sandbox
 	HeaderLocation = "Fumehood-Location" // where the program redirected the client, if that is outside of the program
 )
 
@@ -94,13 +94,13 @@ the workspace in its own process. Runs in one context wait for each other. A cli
 With background, or Accept: text/event-stream, the run continues without its client. A stream is the one of GET
 .../runs/{run}/events, and the header Fumehood-Run-Id has the run's id.`
 
-const eventsDetail = `Server-sent events of the run, with ids that count from 1: first the recorded ones after
-Last-Event-ID, or else after; then new ones as they occur, until done. A client that was cut off continues where it
-was.
+const eventsDetail = `Server-sent events of the run, with ids that count from 1: first the recorded ones after Last-Event-ID, or else
+after; then new ones as they occur, until done. A client that was cut off continues where it was.
 
 The events are started (data: Started), progress (Progress) while packages are installed, stdout and stderr
-(OutputPiece), result (ResultEvent) and exception (ExceptionEvent). The last one is done (Done), or problem (ProblemEvent) if
-Fumehood failed. time_ms in each counts milliseconds since the run was accepted. Comments keep a silent stream alive.
+(OutputPiece), result (ResultEvent) and exception (ExceptionEvent). The last one is done (Done), or problem
+(ProblemEvent) if Fumehood failed. time_ms in each counts milliseconds since the run was accepted. Comments keep a
+silent stream alive.
 
 The server removes the events of old runs: it keeps 100 runs and 256 MiB of a sandbox. It drops a client that takes
 nothing for 10 seconds, or falls that far behind 64 KiB a second. The run continues.`
@@ -136,12 +136,14 @@ var Operations = append([]Operation{
 		Answer:  Answer{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
 	{Name: "execute", Method: "POST", Path: "/execute", Summary: "Run code once, with a small, older schema",
 		Body: ExecuteRequest{}, Example: `{"code": "print(6*7)"}`, Answer: ExecuteAnswer{}, Problems: runProblems},
-	{Name: "capabilities", Method: "GET", Path: "/v1/capabilities", Summary: "Backends, limits and features of this server",
-		Answer: Capabilities{}},
+	{Name: "capabilities", Method: "GET", Path: "/v1/capabilities",
+		Summary: "Backends, limits and features of this server",
+		Answer:  Capabilities{}},
 	{Name: "languages", Method: "GET", Path: "/v1/languages", Summary: "Languages, their versions and modules",
 		Answer: Languages{}},
-	{Name: "healthz", Method: "GET", Path: "/healthz", Summary: "Whether the process answers", Open: true, Answer: Health{}},
-	{Name: "readyz", Method: "GET", Path: "/readyz", Summary: "Whether the server admits runs and serves a default request",
+	{Name: "healthz", Method: "GET", Path: "/healthz", Summary: "Whether the process answers", Open: true,
+		Answer: Health{}},
+	{Name: "readyz", Method: "GET", Path: "/readyz", Summary: "Whether the server serves a default request",
 		Open: true, Answer: Health{}, Problems: []int{503}},
 	{Name: "metrics", Method: "GET", Path: "/metrics", Summary: "Metrics for Prometheus", Answer: "text/plain"},
 	{Name: "openapi", Method: "GET", Path: "/openapi.json", Summary: "This document", Answer: MediaJSON},
@@ -164,22 +166,27 @@ var Operations = append([]Operation{
 	{Name: "sandboxStats", Method: "GET", Path: sandboxPath + "/stats", Summary: "What a sandbox uses",
 		Answer: SandboxUsage{}, Problems: problems},
 	{Name: "sandboxNetwork", Method: "GET", Path: sandboxPath + "/network", Summary: "What a sandbox tried to reach",
-		Detail: networkDetail, Answer: NetworkReport{}, Also: []Answers{{200, MediaEvents}}, Problems: problems, Params: []Param{
+		Detail: networkDetail, Answer: NetworkReport{}, Also: []Answers{{200,
+			MediaEvents}}, Problems: problems, Params: []Param{
 			{Name: "last", Doc: "The number of last attempts, up to 1000. The default is 100.", Number: true},
 			{Name: "after", Doc: "Return the attempts after this id as events, as they occur.", Number: true}}},
-	{Name: "tunnel", Method: "GET", Path: sandboxPath + "/ports/{port}", Summary: "Open a TCP connection to a port in a sandbox",
-		Detail: tunnelDetail, Status: http.StatusSwitchingProtocols, Problems: append([]int{426, 502}, problems...)},
-	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}", Summary: "Send a request to an HTTP server in a sandbox",
-		Detail: portDetail, Problems: append([]int{405, 502}, problems...)},
+	{Name: "tunnel", Method: "GET", Path: sandboxPath + "/ports/{port}",
+		Summary: "Open a TCP connection to a port in a sandbox",
+		Detail:  tunnelDetail, Status: http.StatusSwitchingProtocols, Problems: append([]int{426, 502}, problems...)},
+	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}",
+		Summary: "Send a request to an HTTP server in a sandbox",
+		Detail:  portDetail, Problems: append([]int{405, 502}, problems...)},
 }, append(runOperations, append(contextOperations, fileOperations()...)...)...)
 
 var runOperations = []Operation{
-	{Name: "runInside", Method: "POST", Path: sandboxPath + "/run", Summary: "Run code in a living sandbox", Detail: insideDetail,
-		Body: SandboxRunRequest{}, Example: `{"code": "x = 6*7; x", "context": "default"}`, Answer: Answer{},
+	{Name: "runInside", Method: "POST", Path: sandboxPath + "/run", Summary: "Run code in a living sandbox",
+		Detail: insideDetail,
+		Body:   SandboxRunRequest{}, Example: `{"code": "x = 6*7; x", "context": "default"}`, Answer: Answer{},
 		Also: []Answers{{202, Run{}}, {200, MediaEvents}}, Problems: bodyProblems},
 	{Name: "listRuns", Method: "GET", Path: sandboxPath + "/runs", Summary: "Runs of a sandbox", Answer: RunList{},
 		Problems: problems},
-	{Name: "getRun", Method: "GET", Path: sandboxPath + "/runs/{run}", Summary: "One run", Answer: Run{}, Problems: problems},
+	{Name: "getRun", Method: "GET", Path: sandboxPath + "/runs/{run}", Summary: "One run", Answer: Run{},
+		Problems: problems},
 	{Name: "cancelRun", Method: "DELETE", Path: sandboxPath + "/runs/{run}", Summary: "Cancel a run",
 		Status: http.StatusNoContent, Problems: problems},
 	{Name: "runEvents", Method: "GET", Path: sandboxPath + "/runs/{run}/events", Detail: eventsDetail,
@@ -202,12 +209,15 @@ var contextOperations = []Operation{
 		Status: http.StatusCreated, Answer: Context{}, Problems: bodyProblems},
 	{Name: "deleteContext", Method: "DELETE", Path: sandboxPath + "/contexts/{context}", Summary: "End a context",
 		Status: http.StatusNoContent, Problems: problems},
-	{Name: "restartContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/restart", Status: http.StatusNoContent,
+	{Name: "restartContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/restart",
+		Status:  http.StatusNoContent,
 		Summary: "Restart the interpreter; variables are lost", Problems: problems},
-	{Name: "interruptContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/interrupt", Status: http.StatusNoContent,
+	{Name: "interruptContext", Method: "POST", Path: sandboxPath + "/contexts/{context}/interrupt",
+		Status:  http.StatusNoContent,
 		Summary: "Interrupt the running code; variables stay", Problems: problems},
-	{Name: "complete", Method: "POST", Path: sandboxPath + "/contexts/{context}/complete", Summary: "Names that fit at a cursor",
-		Body: CompleteRequest{}, Example: `{"code": "import ma"}`, Answer: Completion{}, Problems: bodyProblems},
+	{Name: "complete", Method: "POST", Path: sandboxPath + "/contexts/{context}/complete",
+		Summary: "Names that fit at a cursor",
+		Body:    CompleteRequest{}, Example: `{"code": "import ma"}`, Answer: Completion{}, Problems: bodyProblems},
 }
 
 // fileOperations has each operation on a file twice: the path is in the URL, or in the query.
@@ -239,7 +249,8 @@ func fileOperations() (list []Operation) {
 	}
 	return append(list,
 		Operation{Name: "moveFile", Method: "POST", Path: sandboxPath + "/move", Summary: "Rename a file or a folder",
-			Body: MoveRequest{}, Example: `{"from": "a.txt", "to": "b.txt"}`, Status: http.StatusNoContent, Problems: bodyProblems},
+			Body: MoveRequest{}, Example: `{"from": "a.txt", "to": "b.txt"}`, Status: http.StatusNoContent,
+			Problems: bodyProblems},
 		Operation{Name: "makeFolder", Method: "POST", Path: sandboxPath + "/mkdir", Summary: "Create a folder",
 			Body: FolderRequest{}, Example: `{"path": "data"}`, Status: http.StatusNoContent, Problems: bodyProblems},
 		Operation{Name: "clean", Method: "POST", Path: sandboxPath + "/clean", Summary: "Empty the workspace",

@@ -49,8 +49,8 @@ type User struct {
 	GID uint32 `json:"gid"`
 }
 
-// Limits are the limits of a run or a sandbox. In a request, the default of an absent limit is the server's. In an answer,
-// null is a limit that is not enforced.
+// Limits are the limits of a run or a sandbox. In a request, the default of an absent limit is the server's. In an
+// answer, null is a limit that is not enforced.
 type Limits struct {
 	TimeoutS  *float64 `json:"timeout_s" over:"0" example:"30"`   // Wall time of a run in seconds.
 	MemoryMiB *float64 `json:"memory_mib" over:"0" example:"512"` // Memory in MiB, with the files in writable places.

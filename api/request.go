@@ -21,9 +21,9 @@ type Program struct {
 	Env map[string]string `json:"env,omitempty" max:"1024"`
 	// Patterns of files below /workspace that are returned if the run created or changed them; ** matches any depth.
 	ReturnFiles []string `json:"return_files,omitempty" max:"64" example:"**/*.png"`
-	// Packages of the language to install before the run: auto for those that the code imports and the sandbox lacks, or
-	// names with versions. The run itself needs no network for them. In a living sandbox they stay installed. auto has no
-	// effect on a command, or in a language without packages.
+	// Packages of the language to install before the run: auto for those that the code imports and the sandbox lacks,
+	// or names with versions. The run itself needs no network for them. In a living sandbox they stay installed. auto
+	// has no effect on a command, or in a language without packages.
 	Packages []string `json:"packages,omitempty" max:"500" example:"auto"`
 	// Allow packages to run their own code while they are installed: source distributions, install scripts.
 	AllowBuild bool `json:"allow_build,omitempty"`
@@ -61,7 +61,8 @@ type SandboxRunRequest struct {
 	Program
 	// A file of the workspace to run as a program of its language.
 	Entry string `json:"entry,omitempty" pattern:"." one:"program" example:"main.py"`
-	// Name or id of a context, for code. The default is the language's context named default, which its first run creates.
+	// Name or id of a context, for code. The default is the language's context named default, which its first run
+	// creates.
 	Context string    `json:"context,omitempty" example:"default"`
 	Dir     string    `json:"dir,omitempty"`   // Working directory of a command or an entry. The default is /workspace.
 	Limits  RunLimits `json:"limits,omitzero"` // All other limits are the sandbox's.

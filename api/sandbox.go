@@ -29,7 +29,7 @@ type SandboxPatch struct {
 	Network *Network `json:"network,omitempty"`
 }
 
-// Lifetime says when a living sandbox ends by itself. At most one of ends_at, ends_in_s and max_age_s can be given.
+// Lifetime says when a living sandbox ends by itself. Give at most one of ends_at and ends_in_s.
 type Lifetime struct {
 	// Seconds without a run or another call; 0 is never. The default is 1800.
 	IdleS *float64 `json:"idle_s,omitempty" example:"3600"`
@@ -37,20 +37,17 @@ type Lifetime struct {
 	EndsAt time.Time `json:"ends_at,omitzero"`
 	// Seconds from now, in place of ends_at.
 	EndsInS *float64 `json:"ends_in_s,omitempty" over:"0" example:"86400"`
-	// Seconds since its creation, in place of ends_at.
-	MaxAgeS *float64 `json:"max_age_s,omitempty" over:"0" example:"86400"`
 }
 
 // Sandbox is a living sandbox: one that outlives its runs.
 type Sandbox struct {
 	ID         sandbox.ID        `json:"id"`
 	Name       string            `json:"name,omitempty"`
-	State      string            `json:"state" enum:"running,idle"` // running while a run is in progress.
-	Backend    string            `json:"backend"`                   // What isolates it.
+	State      sandbox.State     `json:"state"`
+	Backend    string            `json:"backend"` // What isolates it.
 	CreatedAt  time.Time         `json:"created_at"`
 	UsedAt     time.Time         `json:"used_at"`               // When the last run ended, or another call came.
 	IdleEndsAt time.Time         `json:"idle_ends_at,omitzero"` // When it ends unless it is used; absent during a run.
-	AgeEndsAt  time.Time         `json:"age_ends_at"`           // When it ends in any case.
 	Running    int               `json:"running"`               // Runs in progress.
 	Contexts   []Context         `json:"contexts"`
 	Metadata   map[string]string `json:"metadata"`
@@ -104,7 +101,8 @@ type RunList struct {
 
 // Context is an interpreter that keeps its variables between runs.
 type Context struct {
-	// Id of the interpreter. A restart assigns a new one; older ids still find the context. Absent before the first run.
+	// Id of the interpreter. A restart assigns a new one; older ids still find the context. Absent before the first
+	// run.
 	ID       sandbox.ID `json:"id,omitempty"`
 	Name     string     `json:"name"`
 	Language string     `json:"language"`

@@ -1,7 +1,7 @@
 // Package client speaks version 1 of Fumehood's HTTP API: living sandboxes, their runs, files, networks and ports.
 //
-// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint. Output, values and files of a sandbox are
-// returned unmodified; treat them as hostile.
+// Errors are *sandbox.Error: a problem of the server keeps its kind, text and hint. Output, values and files of a
+// sandbox are returned unmodified; treat them as hostile.
 package client
 
 import (
@@ -50,16 +50,23 @@ type Client struct {
 func New(config Config) (*Client, error) {
 	c := &Client{config: config, base: strings.TrimRight(config.Server, "/")}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, DisableCompression: true}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout,
+		DisableCompression: true}
 	if path, ok := strings.CutPrefix(config.Server, UnixPrefix); ok {
 		c.base = "http://localhost"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
-	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server", Msg: fmt.Sprintf("%.100q is not the address of a server", config.Server),
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx,
+				"unix", path)
+		}
+	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.Scheme != "http" &&
+		u.Scheme != "https" || u.User != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server",
+			Msg: fmt.Sprintf("%.100q is not the address of a server", config.Server),
 			Fix: "write http://HOST:PORT, https://HOST:PORT or unix:PATH"}
 	}
 	c.http.Transport = transport
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server
+	// the key is for this server
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
@@ -132,7 +139,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Fumehood server is reachable at " + c.config.Server + ": " + op.Err.Error(),
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Fumehood server is reachable at " + c.config.Server +
+			": " + op.Err.Error(),
 			Fix: "start one with: fumehood serve"}
 	}
 	var failed *url.Error

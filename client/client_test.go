@@ -29,7 +29,10 @@ func open(t *testing.T, handler http.HandlerFunc) *Client {
 
 // TestStrangeServers: what is no answer of Fumehood is an error that says so, and the key goes to no other server.
 func TestStrangeServers(t *testing.T) {
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("it was asked with %v", r.Header) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		t.Errorf("it was asked with %v", r.Header)
+	}))
 	defer other.Close()
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
@@ -37,9 +40,12 @@ func TestStrangeServers(t *testing.T) {
 	}{
 		"another program": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 404) },
 			"404 Not Found, which is not an answer of Fumehood"},
-		"a redirect":     {http.RedirectHandler(other.URL, http.StatusTemporaryRedirect).ServeHTTP, "307 Temporary Redirect, which is not"},
-		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "its answer broke off"},
-		"half an answer": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":`) }, "its answer broke off"},
+		"a redirect": {http.RedirectHandler(other.URL, http.StatusTemporaryRedirect).ServeHTTP,
+			"307 Temporary Redirect, which is not"},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+			"its answer broke off"},
+		"half an answer": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":`) },
+			"its answer broke off"},
 	} {
 		_, err := open(t, test.handler).Sandbox(t.Context(), "box")
 		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), test.want) {
@@ -58,7 +64,8 @@ func TestStrangeServers(t *testing.T) {
 	}
 }
 
-// TestDialPortTLS: a port is reached through a server, or what stands before it, that speaks TLS and would rather speak HTTP/2. Halves end alone there too.
+// TestDialPortTLS: a port is reached through a server, or what stands before it, that speaks TLS and would rather speak
+// HTTP/2. Halves end alone there too.
 func TestDialPortTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer fhx_secret" || r.URL.Path != "/v1/sandboxes/box/ports/8000" {
@@ -113,7 +120,8 @@ func TestCutStream(t *testing.T) {
 		}
 		return nil
 	}
-	if err := c.Stream(t.Context(), "box", api.SandboxRunRequest{}, take); sandbox.KindOf(err) != sandbox.Unavailable || seen != "x" {
+	if err := c.Stream(t.Context(), "box", api.SandboxRunRequest{}, take); sandbox.KindOf(err) != sandbox.Unavailable ||
+		seen != "x" {
 		t.Errorf("%v after %q", err, seen)
 	}
 	if err := c.Follow(t.Context(), "box", "a", From{}, take); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 )
 
-// Event is one event of a run. One of the pointers is set, unless this client does not know Name. Its bytes are valid until the
-// receiver returns.
+// Event is one event of a run. One of the pointers is set, unless this client does not know Name. Its bytes are valid
+// until the receiver returns.
 type Event struct {
 	ID      string
 	Name    string // a constant of package api
@@ -32,8 +32,8 @@ type Output struct {
 	Data   []byte
 }
 
-// readEvents reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the stream. Events are
-// those of the server: what a sandbox wrote is JSON within them.
+// readEvents reads server-sent events (HTML Living Standard, section 9.2) and hands each to take, up to the end of the
+// stream. Events are those of the server: what a sandbox wrote is JSON within them.
 func readEvents(r io.Reader, take func(Event) error) error {
 	lines := lineReader{r: bufio.NewReaderSize(r, 256<<10)} // several events of output
 	var id, name string
@@ -84,7 +84,8 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// next returns the next whole line without its end, valid until the next call. The end of the stream within a line drops the line.
+// next returns the next whole line without its end, valid until the next call. The end of the stream within a line
+// drops the line.
 func (l *lineReader) next() ([]byte, error) {
 	l.long = emptied(l.long)
 	for {

@@ -13,13 +13,16 @@ import (
 
 // Network returns what a sandbox tried to reach.
 func (c *Client) Network(ctx context.Context, name string) (n api.NetworkReport, err error) {
-	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"last": {"1000"}}}, &n)
+	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"),
+		query: url.Values{"last": {"1000"}}}, &n)
 	return n, err
 }
 
 // FollowNetwork hands each attempt after the one of this id to take, as it occurs, until ctx ends or take fails.
-func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64, take func(api.NetworkAttempt) error) error {
-	r := call{method: http.MethodGet, path: sandboxPath(name, "network"), query: url.Values{"after": {strconv.FormatUint(after, 10)}}}
+func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64,
+	take func(api.NetworkAttempt) error) error {
+	r := call{method: http.MethodGet, path: sandboxPath(name, "network"),
+		query: url.Values{"after": {strconv.FormatUint(after, 10)}}}
 	err := c.events(ctx, r, func(e Event) error {
 		var attempt api.NetworkAttempt
 		if err := json.Unmarshal(e.Data, &attempt); err != nil {

@@ -14,8 +14,8 @@ var (
 	pieceEnd    = []byte(`"}`)
 )
 
-// quickOutput parses an ordinary output event and appends its text to buf, several times as fast as encoding/json. ok is false for
-// any other JSON, and for invalid JSON.
+// quickOutput parses an ordinary output event and appends its text to buf, several times as fast as encoding/json. ok
+// is false for any other JSON, and for invalid JSON.
 func quickOutput(event, buf []byte) (offset int64, text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(event, pieceTime)
 	if !ok {

@@ -71,7 +71,7 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	}
 	s, made, err := c.Create(ctx, api.SandboxRequest{
 		Name: f.name, Env: byName(variables), Metadata: labels,
-		Lifetime: api.Lifetime{IdleS: secondsOf(f.idle), MaxAgeS: secondsOf(f.maxAge)},
+		Lifetime: api.Lifetime{IdleS: secondsOf(f.idle), EndsInS: secondsOf(f.maxAge)},
 		Isolation: api.Isolation{Backend: f.backend, Image: f.unchecked.Root.Image,
 			Limits:  answer.NewLimits(f.unchecked.Limits),
 			Network: answer.NetworkRequest(policy), AllowUnenforced: f.unchecked.AllowUnenforced}})

@@ -58,7 +58,7 @@ func (a *app) printSandboxes(list []api.Sandbox) error {
 	for i := range list {
 		s := &list[i]
 		running := strconv.Itoa(s.Running)
-		rows = append(rows, []string{s.NameOrID(), s.State, s.Backend, contextsOf(s), running, endsOf(s)})
+		rows = append(rows, []string{s.NameOrID(), string(s.State), s.Backend, contextsOf(s), running, endsOf(s)})
 	}
 	return a.printTable(rows)
 }
@@ -78,7 +78,7 @@ func contextsOf(s *api.Sandbox) string {
 
 // endsOf returns the time that an unused sandbox has left.
 func endsOf(s *api.Sandbox) string {
-	at := s.AgeEndsAt
+	at := s.Lifetime.EndsAt
 	if !s.IdleEndsAt.IsZero() && s.IdleEndsAt.Before(at) {
 		at = s.IdleEndsAt
 	}

@@ -14,8 +14,8 @@ import (
 
 // Linux alone has all of 127.0.0.0/8 from the start, so these tests have several clients there.
 
-// H04: endless headers and bodies hold a connection but no slot, and each address gets half of the connections. One more replaces the
-// oldest without a whole header, or is closed if there is none.
+// H04: endless headers and bodies hold a connection but no slot, and each address gets half of the connections. One
+// more replaces the oldest without a whole header, or is closed if there is none.
 func TestHeldConnections(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{MaxConnections: 8})
 	const inHeader = "POST /v1/run HTTP/1.1\r\nHost: loc"
@@ -71,7 +71,8 @@ func TestHeldConnections(t *testing.T) {
 	}
 }
 
-// H04: requests without a key give way while they are answered, and while net/http waits for the body that they do not send.
+// H04: requests without a key give way while they are answered, and while net/http waits for the body that they do not
+// send.
 func TestKeylessConnectionsGiveWay(t *testing.T) {
 	const places = 4
 	for _, request := range []string{

@@ -14,13 +14,16 @@ func showContext(c engine.ContextInfo) api.Context {
 		Runs: c.Runs, CreatedAt: c.Created.UTC()}
 }
 
-func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	contexts := s.Info().Contexts
-	out := api.ContextList{Contexts: make([]api.Context, len(contexts))}
+func contextsOf(contexts []engine.ContextInfo) []api.Context {
+	out := make([]api.Context, len(contexts))
 	for i, c := range contexts {
-		out.Contexts[i] = showContext(c)
+		out[i] = showContext(c)
 	}
-	return a.WriteJSON(w, out)
+	return out
+}
+
+func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+	return a.WriteJSON(w, api.ContextList{Contexts: contextsOf(s.Info().Contexts)})
 }
 
 func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,10 +15,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// decode reads one JSON value into the struct that into points to. It is stricter than encoding/json, because a request understood
-// in part would run something else than the caller meant. It refuses unknown and repeated names, null in lists, bytes after the
-// value, text that is not UTF-8 (lone surrogates too) and numbers that do not fit, and names the field. Names match exactly. null
-// means that the field was not sent.
+// decode reads one JSON value into the struct that into points to. It is stricter than encoding/json, because a request
+// understood in part would run something else than the caller meant. It refuses unknown and repeated names, null in
+// lists, bytes after the value, text that is not UTF-8 (lone surrogates too) and numbers that do not fit, and names the
+// field. Names match exactly. null means that the field was not sent.
 //
 // The Go type limits the depth of nesting.
 func decode(data []byte, into any) error {
@@ -391,6 +392,14 @@ func (d *decoder) text(tag reflect.StructTag) (string, error) {
 		err = d.fail("holds a NUL character")
 	}
 	return s, err
+}
+
+// wholeNumber formats a JSON number, without a fraction if it has none.
+func wholeNumber(f float64) string {
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return strconv.FormatInt(int64(f), 10)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
 func (d *decoder) base64(v reflect.Value) error {

@@ -21,7 +21,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a short form", `{"lang":"python"}`, "", "did you mean language?"},
 		{"a field one level down", `{"timeout":5}`, "", "did you mean limits.timeout_s?"},
 		{"a field in limits", `{"limits":{"memory_mb":5}}`, "limits", "did you mean memory_mib?"},
-		{"a field that nothing is like", `{"callback_url":"http://127.0.0.1/"}`, "", `unknown field "callback_url"; the fields here are language`},
+		{"a field that nothing is like", `{"callback_url":"http://127.0.0.1/"}`, "",
+			`unknown field "callback_url"; the fields here are language`},
 		{"a very long field", `{"` + strings.Repeat("€", 9999) + `":1}`, "", "..."},
 		{"host mounts", `{"mounts":[]}`, "", "unknown field"},
 		{"capabilities", `{"cap_add":["ALL"]}`, "", "unknown field"},
@@ -60,8 +61,10 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a number out of range", `{"limits":{"cpus":1e999}}`, "limits.cpus", "too large"},
 		{"a number that JSON does not have", `{"limits":{"cpus":01}}`, "limits.cpus", "not a JSON number"},
 		{"hexadecimal", `{"limits":{"cpus":0x10}}`, "limits", "expected a comma"},
-		{"a mode as a number", `{"files":[{"path":"a","mode":420}]}`, "files[0].mode", `expected a string such as "0755", got a number`},
-		{"a secret for nobody", `{"network":{"mode":"restricted","secrets":[{"name":"TOKEN"}]}}`, "network.secrets[0]", "the field hosts is missing"},
+		{"a mode as a number", `{"files":[{"path":"a","mode":420}]}`, "files[0].mode",
+			`expected a string such as "0755", got a number`},
+		{"a secret for nobody", `{"network":{"mode":"restricted","secrets":[{"name":"TOKEN"}]}}`, "network.secrets[0]",
+			"the field hosts is missing"},
 		{"an unknown escape", `{"code":"\x41"}`, "code", "escape"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -54,7 +54,8 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 		MaxFileBytes:   a.MaxFile(),
 	}
 	for i, b := range c.Backends {
-		shown := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel, Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}
+		shown := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel,
+			Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
 			p := answer.NewPublicProblem(err, w.ID)
 			shown.Error, shown.Hint = p.Detail, p.Hint
@@ -71,7 +72,8 @@ func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 	out := api.Languages{Languages: []api.Language{}}
 	for _, l := range a.Engine().Surveys(r.Context()) {
 		shown := api.Language{
-			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases), Extensions: answer.List(l.Extensions), FileName: l.FileName,
+			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases),
+			Extensions: answer.List(l.Extensions), FileName: l.FileName,
 			Version: orNull(l.Survey.Version), StandardLibrary: l.Survey.StandardLibrary, Modules: []api.Module{},
 		}
 		for _, m := range l.Survey.Modules {
@@ -105,7 +107,8 @@ func (a *apiV1) readyz(w *httpd.Response, r *http.Request) error {
 	}
 	switch b := a.readiness.get(r.Context(), a.Engine().ProbeDefault); {
 	case b.Err != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host", Fix: "fumehood doctor says what would help"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host",
+			Fix: "fumehood doctor says what would help"}
 	case b.Refusal != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a default request is refused", Err: b.Refusal}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header counts.
+// runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header
+// counts.
 func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -39,7 +40,8 @@ func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Executio
 	return a.follow(w, r, x, after, until)
 }
 
-// largeFactor is how often a large event is in memory while it is sent: as it was logged, decoded, and as JSON, which grows.
+// largeFactor is how often a large event is in memory while it is sent: as it was logged, decoded, and as JSON, which
+// grows.
 const largeFactor = 5
 
 // startedID is the id of the event started. No log has it, so the ids of all events of a log are larger by it.
@@ -48,8 +50,8 @@ const startedID = 1
 // errFollowed ends the stream of a client that requested the recorded events.
 var errFollowed = errors.New("that was the last event")
 
-// follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the client leaves or the
-// server stops. The run continues without it.
+// follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the
+// client leaves or the server stops. The run continues without it.
 func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
 	s := &eventStream{out: w}
 	if after < startedID {
@@ -73,9 +75,10 @@ func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, 
 	})
 }
 
-// streamEvents opens a stream and calls send with a context that ends when the client leaves or the server stops. An error of send is
-// the last event.
-func (a *apiV1) streamEvents(w *httpd.Response, r *http.Request, s *eventStream, send func(context.Context) error) error {
+// streamEvents opens a stream and calls send with a context that ends when the client leaves or the server stops. An
+// error of send is the last event.
+func (a *apiV1) streamEvents(w *httpd.Response, r *http.Request, s *eventStream,
+	send func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(a.Stopping(), cancel)()

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	heartbeat = 15 * time.Second // between comments in a silent stream, so that proxies keep it and a lost client is noticed
-	maxUnsent = 256 << 10        // bytes of output that wait to be sent together with what follows
-	pieceHead = 256              // bytes of an output event beside the output, or a little more
+	// between comments in a silent stream, so that proxies keep it and a lost client is noticed
+	heartbeat = 15 * time.Second
+	maxUnsent = 256 << 10 // bytes of output that wait to be sent together with what follows
+	pieceHead = 256       // bytes of an output event beside the output, or a little more
 )
 
 // eventStream writes server-sent events (HTML Living Standard, section 9.2). Its methods are safe for concurrent use.
@@ -54,7 +55,8 @@ func (s *eventStream) beat() {
 	s.timer.Reset(heartbeat)
 }
 
-// do opens the stream, calls write, which appends events, and sends them; with more, it may leave that to the next call.
+// do opens the stream, calls write, which appends events, and sends them; with more, it may leave that to the next
+// call.
 func (s *eventStream) do(more bool, write func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,9 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return executeJSON(newExecuteAnswer(r)) })
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON {
+		return executeJSON(newExecuteAnswer(r))
+	})
 	defer held.Release()
 	if err != nil {
 		return err
@@ -85,7 +87,8 @@ func executeJSON(a *api.ExecuteAnswer) *answer.JSON {
 	return l.Around(a)
 }
 
-// appendHints adds hints to the output, as this schema has no other place for them. The error already reports a plain failure.
+// appendHints adds hints to the output, as this schema has no other place for them. The error already reports a plain
+// failure.
 func appendHints(output string, hints []sandbox.Hint) string {
 	hints = slices.DeleteFunc(slices.Clone(hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode })
 	said := answer.HTTP.Hint(hints)

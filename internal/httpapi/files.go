@@ -12,7 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// pathOf is the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is that of a request without.
+// pathOf is the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is that of a
+// request without.
 func pathOf(r *http.Request, absent string) (string, error) {
 	inURL, asked := r.PathValue("path"), r.URL.Query().Has("path")
 	switch {
@@ -68,7 +69,8 @@ func (a *apiV1) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, 
 	h.Set("Accept-Ranges", "bytes")
 	if partial && begin >= end {
 		h.Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
-		return httpd.Refuse(http.StatusRequestedRangeNotSatisfiable, sandbox.Invalid, "the file has "+strconv.FormatInt(size, 10)+" bytes", "")
+		return httpd.Refuse(http.StatusRequestedRangeNotSatisfiable, sandbox.Invalid,
+			"the file has "+strconv.FormatInt(size, 10)+" bytes", "")
 	}
 	body := &fileBody{out: w, left: end - begin, begin: func() {
 		h.Set("Content-Type", api.MediaBytes)
@@ -124,8 +126,8 @@ func (b *fileBody) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rangeOf parses a header Range of one range (RFC 9110, section 14.2). What it does not understand is the whole file, as if there were no
-// header; what lies outside of the file is empty.
+// rangeOf parses a header Range of one range (RFC 9110, section 14.2). What it does not understand is the whole file,
+// as if there were no header; what lies outside of the file is empty.
 func rangeOf(header string, size int64) (begin, end int64, partial bool) {
 	spec, isBytes := strings.CutPrefix(header, "bytes=")
 	first, last, hasDash := strings.Cut(strings.TrimSpace(spec), "-")
@@ -145,7 +147,8 @@ func rangeOf(header string, size int64) (begin, end int64, partial bool) {
 }
 
 func showFile(f sandbox.FileInfo) api.FileInfo {
-	return api.FileInfo{Path: f.Path, Type: f.Type, Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size, ModifiedAt: f.Modified.UTC(), Target: f.Target, Error: f.Err}
+	return api.FileInfo{Path: f.Path, Type: f.Type, Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size,
+		ModifiedAt: f.Modified.UTC(), Target: f.Target, Error: f.Err}
 }
 
 // writeFile is PUT of a file: whole or not at all.

@@ -28,12 +28,14 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`"(id|request_id)":"[a-z2-7]{26}"`), `"$1":"ID"`},
 	{regexp.MustCompile(`"(\w+_ms)":[0-9.e-]+`), `"$1":0`},
-	{regexp.MustCompile(`"version":"[^"]*","standard_library":(true|false),"modules":\[[^\]]*\]`), `"version":"V","standard_library":$1,"modules":[]`},
+	{regexp.MustCompile(`"version":"[^"]*","standard_library":(true|false),"modules":\[[^\]]*\]`),
+		`"version":"V","standard_library":$1,"modules":[]`},
 	{regexp.MustCompile(`(?m)^: still running\n\n`), ""}, // a comment that only slow runs see
 }
 
-// Each file of testdata/golden is a request as it goes over the wire, a line "===", and the response: what clients build on.
-// Go's own headers (Date, Content-Length, the request id) are left out. /gate holds a file for each event of a stream that has come.
+// Each file of testdata/golden is a request as it goes over the wire, a line "===", and the response: what clients
+// build on. Go's own headers (Date, Content-Length, the request id) are left out. /gate holds a file for each event of
+// a stream that has come.
 func TestGolden(t *testing.T) {
 	g := newGate(t)
 	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
@@ -96,7 +98,8 @@ func (r *rig) replay(request string, g *gate) string {
 	fmt.Fprintln(&out, res.StatusCode)
 	var names []string
 	for name := range res.Header {
-		if !slices.Contains([]string{"Date", "Content-Length", http.CanonicalHeaderKey("X-Request-Id"), api.HeaderRun}, name) {
+		if !slices.Contains([]string{"Date", "Content-Length", http.CanonicalHeaderKey("X-Request-Id"), api.HeaderRun},
+			name) {
 			names = append(names, name)
 		}
 	}

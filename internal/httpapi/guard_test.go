@@ -26,7 +26,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, engine.Config{}, httpd.Config{Keys: []httpd.Key{plain, hashed}})
-	for _, h := range []header{{"Authorization": "Bearer " + secret}, {"authorization": "bearer  " + secret}, {"X-API-Key": secret}, {"X-API-Key": other}} {
+	for _, h := range []header{{"Authorization": "Bearer " + secret}, {"authorization": "bearer  " + secret},
+		{"X-API-Key": secret}, {"X-API-Key": other}} {
 		if res, text := r.do("POST", "/v1/run", bash("true"), h); res.StatusCode != 200 {
 			t.Errorf("%v: %s", h, text)
 		}
@@ -63,7 +64,8 @@ func TestKeys(t *testing.T) {
 	if log := r.log.String(); strings.Contains(log, secret) || !strings.Contains(log, `"key":"ci"`) {
 		t.Error("the log holds a secret, or lacks the name of its key")
 	}
-	for _, bad := range []string{"", "short", "sha256:", "sha256:00", "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("0", 66)} {
+	for _, bad := range []string{"", "short", "sha256:", "sha256:00", "sha256:" + strings.Repeat("g", 64), "sha256:" +
+		strings.Repeat("0", 66)} {
 		if _, err := httpd.NewKey("x", bad); err == nil {
 			t.Errorf("a key of %q", bad)
 		}
@@ -133,7 +135,8 @@ func TestCheckListen(t *testing.T) {
 		addr string
 		bare bool // allowed without a key
 	}{
-		{"localhost:7070", true}, {"127.0.0.1:0", true}, {"127.9.9.9:1", true}, {"[::1]:7070", true}, {"unix:/run/fumehood.sock", true}, {"/run/fumehood.sock", false},
+		{"localhost:7070", true}, {"127.0.0.1:0", true}, {"127.9.9.9:1", true}, {"[::1]:7070",
+			true}, {"unix:/run/fumehood.sock", true}, {"/run/fumehood.sock", false},
 		{":7070", false}, {"0.0.0.0:7070", false}, {"[::]:7070", false}, {"10.0.0.1:80", false}, {"example.org:80", false},
 		{"localhost.evil:80", false}, {"[::ffff:10.0.0.1]:80", false},
 	} {
@@ -171,10 +174,11 @@ func TestSmuggling(t *testing.T) {
 	smuggled := fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	const start = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\n"
 	for name, request := range map[string]string{
-		"two lengths":           start + "Content-Length: 4\r\nContent-Length: 5\r\n\r\n" + smuggled,
-		"a length and chunks":   start + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"an odd encoding":       start + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"chunked twice":         start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"two lengths":         start + "Content-Length: 4\r\nContent-Length: 5\r\n\r\n" + smuggled,
+		"a length and chunks": start + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"an odd encoding":     start + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"chunked twice": start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			smuggled,
 		"a signed length":       start + "Content-Length: +0\r\n\r\n" + smuggled,
 		"a space before ':'":    start + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + smuggled,
 		"a bad chunk":           start + "Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n" + smuggled,
@@ -191,7 +195,8 @@ func TestSmuggling(t *testing.T) {
 	if n := r.engine.Stats().Ended; len(n) != 0 {
 		t.Errorf("a smuggled request ran: %v", n)
 	}
-	if out := r.raw(smuggled); !strings.Contains(out, "HTTP/1.1 200") && !strings.Contains(r.log.String(), `"status":"canceled"`) {
+	if out := r.raw(smuggled); !strings.Contains(out, "HTTP/1.1 200") && !strings.Contains(r.log.String(),
+		`"status":"canceled"`) {
 		t.Errorf("the same request alone is not served: %s", out) // canceled is right too: CloseWrite looks like going away
 	}
 }
@@ -205,7 +210,8 @@ func TestProblemsAreShort(t *testing.T) {
 		{"env": object{long: 1}}, {"env": object{long: "x"}}, {"metadata": object{long: "x"}},
 		{"env": object{long + "=": "x"}}, {"env": object{long + " ": "x"}},
 		{"language": long}, {"backend": long}, {"image": long}, {"include": []string{long}}, {"allow_unenforced": []string{long}}, {"network": object{"mode": long}},
-		{"return_files": []string{long}}, {"return_files": []string{"/" + long}}, {"args": []string{long}}, {"command": []string{long}},
+		{"return_files": []string{long}}, {"return_files": []string{"/" +
+			long}}, {"args": []string{long}}, {"command": []string{long}},
 		{"files": []object{{"path": long, "content": ""}}}, {"files": []object{{"path": long}}},
 	} {
 		if body["command"] == nil {
@@ -216,7 +222,8 @@ func TestProblemsAreShort(t *testing.T) {
 		}
 		res, text := r.do("POST", "/v1/run", jsonOf(body), nil)
 		if res.StatusCode < 400 || res.StatusCode >= 500 || len(text) > 4<<10 {
-			t.Errorf("%s: %s, %d bytes: %s", short(strings.ReplaceAll(jsonOf(body), long, "...")), res.Status, len(text), short(text))
+			t.Errorf("%s: %s, %d bytes: %s", short(strings.ReplaceAll(jsonOf(body), long, "...")), res.Status, len(text),
+				short(text))
 		}
 	}
 }

@@ -31,7 +31,8 @@ func newTwoClients(t *testing.T, config httpd.Config) (r *rig, alice, bob header
 	return newRig(t, engine.Config{}, config), alice, bob
 }
 
-// hold sends a request from an address of this host, and reads the first line of what comes back. The rest stays with the server.
+// hold sends a request from an address of this host, and reads the first line of what comes back. The rest stays with
+// the server.
 func (r *rig) hold(from, request string) (net.Conn, string) {
 	r.t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.addr)
@@ -46,14 +47,15 @@ func (r *rig) hold(from, request string) (net.Conn, string) {
 	return conn, line
 }
 
-// Answers that nobody reads take their client's half of the room. Its further runs keep their slot for a while, or until it leaves, and then
-// fail; small answers, and those of others, are given as ever.
+// Answers that nobody reads take their client's half of the room. Its further runs keep their slot for a while, or
+// until it leaves, and then fail; small answers, and those of others, are given as ever.
 func TestUnreadAnswers(t *testing.T) {
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		t.Run(accept, func(t *testing.T) {
 			const room = 16 << 20
 			r, alice, bob := newTwoClients(t, httpd.Config{MaxAnswers: room, WriteTimeout: stepTimeout})
-			large := jsonOf(object{"language": "bash", "code": "head -c 5000000 /dev/zero | tr '\\0' x > f", "return_files": []string{"f"}})
+			large := jsonOf(object{"language": "bash", "code": "head -c 5000000 /dev/zero | tr '\\0' x > f",
+				"return_files": []string{"f"}})
 			r.server.SetWaits(stepTimeout, time.Millisecond)
 			held, line := r.hold("127.0.0.1", fmt.Sprintf("POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s",
 				alice["X-API-Key"], accept, len(large), large))
@@ -146,14 +148,16 @@ func TestBodiesTogether(t *testing.T) {
 	})
 }
 
-// A large event that nobody reads takes its client's half of the room, so its other followers wait for it, and then fail; small events pass.
+// A large event that nobody reads takes its client's half of the room, so its other followers wait for it, and then
+// fail; small events pass.
 func TestUnreadEvents(t *testing.T) {
 	r, alice, _ := newTwoClients(t, httpd.Config{MaxAnswers: 8 << 20, WriteTimeout: stepTimeout})
 	r.server.SetWaits(stepTimeout, time.Millisecond)
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"work"}`, alice); res.StatusCode != 201 {
 		t.Fatal(text)
 	}
-	_, text := r.do("POST", "/v1/sandboxes/work/run", `{"code":"print('small')\nclass Large:\n  def _repr_html_(self): return 'x' * 6_000_000\nLarge()","background":true}`, alice)
+	_, text := r.do("POST", "/v1/sandboxes/work/run",
+		`{"code":"print('small')\nclass Large:\n  def _repr_html_(self): return 'x' * 6_000_000\nLarge()","background":true}`, alice)
 	path := "/v1/sandboxes/work/runs/" + parse[api.Run](t, text).ID + "/events"
 	read := func() (names []string) {
 		r.follow(string(path), alice, func(e event) bool {
@@ -165,7 +169,8 @@ func TestUnreadEvents(t *testing.T) {
 	if names := read(); !slices.Equal(names, []string{"started", "stdout", "result", "done"}) {
 		t.Fatalf("%v of %s", names, text)
 	}
-	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n", path, alice["X-API-Key"]))
+	conn, _ := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n", path,
+		alice["X-API-Key"]))
 	eventually(t, "the event is held", func() bool {
 		_, answers := r.server.Held()
 		return answers == 4<<20

@@ -54,8 +54,10 @@ func (r *rig) wholeLog(path string, h header) (all []string) {
 // TestLiving plays the life of a sandbox, from its creation to the reason of its end.
 func TestLiving(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
-	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["policy"]}`))
-	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID || made.Policy == nil || made.State != "idle" {
+	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes",
+		`{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["policy"]}`))
+	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID ||
+		made.Policy == nil || made.State != sandbox.StateReady {
 		t.Errorf("%+v", again)
 	}
 	other := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))
@@ -63,14 +65,18 @@ func TestLiving(t *testing.T) {
 	if len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != made.ID || list.More {
 		t.Errorf("%+v", list)
 	}
-	if page := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?limit=1", "")); len(page.Sandboxes) != 1 || !page.More {
+	if page := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?limit=1", "")); len(page.Sandboxes) != 1 ||
+		!page.More {
 		t.Errorf("%+v", page)
 	}
-	if next := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID), "")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
+	if next := parse[api.SandboxList](t, r.ok(200, "GET", "/v1/sandboxes?after="+string(made.ID),
+		"")); len(next.Sandboxes) != 1 || next.Sandboxes[0].ID != other.ID {
 		t.Errorf("%+v", next)
 	}
-	patched := parse[api.Sandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work", `{"lifetime":{"idle_s":60,"ends_in_s":3600},"metadata":{"user":"u2"}}`))
-	if *patched.Lifetime.IdleS != 60 || time.Until(patched.Lifetime.EndsAt).Round(time.Minute) != time.Hour || patched.Metadata["user"] != "u2" {
+	patched := parse[api.Sandbox](t, r.ok(200, "PATCH", "/v1/sandboxes/work",
+		`{"lifetime":{"idle_s":60,"ends_in_s":3600},"metadata":{"user":"u2"}}`))
+	if *patched.Lifetime.IdleS != 60 || time.Until(patched.Lifetime.EndsAt).Round(time.Minute) != time.Hour ||
+		patched.Metadata["user"] != "u2" {
 		t.Errorf("%+v", patched)
 	}
 	t.Run("runs", func(t *testing.T) { r.at(t).livingRuns() })
@@ -106,17 +112,20 @@ func (r *rig) inside(body string) api.Answer {
 func (r *rig) livingRuns() {
 	t := r.t
 	r.inside(`{"code":"x = 20"}`)
-	if a := r.inside(`{"code":"print('é')\nx + 1","context":"default"}`); a.Stdout != "é\n" || len(a.Results) != 1 || !a.Results[0].Main || a.Results[0].Data["text/plain"] != "21" {
+	if a := r.inside(`{"code":"print('é')\nx + 1","context":"default"}`); a.Stdout != "é\n" || len(a.Results) != 1 ||
+		!a.Results[0].Main || a.Results[0].Data["text/plain"] != "21" {
 		t.Errorf("%+v", a)
 	}
-	if a := r.inside(`{"code":"1/0"}`); a.Status != sandbox.StatusFailed || a.Exception == nil || a.Exception.Name != "ZeroDivisionError" {
+	if a := r.inside(`{"code":"1/0"}`); a.Status != sandbox.StatusFailed || a.Exception == nil ||
+		a.Exception.Name != "ZeroDivisionError" {
 		t.Errorf("%+v", a)
 	}
 	if a := r.inside(`{"code":"import time\nwhile True: time.sleep(1)","limits":{"timeout_s":0.5}}`); a.Status != sandbox.StatusTimeout || a.Hint == nil ||
 		!strings.Contains(*a.Hint, "still there") || strings.Contains(*a.Hint, "killed") {
 		t.Errorf("%+v", a)
 	}
-	if a := r.inside(`{"code":"import os\nos._exit(3)"}`); a.Hint == nil || !strings.Contains(*a.Hint, "variables are gone") {
+	if a := r.inside(`{"code":"import os\nos._exit(3)"}`); a.Hint == nil || !strings.Contains(*a.Hint,
+		"variables are gone") {
 		t.Errorf("%+v", a)
 	}
 	if a := r.inside(`{"command":["sh","-c","echo $A; cat; echo > made"],"stdin":"in","return_files":["*"],"files":[{"path":"sent","content":"x"}]}`); a.Stdout != "b\nin" ||
@@ -128,20 +137,24 @@ func (r *rig) livingRuns() {
 	}
 	c := parse[api.Context](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{"name":"second","dir":"/tmp"}`))
 	r.inside(`{"code":"x = 'of the second'","context":"second"}`)
-	if a := r.inside(`{"code":"import os\nprint(x, os.getcwd())","context":"` + string(c.ID) + `"}`); a.Stdout != "of the second /tmp\n" {
+	if a := r.inside(`{"code":"import os\nprint(x, os.getcwd())","context":"` + string(c.ID) +
+		`"}`); a.Stdout != "of the second /tmp\n" {
 		t.Errorf("%+v", a)
 	}
-	if got := parse[api.Completion](t, r.ok(200, "POST", "/v1/sandboxes/work/contexts/second/complete", `{"code":"x.upp"}`)); len(got.Names) == 0 {
+	if got := parse[api.Completion](t, r.ok(200, "POST", "/v1/sandboxes/work/contexts/second/complete",
+		`{"code":"x.upp"}`)); len(got.Names) == 0 {
 		t.Errorf("%+v", got)
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/interrupt", "")
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/second/restart", "")
-	if a := r.inside(`{"code":"x","context":"` + string(c.ID) + `"}`); a.Exception == nil || a.Exception.Name != "NameError" {
+	if a := r.inside(`{"code":"x","context":"` + string(c.ID) + `"}`); a.Exception == nil ||
+		a.Exception.Name != "NameError" {
 		t.Errorf("%+v", a)
 	}
 	r.ok(204, "POST", "/v1/sandboxes/work/contexts/"+string(c.ID)+"/interrupt", "")
 	r.ok(204, "DELETE", "/v1/sandboxes/work/contexts/second", "")
-	if all := parse[api.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 || all.Contexts[0].Name != "default" {
+	if all := parse[api.ContextList](t, r.ok(200, "GET", "/v1/sandboxes/work/contexts", "")); len(all.Contexts) != 1 ||
+		all.Contexts[0].Name != "default" {
 		t.Errorf("%+v", all)
 	}
 }
@@ -158,18 +171,22 @@ func (r *rig) livingEvents() {
 		seen = append(seen, e.name)
 		return e.name != "stdout"
 	})
-	if info := parse[api.Run](t, r.ok(200, "GET", path, "")); info.Status != sandbox.StatusRunning || len(info.Command) != 1 || !info.Background || seen[0] != "started" {
+	if info := parse[api.Run](t, r.ok(200, "GET", path, "")); info.Status != sandbox.StatusRunning ||
+		len(info.Command) != 1 || !info.Background || seen[0] != "started" {
 		t.Errorf("%+v, %v", info, seen)
 	}
-	if s := parse[api.Sandbox](t, r.ok(200, "GET", "/v1/sandboxes/work", "")); s.State != "running" || s.Running != 1 || !s.IdleEndsAt.IsZero() {
+	if s := parse[api.Sandbox](t, r.ok(200, "GET", "/v1/sandboxes/work", "")); s.State != sandbox.StateReady ||
+		s.Running != 1 || !s.IdleEndsAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	r.ok(204, "POST", path+"/stdin?eof=1", "two\xff\n")
 	all := r.wholeLog(path+"/events", nil)
-	if len(all) < 4 || !strings.Contains(all[0], `started`) || !strings.Contains(all[1], `"text":"one\n"`) || !strings.Contains(all[2], `"base64"`) || !strings.Contains(all[len(all)-1], `done`) {
+	if len(all) < 4 || !strings.Contains(all[0], `started`) || !strings.Contains(all[1], `"text":"one\n"`) ||
+		!strings.Contains(all[2], `"base64"`) || !strings.Contains(all[len(all)-1], `done`) {
 		t.Errorf("%q", all)
 	}
-	for _, again := range [][]string{r.wholeLog(path+"/events?after=1", nil), r.wholeLog(path+"/events?after=0", header{"Last-Event-ID": "1"})} {
+	for _, again := range [][]string{r.wholeLog(path+"/events?after=1", nil), r.wholeLog(path+"/events?after=0",
+		header{"Last-Event-ID": "1"})} {
 		if fmt.Sprint(again) != fmt.Sprint(all[1:]) {
 			t.Errorf("replayed after 1: %q", again)
 		}
@@ -182,14 +199,16 @@ func (r *rig) livingEvents() {
 	res, text := r.do("POST", run, `{"code":"print(7)\ndisplay(21)\n1/0"}`, header{"Accept": "text/event-stream"})
 	streamed := r.wholeLog(run+"s/"+res.Header.Get("Fumehood-Run-Id")+"/events", nil)
 	replayed := strings.Join(streamed, "\n")
-	for _, has := range []string{` stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`, ` exception {`, ` done {`, `"status":"failed"`} {
+	for _, has := range []string{` stdout {`, `"offset":0,"text":"7\n"}`, ` result {`, `"data":{"text/plain":"21"}`,
+		` exception {`, ` done {`, `"status":"failed"`} {
 		if !strings.Contains(replayed, has) {
 			t.Errorf("%s is not in %s", has, replayed)
 		}
 	}
 	for i, line := range streamed {
 		_, data, _ := strings.Cut(line, "{")
-		if !strings.HasPrefix(line, fmt.Sprint(i+1, " ")) || !strings.Contains(text, data) || strings.Contains(line, "dropped_bytes") {
+		if !strings.HasPrefix(line, fmt.Sprint(i+1, " ")) || !strings.Contains(text, data) || strings.Contains(line,
+			"dropped_bytes") {
 			t.Errorf("replayed is %s, streamed was %s", line, text)
 		}
 	}
@@ -205,7 +224,8 @@ func (r *rig) livingEvents() {
 			t.Errorf("%+v: %q", end, all)
 		}
 	}
-	if all := parse[api.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 || all.Runs[0].Status == sandbox.StatusRunning {
+	if all := parse[api.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 ||
+		all.Runs[0].Status == sandbox.StatusRunning {
 		t.Errorf("%+v", all)
 	}
 }
@@ -223,8 +243,10 @@ func (r *rig) livingFiles() {
 		header, want, content string
 		status                int
 	}{
-		{"bytes=2-4", "bytes 2-4/10", "234", 206}, {"bytes=7-", "bytes 7-9/10", "789", 206}, {"bytes=-2", "bytes 8-9/10", "89", 206}, {"bytes=5-99", "bytes 5-9/10", "56789", 206},
-		{"bytes=-0", "bytes */10", "", 416}, {"bytes=10-", "bytes */10", "", 416}, {"bytes=0-1,3-4", "", content, 200}, {"lines=1-2", "", content, 200}, {"bytes=4-2", "", content, 200},
+		{"bytes=2-4", "bytes 2-4/10", "234", 206}, {"bytes=7-", "bytes 7-9/10", "789", 206}, {"bytes=-2", "bytes 8-9/10",
+			"89", 206}, {"bytes=5-99", "bytes 5-9/10", "56789", 206},
+		{"bytes=-0", "bytes */10", "", 416}, {"bytes=10-", "bytes */10", "", 416}, {"bytes=0-1,3-4", "", content,
+			200}, {"lines=1-2", "", content, 200}, {"bytes=4-2", "", content, 200},
 	} {
 		res, text := r.do("GET", files+"/dir/a.bin", "", header{"Range": c.header})
 		if res.StatusCode != c.status || res.Header.Get("Content-Range") != c.want || c.status != 416 && text != c.content {
@@ -245,13 +267,15 @@ func (r *rig) livingFiles() {
 		t.Error(got)
 	}
 	deep := parse[api.FileList](t, r.ok(200, "GET", files+"?depth=2", ""))
-	if shallow := parse[api.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 || !shallow.More || len(deep.Files) < 5 || deep.More {
+	if shallow := parse[api.FileList](t, r.ok(200, "GET", files+"?list=1&limit=1", "")); len(shallow.Files) != 1 ||
+		!shallow.More || len(deep.Files) < 5 || deep.More {
 		t.Errorf("%+v, %+v", deep, shallow)
 	}
 	conn := r.dial()
 	fmt.Fprintf(conn, "PUT %s/dir/b.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf", files)
 	conn.CloseWrite()
-	if said, _ := io.ReadAll(conn); !strings.HasPrefix(string(said), "HTTP/1.1 400") || r.ok(200, "GET", files+"/dir/b.bin", "") != content {
+	if said, _ := io.ReadAll(conn); !strings.HasPrefix(string(said), "HTTP/1.1 400") || r.ok(200, "GET",
+		files+"/dir/b.bin", "") != content {
 		t.Errorf("after half of a body: %s", said)
 	}
 	for _, path := range []string{"/dir/no", "/no/such"} {
@@ -275,14 +299,16 @@ func (r *rig) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// TestLivingSlowReader: a client that reads nothing is dropped. Its run goes on, and its events are there for the next one.
+// TestLivingSlowReader: a client that reads nothing is dropped. Its run goes on, and its events are there for the next
+// one.
 func TestLivingSlowReader(t *testing.T) {
 	g := newGate(t)
 	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{WriteTimeout: time.Second})
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work","limits":{"output_kib":65536,"timeout_s":600}}`)
 	conn := r.dial()
 	conn.SetReadBuffer(4096)
-	body := jsonOf(object{"command": []string{"sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; until [ -e /gate/on ]; do sleep 0.01; done; echo end"}})
+	body := jsonOf(object{"command": []string{"sh", "-c",
+		"head -c 30000000 /dev/zero | tr '\\0' x; until [ -e /gate/on ]; do sleep 0.01; done; echo end"}})
 	fmt.Fprintf(conn, "POST /v1/sandboxes/work/run HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "the client is dropped", func() bool {
 		return strings.Contains(r.ok(200, "GET", "/metrics", ""), "fumehood_http_clients_lost_total 1\n")
@@ -311,7 +337,8 @@ func TestLivingSlowReader(t *testing.T) {
 func TestLivingShutdown(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
-	begun := parse[api.Run](t, r.ok(202, "POST", "/v1/sandboxes/work/run", `{"command":["sleep","1000"],"background":true}`))
+	begun := parse[api.Run](t, r.ok(202, "POST", "/v1/sandboxes/work/run",
+		`{"command":["sleep","1000"],"background":true}`))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +370,8 @@ func TestLivingShutdown(t *testing.T) {
 func TestLivingRefusals(t *testing.T) {
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newRig(t, engine.Config{Living: engine.LivingConfig{OwnerMost: 1}}, httpd.Config{Keys: []httpd.Key{alice, bob}, MaxFile: 100})
+	r := newRig(t, engine.Config{Living: engine.LivingConfig{OwnerMost: 1}}, httpd.Config{Keys: []httpd.Key{alice, bob},
+		MaxFile: 100})
 	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"a"}`, as("a")); res.StatusCode != 201 {
 		t.Fatal(text)
@@ -357,7 +385,7 @@ func TestLivingRefusals(t *testing.T) {
 		{"POST", "/v1/sandboxes", `{"name":"b"}`, 403, ""},
 		{"POST", "/v1/sandboxes", `{"name":"A B"}`, 400, "name"},
 		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":0.5}}`, 400, "lifetime.idle_s"},
-		{"POST", "/v1/sandboxes", `{"lifetime":{"max_age_s":1e30}}`, 400, "lifetime.max_age_s"},
+		{"POST", "/v1/sandboxes", `{"lifetime":{"ends_in_s":1e30}}`, 400, "lifetime.ends_in_s"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
 		{"POST", "/v1/sandboxes", `{"backend":"none"}`, 400, "backend"},
 		{"GET", "/v1/sandboxes?metadata=x", "", 400, "metadata"},
@@ -412,7 +440,8 @@ func TestLivingRefusals(t *testing.T) {
 	for _, path := range []string{"", "/files", "/runs", "/stats"} {
 		r.refused("GET", "/v1/sandboxes/a"+path, "", as("b"), 404)
 	}
-	if res, text := r.do("GET", "/v1/sandboxes", "", as("b")); res.StatusCode != 200 || len(parse[api.SandboxList](t, text).Sandboxes) != 0 {
+	if res, text := r.do("GET", "/v1/sandboxes", "", as("b")); res.StatusCode != 200 || len(parse[api.SandboxList](t,
+		text).Sandboxes) != 0 {
 		t.Error(text)
 	}
 	if res, text := r.do("GET", "/v1/sandboxes/a/files/x?stat=1", "", as("a")); res.StatusCode != http.StatusNotFound {
@@ -440,7 +469,8 @@ func (r *rig) locally(method, path, body string) int {
 	}()
 	defer func() { <-served }()
 	defer server.Close()
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", dir+"/s")
 	}}}
 	defer client.CloseIdleConnections()

@@ -17,8 +17,8 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// H10: every request of a flood ends in one way that the client and the server count alike; past the queue that is 429 with
-// Retry-After, and a request that was taken back in the queue never starts.
+// H10: every request of a flood ends in one way that the client and the server count alike; past the queue that is 429
+// with Retry-After, and a request that was taken back in the queue never starts.
 func TestFlood(t *testing.T) {
 	const requests, clients = 400, 100
 	g := newGate(t)
@@ -35,7 +35,8 @@ func TestFlood(t *testing.T) {
 				if i%2 == 1 {
 					time.AfterFunc(time.Duration(i%7)*time.Millisecond, cancel)
 				}
-				req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run", strings.NewReader(g.program("await end")))
+				req, _ := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+"/v1/run",
+					strings.NewReader(g.program("await end")))
 				res, err := client.Do(req)
 				if err != nil {
 					gone.Add(1)
@@ -67,7 +68,8 @@ func TestFlood(t *testing.T) {
 	close(next)
 	g.open(t, "end")
 	all.Wait()
-	if n := served.Load() + busy.Load() + gone.Load(); n != requests || other.Load() != 0 || served.Load() == 0 || busy.Load() == 0 {
+	if n := served.Load() + busy.Load() + gone.Load(); n != requests || other.Load() != 0 || served.Load() == 0 ||
+		busy.Load() == 0 {
 		t.Errorf("%d served, %d refused, %d gone, %d ended otherwise", served.Load(), busy.Load(), gone.Load(), other.Load())
 	}
 	eventually(t, "all is given back", func() bool {
@@ -116,7 +118,8 @@ func TestInjection(t *testing.T) {
 	}
 	forged := "\n{\"level\":\"error\",\"msg\":\"forged\"}"
 	ask := func() {
-		r.run(jsonOf(object{"language": "python", "code": "print(" + jsonOf(forged) + ")", "metadata": object{"run": forged, "a\"}\n# HELP": "x"}}))
+		r.run(jsonOf(object{"language": "python", "code": "print(" + jsonOf(forged) + ")", "metadata": object{"run": forged,
+			"a\"}\n# HELP": "x"}}))
 		r.do("GET", "/"+`a%22%7D%0A`, "", nil)
 		r.do("PUT", "/v1/run", "", nil)
 		r.do("FORGED", "/v1/run", "", nil)
@@ -149,7 +152,8 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// What this package adds to a run: a request that the engine refuses at once passes through all of it but the answer's encoding.
+// What this package adds to a run: a request that the engine refuses at once passes through all of it but the answer's
+// encoding.
 func BenchmarkRequest(b *testing.B) {
 	r := newRig(b, engine.Config{}, httpd.Config{})
 	for b.Loop() {
@@ -159,7 +163,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// A deadline for writing stays with its connection; it must not fall on the requests that come after, nor on a run that is silent for longer.
+// A deadline for writing stays with its connection; it must not fall on the requests that come after, nor on a run that
+// is silent for longer.
 func TestIdleConnectionIsServed(t *testing.T) {
 	const timeout, idle = 2 * time.Second, 2200 * time.Millisecond
 	r := newRig(t, engine.Config{}, httpd.Config{WriteTimeout: timeout})
@@ -183,20 +188,23 @@ func (unbounded) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if spec.Waives("memory") {
 		return lacking, nil
 	}
-	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it", Fix: "run as root", Unenforced: lacking}
+	return lacking, &sandbox.Error{Kind: sandbox.Unsupported, Op: "limit memory", Msg: "nothing enforces it",
+		Fix: "run as root", Unenforced: lacking}
 }
 
 // A server that would reject default requests is not ready, and reports why, unless its operator waived the limits.
 func TestReady(t *testing.T) {
 	backends := []sandbox.Backend{unbounded{backendtest.NewFake(t)}}
 	r := newRig(t, engine.Config{Backends: backends}, httpd.Config{})
-	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") || p.Hint != `run as root; or run without: "allow_unenforced": ["memory"]` {
+	if p := r.refused("GET", "/readyz", "", nil, 503); !strings.Contains(p.Detail, "nothing enforces it") ||
+		p.Hint != `run as root; or run without: "allow_unenforced": ["memory"]` {
 		t.Errorf("%+v", p)
 	}
 	if _, text := r.do("GET", "/v1/capabilities", "", nil); !strings.Contains(text, `"usable":false`) {
 		t.Error(text)
 	}
-	r = newRig(t, engine.Config{Backends: backends, AllowUnenforced: []string{"memory"}, Default: engine.Auto}, httpd.Config{})
+	r = newRig(t, engine.Config{Backends: backends, AllowUnenforced: []string{"memory"}, Default: engine.Auto},
+		httpd.Config{})
 	if res, text := r.do("GET", "/readyz", "", nil); res.StatusCode != 200 {
 		t.Errorf("%s %s", res.Status, text)
 	}

@@ -120,7 +120,8 @@ func (g *gate) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 // program is a request of bash code in which await is a command: it waits for a thing to come about.
 func (g *gate) program(code string) string {
 	await := `await() { until [ -e "/gate/$1" ]; do sleep 0.01; done; }; `
-	return jsonOf(object{"language": "bash", "code": await + code, "limits": object{"timeout_s": 2 * stepTimeout.Seconds()}})
+	return jsonOf(object{"language": "bash", "code": await + code,
+		"limits": object{"timeout_s": 2 * stepTimeout.Seconds()}})
 }
 
 func (g *gate) open(t testing.TB, thing string) {
@@ -188,7 +189,8 @@ func (r *rig) refused(method, path, body string, h header, status int) api.Probl
 		r.t.Fatalf("%s %s: a problem of type %q", method, path, got)
 	}
 	p := parse[api.Problem](r.t, text)
-	if p.Status != status || p.Title == "" || p.Detail == "" || p.Type == "" || p.RequestID != res.Header.Get("X-Request-Id") {
+	if p.Status != status || p.Title == "" || p.Detail == "" || p.Type == "" ||
+		p.RequestID != res.Header.Get("X-Request-Id") {
 		r.t.Fatalf("an incomplete problem: %s", text)
 	}
 	return p

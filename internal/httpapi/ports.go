@@ -49,7 +49,8 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	p := &passing{port: port, prefix: strings.TrimSuffix(r.URL.EscapedPath(), "/-"), tail: httpd.Tail(r)}
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxPortHeader,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
-	proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: p.rewrite, ModifyResponse: p.harden, Transport: once{transport, ctx},
+	proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: p.rewrite, ModifyResponse: p.harden,
+		Transport:    once{transport, ctx},
 		ErrorLog:     slog.NewLogLogger(a.Log().Handler(), slog.LevelDebug),
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) { err = failed }}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
@@ -61,7 +62,8 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	case s.Ended() != nil:
 		return s.Ended()
 	}
-	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable, "what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
+	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable,
+		"what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
 		"see what it printed; other protocols than HTTP go through a tunnel: fumehood port-forward")
 }
 
@@ -104,8 +106,9 @@ func portError(err error) error {
 	return err
 }
 
-// once makes one request on a connection of its own, so that a program cannot answer another's. Interim answers (1xx) are dropped, as they
-// would come before the headers that keep a program from acting as this server: ReverseProxy learns of them by the request's own context.
+// once makes one request on a connection of its own, so that a program cannot answer another's. Interim answers (1xx)
+// are dropped, as they would come before the headers that keep a program from acting as this server: ReverseProxy
+// learns of them by the request's own context.
 type once struct {
 	*http.Transport
 	ctx context.Context
@@ -115,16 +118,16 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.Transport.RoundTrip(r.WithContext(o.ctx))
 }
 
-// passing is one request on its way to a program in a sandbox, and the answer. The program is hostile: it must not get what belongs to this
-// server, and its answer must do nothing in this server's name.
+// passing is one request on its way to a program in a sandbox, and the answer. The program is hostile: it must not get
+// what belongs to this server, and its answer must do nothing in this server's name.
 type passing struct {
 	port   int
 	prefix string // of the URL, escaped, before what the program sees
 	tail   string
 }
 
-// ours are headers of a request that are not for the program: credentials for this server, or for a proxy before it, and what they say
-// about both.
+// ours are headers of a request that are not for the program: credentials for this server, or for a proxy before it,
+// and what they say about both.
 var ours = []string{"Authorization", "X-Api-Key", "Cookie", "Referer", "Forwarded", "X-Real-Ip", "Expect"}
 
 func (p *passing) host() string { return net.JoinHostPort("localhost", strconv.Itoa(p.port)) }
@@ -157,13 +160,17 @@ func (p *passing) target() *url.URL {
 	return &url.URL{Scheme: "http", Host: p.host(), Path: plain, RawPath: p.tail}
 }
 
-// theirs are headers of an answer by which a program would act on all of this server's origin, or ask for its credentials.
-var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data", "Service-Worker-Allowed", "Alt-Svc",
-	"Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Refresh", "Origin-Agent-Cluster",
+// theirs are headers of an answer by which a program would act on all of this server's origin, or ask for its
+// credentials.
+var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data",
+	"Service-Worker-Allowed", "Alt-Svc",
+	"Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Refresh",
+	"Origin-Agent-Cluster",
 	"Speculation-Rules", "X-Request-Id", "X-Content-Type-Options", "Cache-Control", "Pragma", "Expires",
 	"Content-Security-Policy-Report-Only", api.HeaderPort, api.HeaderLocation}
 
-// harden takes from an answer what would act in this server's name. A browser shows it in an origin of its own, without scripts.
+// harden takes from an answer what would act in this server's name. A browser shows it in an origin of its own, without
+// scripts.
 func (p *passing) harden(r *http.Response) error {
 	if r.StatusCode < 100 {
 		return errors.New("not a status of HTTP")
@@ -190,8 +197,9 @@ func (p *passing) harden(r *http.Response) error {
 	return nil
 }
 
-// relocate turns where a program sends its client into a path of this server. Only what stays in the program is one: a client that follows
-// would carry its key, its method and its body along, to another endpoint of this server, or to a stranger.
+// relocate turns where a program sends its client into a path of this server. Only what stays in the program is one: a
+// client that follows would carry its key, its method and its body along, to another endpoint of this server, or to a
+// stranger.
 func (p *passing) relocate(location string) (within string, ok bool) {
 	to, err := p.target().Parse(location)
 	if err != nil || to.Opaque != "" || to.User != nil || to.Scheme != "http" && to.Scheme != "https" {
@@ -255,7 +263,8 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if !ok {
 		return nil // no listener of ours
 	}
-	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" + api.HeaderPort + ": " + strconv.Itoa(port) +
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" +
+		api.HeaderPort + ": " + strconv.Itoa(port) +
 		"\r\nX-Request-Id: " + w.ID + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		return nil // the client has left

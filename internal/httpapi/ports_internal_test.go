@@ -7,9 +7,11 @@ import (
 	"testing"
 )
 
-// FuzzRelocate: wherever a program sends its client, a client that follows stays below the program's path, whatever it takes for a dot or a slash.
+// FuzzRelocate: wherever a program sends its client, a client that follows stays below the program's path, whatever it
+// takes for a dot or a slash.
 func FuzzRelocate(f *testing.F) {
-	for _, location := range []string{"/login?a=b#c", "next", "../../x", "//host/x", "http://localhost:8080/%2e%2e/x", "/%2E./..%2f", "\\..\\x", "http://[::1]:8080//..", "?q", "? ", "#f", "http:x", "/;/.."} {
+	for _, location := range []string{"/login?a=b#c", "next", "../../x", "//host/x", "http://localhost:8080/%2e%2e/x",
+		"/%2E./..%2f", "\\..\\x", "http://[::1]:8080//..", "?q", "? ", "#f", "http:x", "/;/.."} {
 		f.Add("/a/b", location)
 		f.Add("/../%2e%2e/", location)
 	}
@@ -25,7 +27,8 @@ func FuzzRelocate(f *testing.F) {
 		}
 		way, _, _ := strings.Cut(within, "#")
 		way, _, _ = strings.Cut(way, "?")
-		if i := strings.IndexFunc(within, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 || strings.Contains(way, "\\") {
+		if i := strings.IndexFunc(within, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 ||
+			strings.Contains(way, "\\") {
 			t.Fatalf("%q leads to %q", location, within)
 		}
 		plain := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(way) // as browsers read it

@@ -54,7 +54,8 @@ func newProgram(t *testing.T, h httpd.Config, key header) *rig {
 		return text
 	}
 	ok(201, "/v1/sandboxes", object{"name": "web"})
-	ok(202, "/v1/sandboxes/web/run", object{"entry": "program.py", "files": []object{{"path": "program.py", "content": program}}, "background": true,
+	ok(202, "/v1/sandboxes/web/run", object{"entry": "program.py", "files": []object{{"path": "program.py",
+		"content": program}}, "background": true,
 		"args": []string{"0.0.0.0", "8080"}, "limits": object{"timeout_s": 2 * stepTimeout.Seconds()}})
 	eventually(t, "the program listens", func() bool {
 		res, text := r.do("GET", ports+"8080/", "", key)
@@ -101,7 +102,8 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	for _, path := range []string{"/", "/a//b/", "/a%2Fb%20c", "/../../../../../run", "/%2e%2e/x", "/?", "/?a=b;c&%zz", "/é"} {
+	for _, path := range []string{"/", "/a//b/", "/a%2Fb%20c", "/../../../../../run", "/%2e%2e/x", "/?", "/?a=b;c&%zz",
+		"/é"} {
 		_, in := r.open("GET " + ports + "8080" + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {
@@ -113,16 +115,19 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%s: the program was asked for %s", path, got.Path)
 		}
 	}
-	_, text := r.do("GET", ports+"8080/x", "", header{"Authorization": "Bearer x", "Cookie": "session=1", "X-Forwarded-For": "1.2.3.4", "X-Forwarded-User": "root",
+	_, text := r.do("GET", ports+"8080/x", "", header{"Authorization": "Bearer x", "Cookie": "session=1",
+		"X-Forwarded-For": "1.2.3.4", "X-Forwarded-User": "root",
 		"Referer": "http://" + r.addr + "/", "Origin": "http://" + r.addr, "X-Own": "kept"})
 	got := parse[told](t, text)
-	for name, want := range map[string]string{"Authorization": "", "Cookie": "", "Referer": "", "X-Forwarded-For": "", "X-Forwarded-User": "",
+	for name, want := range map[string]string{"Authorization": "", "Cookie": "", "Referer": "", "X-Forwarded-For": "",
+		"X-Forwarded-User":   "",
 		"X-Forwarded-Prefix": ports + "8080", "Host": "localhost:8080", "Origin": "http://localhost:8080", "X-Own": "kept"} {
 		if values := got.get(name); strings.Join(values, "|") != want {
 			t.Errorf("%s: %q, want %q", name, values, want)
 		}
 	}
-	for path, status := range map[string]int{ports + "8081/": 502, ports + "0/": 400, ports + "65536/": 400, ports + "x/": 400,
+	for path, status := range map[string]int{ports + "8081/": 502, ports + "0/": 400, ports + "65536/": 400, ports +
+		"x/": 400,
 		"/v1/sandboxes/none/ports/8080/": 404, ports + "8080": 426, ports + "8080/odd": 502} {
 		r.refused("GET", path, "", nil, status)
 	}
@@ -133,8 +138,9 @@ func TestPorts(t *testing.T) {
 	r.refused("GET", ports+"8080/", "", header{"Origin": "http://elsewhere.example"}, 403)
 	r.refused("GET", ports+"8080/", "", header{"Origin": "null"}, 403)
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"other"}`)
-	if a := parse[object](t, r.ok(200, "POST", "/v1/sandboxes/other/run", jsonOf(object{"code": "import socket\ntry: socket.create_connection(('127.0.0.1', 8080))\n" +
-		"except OSError as e: print(e.errno)"}))); a["stdout"] != "111\n" {
+	if a := parse[object](t, r.ok(200, "POST", "/v1/sandboxes/other/run",
+		jsonOf(object{"code": "import socket\ntry: socket.create_connection(('127.0.0.1', 8080))\n" +
+			"except OSError as e: print(e.errno)"}))); a["stdout"] != "111\n" {
 		t.Errorf("another sandbox: %v", a)
 	}
 	r.refused("GET", "/v1/sandboxes/other/ports/8080/", "", nil, 502)
@@ -161,7 +167,8 @@ func TestPortsKey(t *testing.T) {
 	r.refused("GET", ports+"8080/", "", nil, 401)
 	r.refused("GET", ports+"8080/", "", header{"X-API-Key": secrets["bob"]}, 404)
 	for _, h := range []header{ann, {"X-API-Key": secrets["ann"]}} {
-		if _, text := r.do("GET", ports+"8080/", "", h); strings.Contains(text, secrets["ann"]) || !strings.Contains(text, "X-Forwarded-Prefix") {
+		if _, text := r.do("GET", ports+"8080/", "", h); strings.Contains(text, secrets["ann"]) || !strings.Contains(text,
+			"X-Forwarded-Prefix") {
 			t.Errorf("%s", text)
 		}
 	}
@@ -175,8 +182,9 @@ func TestPortsHostile(t *testing.T) {
 	if err != nil || res.StatusCode != 200 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	for name, want := range map[string]string{"Set-Cookie": "", "Access-Control-Allow-Origin": "", "Access-Control-Allow-Credentials": "",
-		"Service-Worker-Allowed": "", "Www-Authenticate": "", "Clear-Site-Data": "", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+	for name, want := range map[string]string{"Set-Cookie": "", "Access-Control-Allow-Origin": "",
+		"Access-Control-Allow-Credentials": "",
+		"Service-Worker-Allowed":           "", "Www-Authenticate": "", "Clear-Site-Data": "", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
 		"Content-Security-Policy": "sandbox", "Fumehood-Port": "8080", "X-Own": "kept", "Connection": ""} {
 		if got := strings.Join(res.Header.Values(name), "|"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -187,7 +195,8 @@ func TestPortsHostile(t *testing.T) {
 	}
 	for to, want := range map[string]string{
 		"/login?a=b#c": ports + "8080/login?a=b#c", "next": ports + "8080/next", "http://localhost:8080": ports + "8080/",
-		"http://127.0.0.1:8080/a%2Fb": ports + "8080/a%2Fb", "../../../../run": ports + "8080/run", "/..//../v1/run": ports + "8080/v1/run",
+		"http://127.0.0.1:8080/a%2Fb": ports + "8080/a%2Fb", "../../../../run": ports +
+			"8080/run", "/..//../v1/run": ports + "8080/v1/run",
 		"http://" + r.addr + "/v1/run": "", "//elsewhere.example/": "", "https://elsewhere.example/": "", "/%2e%2e/%2e%2e/run": "", "/.%2E/x": "",
 		"javascript:alert(1)": "", "http://u:p@localhost:8080/": "", "http://localhost:7070/": "",
 	} {
@@ -284,7 +293,8 @@ func TestPortsUpgrade(t *testing.T) {
 	r := newProgram(t, httpd.Config{}, nil)
 	conn, in := r.open("GET " + ports + "8080/ws HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: abc\r\n\r\n")
 	res, err := http.ReadResponse(in, nil)
-	if err != nil || res.StatusCode != 101 || res.Header.Get("Sec-Websocket-Accept") != "abc" || res.Header.Get("Set-Cookie") != "" {
+	if err != nil || res.StatusCode != 101 || res.Header.Get("Sec-Websocket-Accept") != "abc" ||
+		res.Header.Get("Set-Cookie") != "" {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	for _, frame := range [][]byte{{0x81, 0x82, 1, 2, 3, 4, 'h' ^ 1, 'i' ^ 2}, bytes.Repeat([]byte{0xff, 0}, 40_000)} {
@@ -321,7 +331,8 @@ func TestPortsUpgrade(t *testing.T) {
 	if _, err := in.ReadByte(); err == nil {
 		t.Error("the tunnel is open")
 	}
-	if lines := strings.Split(r.log.String(), "\n"); !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, `"status":101`) }) {
+	if lines := strings.Split(r.log.String(), "\n"); !slices.ContainsFunc(lines,
+		func(l string) bool { return strings.Contains(l, `"status":101`) }) {
 		t.Error("no upgrade is in the log")
 	}
 	if strings.Contains(r.log.String(), "panicked") {

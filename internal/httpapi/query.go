@@ -13,7 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// strict refuses a query of names that the endpoint does not have. As in a body, what is not understood must not be ignored.
+// strict refuses a query of names that the endpoint does not have. As in a body, what is not understood must not be
+// ignored.
 func strict(params []api.Param, h handler) handler {
 	var known []string
 	for _, p := range params {

@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// readJSON reads and decodes the body of a request. The body counts as held until release, as the decoded value lives as long as the
-// run. The caller always calls release; twice is harmless.
+// readJSON reads and decodes the body of a request. The body counts as held until release, as the decoded value lives
+// as long as the run. The caller always calls release; twice is harmless.
 func (a *apiV1) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
 	b, err := a.ReadBody(w, r)
 	if err == nil {
@@ -46,11 +46,11 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	include := req.Include // or the closure would hold all of req
+	include := req.Include // a closure would hold all of req
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) })
+	held, err := a.CarryOut(r.Context(), w, run, answerWith(include))
 	defer held.Release()
 	if err != nil {
 		return err
@@ -59,9 +59,15 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	return a.WriteText(w, held.Text)
 }
 
-// stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing. release frees the
-// room of the body.
-func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []api.Section, release func()) error {
+// answerWith returns a function that lays out answers with sections even if they are empty.
+func answerWith(include []api.Section) func(*sandbox.Result) *answer.JSON {
+	return func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) }
+}
+
+// stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing.
+// release frees the room of the body.
+func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []api.Section,
+	release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	run.ID = sandbox.NewID()

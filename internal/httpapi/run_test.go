@@ -21,10 +21,12 @@ func TestRun(t *testing.T) {
 		res, text := r.do("POST", "/v1/run", `{"language":"python","code":"print(6*7)"}`,
 			header{"Content-Type": "application/x-www-form-urlencoded"})
 		a := parse[api.Answer](t, text)
-		if res.StatusCode != 200 || a.Status != sandbox.StatusSucceeded || a.Stdout != "42\n" || *a.ExitCode != 0 || a.Signal != nil {
+		if res.StatusCode != 200 || a.Status != sandbox.StatusSucceeded || a.Stdout != "42\n" || *a.ExitCode != 0 ||
+			a.Signal != nil {
 			t.Fatalf("%s: %s", res.Status, text)
 		}
-		for name, want := range (header{"Content-Type": "application/json", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}) {
+		for name, want := range (header{"Content-Type": "application/json", "X-Content-Type-Options": "nosniff",
+			"Cache-Control": "no-store"}) {
 			if got := res.Header.Get(name); got != want {
 				t.Errorf("%s: %q", name, got)
 			}
@@ -49,13 +51,15 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("exceptions", func(t *testing.T) {
 		a := r.run(python("x = 1\nraise ValueError('no')"))
-		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Exception == nil || a.Exception.Name != "ValueError" || a.Exception.Value != "no" ||
+		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Exception == nil || a.Exception.Name != "ValueError" ||
+			a.Exception.Value != "no" ||
 			!strings.Contains(a.Stderr, "Traceback") || a.Hint == nil {
 			t.Errorf("%+v", a)
 		}
 	})
 	t.Run("a command with arguments, stdin and variables", func(t *testing.T) {
-		a := r.run(jsonOf(object{"command": []string{"/bin/sh", "-c", `cat; echo "$A"`}, "stdin": "in\x00\n", "env": object{"A": "b c"}}))
+		a := r.run(jsonOf(object{"command": []string{"/bin/sh", "-c", `cat; echo "$A"`}, "stdin": "in\x00\n",
+			"env": object{"A": "b c"}}))
 		if a.Stdout != "in\x00\nb c\n" {
 			t.Errorf("%q", a.Stdout)
 		}
@@ -67,8 +71,10 @@ func TestRun(t *testing.T) {
 		}
 	})
 	t.Run("a timeout", func(t *testing.T) {
-		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2}, "include": []string{"policy"}}))
-		if a.Status != sandbox.StatusTimeout || *a.Policy.Requested.Limits.TimeoutS != 0.2 || a.Policy.Requested.Named[0] != sandbox.LimitTimeout {
+		a := r.run(jsonOf(object{"language": "bash", "code": "sleep 60", "limits": object{"timeout_s": 0.2},
+			"include": []string{"policy"}}))
+		if a.Status != sandbox.StatusTimeout || *a.Policy.Requested.Limits.TimeoutS != 0.2 ||
+			a.Policy.Requested.Named[0] != sandbox.LimitTimeout {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -80,10 +86,14 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("files in and out", func(t *testing.T) {
 		bytes := "\x00\xff\xfe"
-		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e; stat -c %a b", "return_files": []string{"*"}, "files": []object{
-			{"path": "d/a", "content": "text"}, {"path": "b", "content_base64": base64.StdEncoding.EncodeToString([]byte(bytes)), "mode": "0750"}}}))
-		if a.Stdout != "750\n" || len(a.Files) != 2 || a.Files[0].Path != "c" || string(a.Files[0].ContentBase64) != "text"+bytes || *a.Files[0].Size != 7 ||
-			a.Files[0].SHA256 != "5a81db2402407e46f7f91dab30eb9d31ea6f27ac1b7dd30cf57deca22bc1c0d4" && len(a.Files[0].SHA256) != 64 ||
+		a := r.run(jsonOf(object{"language": "bash", "code": "cat d/a b > c; : > e; stat -c %a b",
+			"return_files": []string{"*"}, "files": []object{
+				{"path": "d/a", "content": "text"}, {"path": "b",
+					"content_base64": base64.StdEncoding.EncodeToString([]byte(bytes)), "mode": "0750"}}}))
+		if a.Stdout != "750\n" || len(a.Files) != 2 || a.Files[0].Path != "c" ||
+			string(a.Files[0].ContentBase64) != "text"+bytes || *a.Files[0].Size != 7 ||
+			a.Files[0].SHA256 != "5a81db2402407e46f7f91dab30eb9d31ea6f27ac1b7dd30cf57deca22bc1c0d4" &&
+				len(a.Files[0].SHA256) != 64 ||
 			a.Files[1].Path != "e" || a.Files[1].Content == nil || a.Files[1].Mode != "0644" {
 			t.Errorf("%+v", a)
 		}
@@ -111,7 +121,8 @@ func TestOutputIsLossless(t *testing.T) {
 func TestOutputOverTheLimit(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	const written = 3 * 50_000
-	a := r.run(jsonOf(object{"language": "python", "code": "print('€' * 50_000, end='')", "limits": object{"output_kib": 2}}))
+	a := r.run(jsonOf(object{"language": "python", "code": "print('€' * 50_000, end='')",
+		"limits": object{"output_kib": 2}}))
 	out := a.Output.Stdout
 	gap := fmt.Sprintf("\n[... %d bytes dropped ...]\n", out.DroppedBytes)
 	head, tail, ok := strings.Cut(a.Stdout, gap)
@@ -119,8 +130,10 @@ func TestOutputOverTheLimit(t *testing.T) {
 		strings.Trim(head+tail, "€") != "" || head == "" || tail == "" {
 		t.Errorf("%d dropped: %q", out.DroppedBytes, short(a.Stdout))
 	}
-	a = r.run(jsonOf(object{"language": "python", "code": "import os\nos.write(1, b'\\xff' * 9000)", "limits": object{"output_kib": 2}}))
-	if out = a.Output.Stdout; int64(len(out.Base64))+out.DroppedBytes != 9000 || out.DroppedAt <= 0 || out.DroppedAt >= int64(len(out.Base64)) {
+	a = r.run(jsonOf(object{"language": "python", "code": "import os\nos.write(1, b'\\xff' * 9000)",
+		"limits": object{"output_kib": 2}}))
+	if out = a.Output.Stdout; int64(len(out.Base64))+out.DroppedBytes != 9000 || out.DroppedAt <= 0 ||
+		out.DroppedAt >= int64(len(out.Base64)) {
 		t.Errorf("%d kept, %d dropped at %d", len(out.Base64), out.DroppedBytes, out.DroppedAt)
 	}
 }
@@ -155,16 +168,21 @@ func TestRefused(t *testing.T) {
 		{"code and command", `{"language":"python","code":"1","command":["ls"]}`, 400, "code", "together"},
 		{"too much code", python(strings.Repeat("#", 11<<20)), 413, "code", "over the limit"},
 		{"too large a body", python(strings.Repeat("#", 21<<20)), 413, "", "over the limit"},
-		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files", "more than 10000"},
+		{"too many files", with("files", slices.Repeat([]object{{"path": "a", "content": ""}}, 10_001)), 413, "files",
+			"more than 10000"},
 		{"a file without content", with("files", []object{{"path": "a"}}), 400, "files[0]", "exactly one of"},
-		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400, "stdin", "either stdin or"},
+		{"two stdins", jsonOf(object{"language": "bash", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}), 400,
+			"stdin", "either stdin or"},
 		{"a network", with("network", object{"mode": "moon"}), 400, "network.mode", "not one of none, restricted, full"},
-		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 422, "", "networks cannot be opened here"},
-		{"names to deny alone", with("network", object{"deny": []string{"example.org"}}), 400, "network", "need mode restricted or full"},
+		{"names to allow", with("network", object{"allow": []string{"example.org"}}), 422, "",
+			"networks cannot be opened here"},
+		{"names to deny alone", with("network", object{"deny": []string{"example.org"}}), 400, "network",
+			"need mode restricted or full"},
 		{"packages", with("packages", "auto"), 400, "packages", "expected a list, got a string"},
 		{"checks", with("checks", "enforced"), 400, "checks", "off, warn, enforce"},
 		{"a section that is none", with("include", []string{"findngs"}), 400, "include[0]", "not one of"},
-		{"a mode that is none", with("files", []object{{"path": "a", "content": "", "mode": "4755"}}), 400, "files[0].mode", "octal"},
+		{"a mode that is none", with("files", []object{{"path": "a", "content": "", "mode": "4755"}}), 400, "files[0].mode",
+			"octal"},
 		{"an unknown backend", with("backend", "--privileged"), 400, "backend", "not one of"},
 		{"a variable with a dash", with("env", object{"A-B": "c"}), 400, "env", "not a name"},
 		{"a variable with '='", with("env", object{"A=B": "c"}), 400, "env", ""},
@@ -176,8 +194,10 @@ func TestRefused(t *testing.T) {
 		{"an image", with("image", "--privileged"), 400, "image", "is not an image reference"},
 		{"an id", with("id", "../../x"), 400, "", "unknown field"},
 		{"a call back", with("callback_url", "http://169.254.169.254"), 400, "", "unknown field"},
-		{"a file of another size", with("files", []object{{"path": "a", "content": "hi", "size": 3}}), 400, "files[0].size", "has 2 bytes"},
-		{"a file of another content", with("files", []object{{"path": "a", "content": "hi", "size": 2, "sha256": strings.Repeat("0", 64)}}), 400, "files[0].sha256", "not that of the content"},
+		{"a file of another size", with("files", []object{{"path": "a", "content": "hi", "size": 3}}), 400, "files[0].size",
+			"has 2 bytes"},
+		{"a file of another content", with("files", []object{{"path": "a", "content": "hi", "size": 2,
+			"sha256": strings.Repeat("0", 64)}}), 400, "files[0].sha256", "not that of the content"},
 		{"a path up", file("../../etc/cron.d/x"), 400, "files[0].path", "leaves"},
 		{"a path up and down", file("a/../../b"), 400, "files[0].path", "leaves"},
 		{"an absolute path", file("/abs"), 400, "files[0].path", "absolute"},
@@ -187,8 +207,9 @@ func TestRefused(t *testing.T) {
 		{"a long path", file(strings.Repeat("a/", 5000) + "a"), 400, "files[0].path", "longer"},
 		{"a path that ends in a slash", file("a/"), 400, "files[0].path", "slash"},
 		{"the code's own name", file("main.sh"), 400, "files", "code's file"},
-		{"a file twice", with("files", []object{{"path": "a", "content": ""}, {"path": "a", "content": ""}}), 400, "files", "twice"},
-		{"metadata without end", with("metadata", object{"a": strings.Repeat("x", 9999)}), 400, "metadata", "longer"},
+		{"a file twice", with("files", []object{{"path": "a", "content": ""}, {"path": "a", "content": ""}}), 400, "files",
+			"twice"},
+		{"metadata without end", with("metadata", object{"a": strings.Repeat("x", 9999)}), 400, "metadata", "at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := *r
@@ -234,7 +255,8 @@ func TestLanguages(t *testing.T) {
 		}
 	}
 	before := r.engine.Stats().Ended[sandbox.StatusSucceeded]
-	if _, again := r.do("GET", "/v1/languages", "", nil); again != text || r.engine.Stats().Ended[sandbox.StatusSucceeded] != before {
+	if _, again := r.do("GET", "/v1/languages", "", nil); again != text ||
+		r.engine.Stats().Ended[sandbox.StatusSucceeded] != before {
 		t.Error("it is looked for again")
 	}
 }
@@ -273,7 +295,8 @@ func TestExecute(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	_, text := r.do("POST", "/execute", `{"code":"import sys\nopen('a.txt','w').write('x')\nprint(1)\nprint(2,file=sys.stderr)"}`, nil)
 	got := parse[object](t, text)
-	if got["success"] != true || got["output"] != "1\n2\n" || got["error"] != nil || got["files"].(object)["a.txt"] != "eA==" || len(got["files"].(object)) != 1 {
+	if got["success"] != true || got["output"] != "1\n2\n" || got["error"] != nil ||
+		got["files"].(object)["a.txt"] != "eA==" || len(got["files"].(object)) != 1 {
 		t.Errorf("%s", text)
 	}
 	_, text = r.do("POST", "/execute", `{"code":"1/0"}`, nil)
@@ -309,8 +332,10 @@ func TestPathsAndMethods(t *testing.T) {
 		method, path string
 		status       int
 	}{
-		{"GET", "/", 404}, {"GET", "/v1", 404}, {"POST", "//v1/run", 404}, {"GET", "/v1/../healthz", 404}, {"GET", "/v1/run", 405},
-		{"DELETE", "/v1/run", 405}, {"OPTIONS", "/v1/run", 405}, {"POST", "/metrics", 405}, {"GET", "/v1/run/", 404}, {"TRACE", "/healthz", 405},
+		{"GET", "/", 404}, {"GET", "/v1", 404}, {"POST", "//v1/run", 404}, {"GET", "/v1/../healthz", 404}, {"GET",
+			"/v1/run", 405},
+		{"DELETE", "/v1/run", 405}, {"OPTIONS", "/v1/run", 405}, {"POST", "/metrics", 405}, {"GET", "/v1/run/",
+			404}, {"TRACE", "/healthz", 405},
 	} {
 		r.refused(c.method, c.path, "", nil, c.status)
 	}
@@ -318,7 +343,8 @@ func TestPathsAndMethods(t *testing.T) {
 	if got := res.Header.Get("Allow"); got != http.MethodPost {
 		t.Errorf("Allow: %q", got)
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/v1/capabilities", "/v1/languages", "/metrics", "/openapi.json"} {
+	for _, path := range []string{"/healthz", "/readyz", "/v1/capabilities", "/v1/languages", "/metrics",
+		"/openapi.json"} {
 		if res, text := r.do("GET", path, "", nil); res.StatusCode != 200 {
 			t.Errorf("GET %s: %s %s", path, res.Status, text)
 		}
@@ -329,10 +355,12 @@ func TestPathsAndMethods(t *testing.T) {
 func TestEveryLimitCanBeAskedFor(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	a := r.run(jsonOf(object{"language": "bash", "code": "ulimit -n", "limits": object{"inodes": 1000, "open_files": 64}}))
-	if l := a.Policy.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil || *l.OpenFiles != 64 {
+	if l := a.Policy.Effective.Limits; a.Stdout != "64\n" || l.Inodes == nil || *l.Inodes != 1000 || l.OpenFiles == nil ||
+		*l.OpenFiles != 64 {
 		t.Errorf("%s %q %+v", a.Status, a.Stdout, l)
 	}
-	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Policy.Requested.Named, want) {
+	if want := []sandbox.LimitName{sandbox.LimitInodes, sandbox.LimitOpenFiles}; !slices.Equal(a.Policy.Requested.Named,
+		want) {
 		t.Errorf("named %v", a.Policy.Requested.Named)
 	}
 }

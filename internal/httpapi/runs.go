@@ -20,7 +20,7 @@ import (
 func execOf(r *api.SandboxRunRequest, streams bool) (x engine.Exec, err error) {
 	x = engine.Exec{ID: sandbox.NewID(), Context: r.Context, Detached: streams || r.Background, Interactive: r.Interactive}
 	if x.Interactive && !x.Detached {
-		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream, which return the run's id")
+		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream")
 	}
 	if x.Request, err = requestOf(&r.Program); err != nil {
 		return x, err
@@ -82,7 +82,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return a.began(w, r, x, &asks, streams && !req.Background)
 	}
 	w.Header().Set(api.HeaderRun, string(asks.ID))
-	held, err := a.Hold(r.Context(), w, &asks.Request, func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) },
+	held, err := a.Hold(r.Context(), w, &asks.Request, answerWith(include),
 		func(deliver func(*sandbox.Result) error) error {
 			asks.Deliver = deliver
 			_, err := s.Run(r.Context(), asks)
@@ -131,7 +131,8 @@ func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Execution) 
 }
 
 func showRun(x engine.ExecutionInfo) api.Run {
-	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status, BeganAt: x.Began.UTC(),
+	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status,
+		BeganAt:    x.Began.UTC(),
 		DeadlineAt: x.Deadline.UTC(), Background: x.Detached}
 	if x.ExitCode >= 0 {
 		out.ExitCode = &x.ExitCode
@@ -192,8 +193,8 @@ func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Executio
 }
 
 // signalNames are Linux's, from 1; this host's may differ (signal(7)).
-var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG " +
-	"XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
+var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN " +
+	"TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 
 const maxSignal = 64 // the last real-time signal
 
@@ -205,12 +206,4 @@ func signalIn(text string) (syscall.Signal, error) {
 		return syscall.Signal(n), nil
 	}
 	return 0, sandbox.Invalidf("signal", "%.40q is not a signal, such as SIGINT or 2", text)
-}
-
-// wholeNumber is a JSON number as text: without a fraction if it has none.
-func wholeNumber(f float64) string {
-	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		return strconv.FormatInt(int64(f), 10)
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
 }

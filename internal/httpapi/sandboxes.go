@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -79,15 +78,15 @@ func livingOf(r *api.SandboxRequest) (l engine.Living, err error) {
 	if l.Spec.Env, err = envOf(r.Env); err != nil {
 		return l, err
 	}
-	if l.Ends, err = endsOf(&r.Lifetime, time.Now()); err != nil {
+	if l.Ends, err = endsOf(&r.Lifetime); err != nil {
 		return l, err
 	}
 	l.Name, l.Backend, l.Spec.Labels = r.Name, r.Backend, r.Metadata
 	return l, nil
 }
 
-// endsOf converts the ends of a sandbox that was created at a time.
-func endsOf(l *api.Lifetime, created time.Time) (e engine.Ends, err error) {
+// endsOf converts the ends of a sandbox.
+func endsOf(l *api.Lifetime) (e engine.Ends, err error) {
 	duration := func(name string, in *float64, least float64) (d time.Duration) {
 		if in == nil || err != nil {
 			return 0
@@ -102,12 +101,8 @@ func endsOf(l *api.Lifetime, created time.Time) (e engine.Ends, err error) {
 		e.Idle = &idle
 	}
 	e.At, e.In = l.EndsAt, duration("ends_in_s", l.EndsInS, 1)
-	age := duration("max_age_s", l.MaxAgeS, 1)
-	if given := [...]bool{!l.EndsAt.IsZero(), l.EndsInS != nil, age > 0}; given[0] && given[1] || (given[0] || given[1]) && given[2] {
-		return e, cmp.Or(err, error(sandbox.Invalidf("lifetime", "has more than one of ends_at, ends_in_s and max_age_s")))
-	}
-	if age > 0 {
-		e.At = created.Add(age)
+	if err == nil && !e.At.IsZero() && e.In > 0 {
+		err = sandbox.Invalidf("lifetime", "has both ends_at and ends_in_s")
 	}
 	return e, err
 }
@@ -154,7 +149,7 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 		return err
 	}
 	patch := engine.Patch{Labels: req.Metadata}
-	if patch.Ends, err = endsOf(&req.Lifetime, s.Info().Created); err != nil {
+	if patch.Ends, err = endsOf(&req.Lifetime); err != nil {
 		return err
 	}
 	if req.Network != nil {
@@ -185,7 +180,8 @@ func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandb
 		}
 		return &n
 	}
-	out := api.SandboxUsage{WallMS: answer.Millis(u.Wall), MemoryBytes: known(u.MemoryNow), PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow),
+	out := api.SandboxUsage{WallMS: answer.Millis(u.Wall), MemoryBytes: known(u.MemoryNow),
+		PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow),
 		OOMKills: known(u.OOMKills), PidsRefused: known(u.PidsRefused)}
 	if u.CPU >= 0 {
 		cpu := answer.Millis(u.CPU)
@@ -194,26 +190,18 @@ func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandb
 	return a.WriteJSON(w, out)
 }
 
-func showSandbox(s *engine.Sandbox, withSandbox bool) api.Sandbox {
+func showSandbox(s *engine.Sandbox, withPolicy bool) api.Sandbox {
 	i := s.Info()
 	life := i.Spec.Lifetime
-	out := api.Sandbox{ID: i.ID, Name: i.Name, State: "idle", Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
-		IdleEndsAt: i.IdleEnds.UTC(), AgeEndsAt: life.EndsAt.UTC(), Running: i.Running, Contexts: make([]api.Context, len(i.Contexts)),
-		Metadata: i.Spec.Labels, Lifetime: api.Lifetime{IdleS: seconds(life.Idle), EndsAt: life.EndsAt.UTC(), MaxAgeS: seconds(life.EndsAt.Sub(i.Created))},
-		Limits: answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network), Policy: answer.NewSandbox(i.Spec, i.Effective, withSandbox)}
-	if i.Running > 0 {
-		out.State = "running"
-	}
-	for n, c := range i.Contexts {
-		out.Contexts[n] = showContext(c)
+	out := api.Sandbox{
+		ID: i.ID, Name: i.Name, State: i.State, Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
+		IdleEndsAt: i.IdleEnds.UTC(), Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Labels,
+		Lifetime: api.Lifetime{IdleS: new(life.Idle.Seconds()), EndsAt: life.EndsAt.UTC()},
+		Limits:   answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network),
+		Policy: answer.NewSandbox(i.Spec, i.Effective, withPolicy),
 	}
 	if out.Metadata == nil {
 		out.Metadata = map[string]string{}
 	}
 	return out
-}
-
-func seconds(d time.Duration) *float64 {
-	s := d.Seconds()
-	return &s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // apiV1 is version 1 of the HTTP API on one server.
@@ -25,8 +26,10 @@ type handler = func(*httpd.Response, *http.Request) error
 func Add(server *httpd.Server) {
 	a := &apiV1{Server: server, document: api.OpenAPI}
 	if version := server.Version(); version != "" {
-		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`), []byte(`"version": `+strconv.Quote(version)), 1)
+		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
+			[]byte(`"version": `+strconv.Quote(version)), 1)
 	}
+	server.Guard(refuseE2B)
 	handlers := a.handlers()
 	for _, o := range api.Operations {
 		h := handlers[o.Name]
@@ -35,6 +38,15 @@ func Add(server *httpd.Server) {
 		}
 		server.Handle(httpd.Route{Method: o.Method, Path: o.Path, Handler: h, Open: o.Open, Tail: o.Method == ""})
 	}
+}
+
+// refuseE2B refuses requests for another API at the same address.
+func refuseE2B(r *http.Request) error {
+	const header = "E2b-Sandbox-Id"
+	if r.Header.Get(header) == "" {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "this server has no API for requests with an " + header + " header"}
 }
 
 // handlers returns the handler of each operation, by its name.

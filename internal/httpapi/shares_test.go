@@ -25,7 +25,8 @@ func TestSharesOfKeys(t *testing.T) {
 		keys, headers = append(keys, key), append(headers, header{"X-API-Key": secret})
 	}
 	g := newGate(t)
-	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, Queue: 20, Shares: engine.Shares{OwnerSlots: 3, OwnerQueue: 5}}, httpd.Config{Keys: keys})
+	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, Queue: 20,
+		Shares: engine.Shares{OwnerSlots: 3, OwnerQueue: 5}}, httpd.Config{Keys: keys})
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer g.open(t, "end")

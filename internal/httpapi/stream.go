@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// startAfter is how long a silent stream delays its headers. An earlier refusal (full queue, bad request) gets its own HTTP status.
+// startAfter is how long a silent stream delays its headers. An earlier refusal (full queue, bad request) gets its own
+// HTTP status.
 const startAfter = 500 * time.Millisecond
 
 // runStream is the events of a run in a fresh sandbox. Its methods are safe for concurrent use.
@@ -30,8 +31,8 @@ type half struct {
 	kept   []byte
 }
 
-// newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the client receives
-// nothing any more.
+// newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the
+// client receives nothing any more.
 func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *runStream {
 	s := &runStream{eventStream: eventStream{out: w, gone: gone}, begun: time.Now()}
 	s.first = func() {
@@ -106,8 +107,8 @@ func (s *runStream) finish(r *sandbox.Result) {
 	})
 }
 
-// rest appends the output that was not sent: an incomplete character, output that came in one piece, and the end of output past
-// its limit. Callers hold mu.
+// rest appends the output that was not sent: an incomplete character, output that came in one piece, and the end of
+// output past its limit. Callers hold mu.
 func (s *runStream) rest(from sandbox.Stream, c sandbox.Captured) {
 	h := &s.halves[from]
 	s.piece(from, h.kept, 0)
@@ -134,8 +135,8 @@ func (s *runStream) done(outcome *answer.JSON) {
 	s.end()
 }
 
-// problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the problem can have
-// its own HTTP status.
+// problem ends the stream with a problem. If the headers are not sent yet, it does nothing and returns false: the
+// problem can have its own HTTP status.
 func (s *runStream) problem(p api.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

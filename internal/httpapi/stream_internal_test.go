@@ -16,7 +16,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// However output is cut into chunks, the pieces put together are its bytes; base64 is needed for what is not UTF-8 only.
+// However output is cut into chunks, the pieces put together are its bytes; base64 is needed for what is not UTF-8
+// only.
 func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("a€😀\n"), []byte{1, 1, 1})
 	f.Add([]byte("\xff\xe2\x82"), []byte{2})
@@ -56,8 +57,10 @@ func FuzzStreamIsLossless(f *testing.F) {
 				b = []byte(p.Text)
 			}
 			var want bytes.Buffer
-			answer.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b), Base64: p.Base64, Dropped: 3})
-			if got := appendOutput(nil, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Dropped: 3}, b); string(got)+"\n" != want.String() {
+			answer.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b), Base64: p.Base64,
+				Dropped: 3})
+			if got := appendOutput(nil, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Dropped: 3},
+				b); string(got)+"\n" != want.String() {
 				t.Errorf("%s, want %s", got, want.Bytes())
 			}
 			if p.Base64 != nil {
@@ -91,10 +94,12 @@ func TestSilentStream(t *testing.T) {
 			after time.Duration
 			beats int
 			ends  string
-		}{{0, 0, ""}, {startAfter, 0, "\n\n"}, {heartbeat - time.Second, 0, "\n\n"}, {time.Second, 1, beatLine}, {heartbeat, 2, beatLine}} {
+		}{{0, 0, ""}, {startAfter, 0, "\n\n"}, {heartbeat - time.Second, 0, "\n\n"}, {time.Second, 1, beatLine}, {heartbeat,
+			2, beatLine}} {
 			time.Sleep(c.after)
 			text := sent()
-			if strings.HasPrefix(text, "id: 1\nevent: started\n") != (c.ends != "") || strings.Count(text, beatLine) != c.beats || !strings.HasSuffix(text, c.ends) {
+			if strings.HasPrefix(text, "id: 1\nevent: started\n") != (c.ends != "") || strings.Count(text,
+				beatLine) != c.beats || !strings.HasSuffix(text, c.ends) {
 				t.Errorf("after %v more: %q", c.after, text)
 			}
 		}
@@ -126,7 +131,8 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkDecodeLarge(b *testing.B) {
-	body := []byte(`{"language":"python","code":"1","files":[{"path":"a","content_base64":"` + strings.Repeat("AAAA", 4<<20) + `"}]}`)
+	body := []byte(`{"language":"python","code":"1","files":[{"path":"a","content_base64":"` + strings.Repeat("AAAA",
+		4<<20) + `"}]}`)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		var req api.RunRequest

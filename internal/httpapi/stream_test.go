@@ -154,7 +154,10 @@ func TestStream(t *testing.T) {
 	t.Run("pieces come as they are written", func(t *testing.T) {
 		g := newGate(t)
 		r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}}, httpd.Config{})
-		c := r.collect(g.program("echo a; await 2; echo b >&2; await 3; echo c"), func(e event) { g.open(t, strconv.Itoa(e.id)) })
+		c := r.collect(g.program("echo a; await 2; echo b >&2; await 3; echo c"), func(e event) {
+			g.open(t,
+				strconv.Itoa(e.id))
+		})
 		if c.stdout.String() != "a\nc\n" || c.stderr.String() != "b\n" || c.pieces != 3 || c.base64 != 0 {
 			t.Errorf("%+v", c)
 		}
@@ -188,14 +191,16 @@ func TestStream(t *testing.T) {
 		}
 	})
 	t.Run("output over the limit", func(t *testing.T) {
-		c := r.collect(jsonOf(object{"language": "python", "code": "print('a' * 5000 + 'z')", "limits": object{"output_kib": 1}}))
+		c := r.collect(jsonOf(object{"language": "python", "code": "print('a' * 5000 + 'z')",
+			"limits": object{"output_kib": 1}}))
 		if got := c.stdout.String(); !strings.HasPrefix(got, "aaa") || !strings.HasSuffix(got, "az\n") || len(got) >= 5002 {
 			t.Errorf("%q", got)
 		}
 	})
 	t.Run("an exception", func(t *testing.T) {
 		c := r.collect(python("print(1)\n1/0"))
-		if got := strings.Join(c.names, " "); !strings.HasPrefix(got, "started ") || !strings.HasSuffix(got, " exception done") ||
+		if got := strings.Join(c.names, " "); !strings.HasPrefix(got, "started ") || !strings.HasSuffix(got,
+			" exception done") ||
 			c.done.Exception.Name != "ZeroDivisionError" {
 			t.Errorf("%s: %+v", got, c.done)
 		}
@@ -230,8 +235,8 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// H09: a client that reads nothing is dropped and its run canceled; the server's memory does not grow with what it does not read,
-// and other runs are not held up.
+// H09: a client that reads nothing is dropped and its run canceled; the server's memory does not grow with what it does
+// not read, and other runs are not held up.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{WriteTimeout: time.Second})
 	conn, err := net.Dial("tcp", r.addr)
@@ -240,7 +245,8 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(4096)
-	body := jsonOf(object{"language": "python", "code": "while True: print('x' * 1000)", "limits": object{"output_kib": 1 << 18, "timeout_s": 600}})
+	body := jsonOf(object{"language": "python", "code": "while True: print('x' * 1000)",
+		"limits": object{"output_kib": 1 << 18, "timeout_s": 600}})
 	fmt.Fprintf(conn, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "the run begins", func() bool { return r.engine.Stats().Running == 1 })
 	if a := r.run(bash("echo other")); a.Stdout != "other\n" {
@@ -260,17 +266,19 @@ func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.W
 	if need.Progress != nil {
 		need.Progress("installing a")
 	}
-	return &sandbox.Supply{Packages: []sandbox.Package{{Name: "a", Version: "1"}}, Missing: []string{"glvnone"}, Release: func() {}}, nil
+	return &sandbox.Supply{Packages: []sandbox.Package{{Name: "a", Version: "1"}}, Missing: []string{"glvnone"},
+		Release: func() {}}, nil
 }
 
-// TestPackagesTold: a run tells the same of its packages, and of what the checks found, in a sandbox of its own and in one that lives, in its
-// answer and as a stream; and the document has the events.
+// TestPackagesTold: a run tells the same of its packages, and of what the checks found, in a sandbox of its own and in
+// one that lives, in its answer and as a stream; and the document has the events.
 func TestPackagesTold(t *testing.T) {
 	r := newRig(t, engine.Config{Packages: installer{}, Checks: engine.Checks{Find: check.Policy{}.Find}}, httpd.Config{})
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
 	body := jsonOf(object{"language": "python", "code": "print(1); import glvnone # xmrig", "packages": []string{"auto"}})
 	told := func(what, text string) {
-		for _, want := range []string{"The index has no package for the import of glvnone.", `"packages":[{"name":"a","version":"1"}]`, `"findings":[{"rule":"miner"`} {
+		for _, want := range []string{"The index has no package for the import of glvnone.",
+			`"packages":[{"name":"a","version":"1"}]`, `"findings":[{"rule":"miner"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in %s", what, want, text)
 			}

@@ -8,8 +8,8 @@ import (
 
 var shortEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape resolves the escapes of a JSON string. It refuses a lone surrogate: encoding/json replaces it with U+FFFD, which would run
-// other code than was sent.
+// unescape resolves the escapes of a JSON string. It refuses a lone surrogate: encoding/json replaces it with U+FFFD,
+// which would run other code than was sent.
 func (d *decoder) unescape(raw []byte) (string, error) {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {

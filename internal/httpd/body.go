@@ -10,18 +10,20 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// bodyBounds limit one body. Otherwise a client that drips bytes would hold its connection and its share of the room for ever.
+// bodyBounds limit one body. Otherwise a client that drips bytes would hold its connection and its share of the room
+// for ever.
 type bodyBounds struct {
 	most  int64
 	pace  pace
 	total time.Duration
 }
 
-// freeBody is how much of each body needs no room, so that small requests are read even if it is full. Connections are limited too.
+// freeBody is how much of each body needs no room, so that small requests are read even if it is full. Connections are
+// limited too.
 const freeBody = 16 << 10
 
-// Body is a request body in memory, counted in a room until Release. Bodies are read before a slot is taken, so slots do not limit
-// them.
+// Body is a request body in memory, counted in a room until Release. Bodies are read before a slot is taken, so slots
+// do not limit them.
 type Body struct {
 	Data  []byte
 	room  *room
@@ -47,8 +49,8 @@ func (b *Body) grow(most int64) bool {
 	return true
 }
 
-// ReadBody reads the JSON body of a request. It counts as held until Release, as the decoded value lives as long as the run. The caller
-// releases it, also after an error.
+// ReadBody reads the JSON body of a request. It counts as held until Release, as the decoded value lives as long as the
+// run. The caller releases it, also after an error.
 func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := checkContentType(r); err != nil {
 		return &Body{room: s.bodies, owner: w.owner}, err
@@ -61,9 +63,10 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	return b, err
 }
 
-// readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many other bodies are
-// held. The caller releases the body, also after an error.
-func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body, error) {
+// readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many
+// other bodies are held. The caller releases the body, also after an error.
+func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body,
+	error) {
 	b := &Body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
 		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
@@ -78,9 +81,11 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
 		if len(b.Data) == cap(b.Data) && !b.grow(size) {
-			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory", Fix: "try again later"}
+			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory",
+				Fix: "try again later"}
 		}
-		control.SetReadDeadline(earlier(end, pace.deadline(time.Now()))) // an error means a writer without a connection, as in tests
+		// an error means a writer without a connection, as in tests
+		control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))
 		n, err := r.Body.Read(b.Data[len(b.Data):cap(b.Data)])
 		pace.moved(n, time.Now())
 		b.Data = b.Data[:len(b.Data)+n]

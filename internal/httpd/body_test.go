@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// H04: a body that drips is given up. One that came whole leaves no deadline behind, which would end a long run as if the
-// client had gone away.
+// H04: a body that drips is given up. One that came whole leaves no deadline behind, which would end a long run as if
+// the client had gone away.
 func TestBodyTimes(t *testing.T) {
 	const brief, long = 200 * time.Millisecond, 5 * time.Minute
 	bounds := map[string]bodyBounds{
@@ -36,14 +36,16 @@ func TestBodyTimes(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	// What the server says to a request, whose body begins in the same write: a whole one is there when it is read, however late that is.
+	// What the server says to a request, whose body begins in the same write: a whole one is there when it is read,
+	// however late that is.
 	send := func(path string, length int, body string, more func(io.Writer)) string {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path,
+			length, body)
 		more(conn)
 		out, _ := io.ReadAll(conn)
 		return string(out)
@@ -62,7 +64,8 @@ func TestBodyTimes(t *testing.T) {
 	}
 	for _, path := range []string{"/drip", "/late"} {
 		// 900 KiB at once buy nothing. It says "" where the connection was reset before the answer was read.
-		if out := send(path, 1<<20, strings.Repeat("x", 900<<10), drip); out != "" && !strings.HasPrefix(out, "HTTP/1.1 408") {
+		if out := send(path, 1<<20, strings.Repeat("x", 900<<10), drip); out != "" && !strings.HasPrefix(out,
+			"HTTP/1.1 408") {
 			t.Errorf("%s: %s", path, out)
 		}
 	}

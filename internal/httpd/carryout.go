@@ -26,18 +26,22 @@ func (a *HeldAnswer) Release() {
 	a.taken = 0
 }
 
-// TakeRoom takes n bytes of the room for answers, at most the client's share, as soon as they are free. The caller releases them once.
+// TakeRoom takes n bytes of the room for answers, at most the client's share, as soon as they are free. The caller
+// releases them once.
 func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release func(), err error) {
 	n = min(n, s.answers.share())
 	if !s.answers.wait(ctx, w.owner, n, s.waits.answer) {
-		return nil, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory", Fix: "read answers sooner, or try again later"}
+		return nil, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory",
+			Fix: "read answers sooner, or try again later"}
 	}
 	return func() { s.answers.give(w.owner, n) }, nil
 }
 
-// CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room limits what is
-// held for slow readers, and the slots limit what waits for room. The caller releases the answer, also after an error.
-func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
+// CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room
+// limits what is held for slow readers, and the slots limit what waits for room. The caller releases the answer, also
+// after an error.
+func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run,
+	layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
 	run.Owner = w.Key
 	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
@@ -46,18 +50,22 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run, layO
 	})
 }
 
-// Hold performs a request, which hands its result to deliver, and holds the answer. The caller releases it, also after an error.
-func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request, layOut func(*sandbox.Result) *answer.JSON,
+// Hold performs a request, which hands its result to deliver, and holds the answer. The caller releases it, also after
+// an error.
+func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request,
+	layOut func(*sandbox.Result) *answer.JSON,
 	perform func(deliver func(*sandbox.Result) error) error) (*HeldAnswer, error) {
 	a := &HeldAnswer{room: s.answers, owner: w.owner}
 	err := perform(func(result *sandbox.Result) error {
 		s.Ran(w, request, result)
 		text := layOut(result)
-		result.Stdout, result.Stderr, result.Files, result.Shown = sandbox.Captured{}, sandbox.Captured{}, nil, nil // they are in the answer
+		// they are in the answer
+		result.Stdout, result.Stderr, result.Files, result.Shown = sandbox.Captured{}, sandbox.Captured{}, nil, nil
 		need := max(0, text.Size()-freeAnswer)
 		if need > a.room.share() {
 			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
-				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.share()) + " for the unread answers of one client"}
+				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.share()) +
+					" for the unread answers of one client"}
 		}
 		if !a.room.wait(ctx, a.owner, need, s.waits.answer) {
 			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
@@ -71,14 +79,17 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 
 // Began logs a run that goes on without its client, whose end is in its events.
 func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
-	s.log.Info("run began", "request_id", w.ID, "id", string(id), "key", w.Key, "language", s.languageOf(request), metadataOf(request))
+	s.log.Info("run began", "request_id", w.ID, "id", string(id), "key", w.Key, "language", s.languageOf(request),
+		metadataOf(request))
 }
 
 // Ran logs a run that ended in a status, without the program's output.
 func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
 	language := s.languageOf(request)
-	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status", string(r.Status),
-		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run, metadataOf(request))
+	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status",
+		string(r.Status),
+		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
+		metadataOf(request))
 }
 
 // languageOf is a label: from our own list, so that labels stay few.

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// sendBuffer is the size of the kernel's send buffer of a connection. By default it grows to megabytes of kernel memory and drains in
-// bursts of a third, so that a slow client seems stalled.
+// sendBuffer is the size of the kernel's send buffer of a connection. By default it grows to megabytes of kernel memory
+// and drains in bursts of a third, so that a slow client seems stalled.
 const sendBuffer = 256 << 10
 
-// connections limits the number of connections; one address, or one key, gets at most half. Past the limit, it closes the oldest
-// connection without an admitted request: one that is idle, drips its header, or was refused and sends no body. A request that arrives
-// at that moment may still be carried out; its client sees a broken connection.
+// connections limits the number of connections; one address, or one key, gets at most half. Past the limit, it closes
+// the oldest connection without an admitted request: one that is idle, drips its header, or was refused and sends no
+// body. A request that arrives at that moment may still be carried out; its client sees a broken connection.
 type connections struct {
 	most   int
 	refuse func() // called for each connection that is closed past the limit
@@ -35,7 +35,8 @@ type connection struct {
 }
 
 func newConnections(most int, refuse func()) *connections {
-	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{}, kept: map[string]int{}}
+	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{},
+		kept: map[string]int{}}
 }
 
 // admission is the context key of a request's connection, for admitted.
@@ -53,8 +54,8 @@ func admitted(ctx context.Context, owner string) {
 	}
 }
 
-// admit keeps a connection for an owner's request, if less than half of all are kept for that owner: a key may be used from many
-// addresses.
+// admit keeps a connection for an owner's request, if less than half of all are kept for that owner: a key may be used
+// from many addresses.
 func (c *connections) admit(conn net.Conn, owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +70,8 @@ func (c *connections) admit(conn net.Conn, owner string) {
 
 func (c *connections) share() int { return max(1, c.most/2) }
 
-// state is the ConnState hook of http.Server. An active connection stays in waiting until admit, as any header without a key makes it
-// active. One whose request was refused keeps its place there.
+// state is the ConnState hook of http.Server. An active connection stays in waiting until admit, as any header without
+// a key makes it active. One whose request was refused keeps its place there.
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	var over net.Conn
 	c.mu.Lock()
@@ -153,8 +154,8 @@ func (c *connections) remove(entry *connection) {
 	}
 }
 
-// addressOf identifies a client: its address without the port; of IPv6, the /64 network. All other clients, as on a Unix socket, are
-// one: "".
+// addressOf identifies a client: its address without the port; of IPv6, the /64 network. All other clients, as on a
+// Unix socket, are one: "".
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// checkHost refuses an unknown Host header, against DNS rebinding: to the browser, a page whose name was rebound to this address has
-// our origin, but the page cannot choose the Host header.
+// checkHost refuses an unknown Host header, against DNS rebinding: to the browser, a page whose name was rebound to
+// this address has our origin, but the page cannot choose the Host header.
 //
 // With keys, such a page has none. So then the check applies only if names are configured.
 func (s *Server) checkHost(r *http.Request) error {
@@ -43,7 +43,8 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// checkOrigin refuses requests that a page of another site makes a browser send, for reading too. There are no CORS headers.
+// checkOrigin refuses requests that a page of another site makes a browser send, for reading too. There are no CORS
+// headers.
 func checkOrigin(r *http.Request) error {
 	ok := true
 	if origins := r.Header.Values("Origin"); len(origins) > 0 {
@@ -59,8 +60,8 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// checkContentType accepts JSON. For curl -d, it also accepts a form type or none, but never from a browser, where a page may send
-// those types to any site without a preflight.
+// checkContentType accepts JSON. For curl -d, it also accepts a form type or none, but never from a browser, where a
+// page may send those types to any site without a preflight.
 func checkContentType(r *http.Request) error {
 	browser := false
 	for name := range r.Header {
@@ -74,11 +75,12 @@ func checkContentType(r *http.Request) error {
 	case !browser && (header == "" || err == nil && kind == "application/x-www-form-urlencoded"):
 		return nil
 	}
-	return refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON", "send Content-Type: application/json")
+	return refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON",
+		"send Content-Type: application/json")
 }
 
-// CheckListen refuses an address that other machines can reach if the server has no keys. addr is "host:port", or "unix:" and the path
-// of a socket, whose permissions protect it.
+// CheckListen refuses an address that other machines can reach if the server has no keys. addr is "host:port", or
+// "unix:" and the path of a socket, whose permissions protect it.
 func CheckListen(addr string, keys []Key) error {
 	if len(keys) > 0 || strings.HasPrefix(addr, "unix:") {
 		return nil

@@ -17,9 +17,6 @@ import (
 // noRoute is the route, in log and metrics, of requests that matched no pattern or were refused earlier.
 const noRoute = "none"
 
-// e2bHeader marks requests for another API at the same address.
-const e2bHeader = "E2b-Sandbox-Id"
-
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	out := NewResponse(w, s.config.WriteTimeout)
@@ -29,8 +26,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if len(r.TransferEncoding) > 0 {
-		// net/http drops a Content-Length beside it. A proxy may have used that one (request smuggling, RFC 9112, section 6.1), so
-		// the connection ends here.
+		// net/http drops a Content-Length beside it. A proxy may have used that one (request smuggling, RFC 9112,
+		// section 6.1), so the connection ends here.
 		h.Set("Connection", "close")
 	}
 	r = s.cutTail(r)
@@ -54,7 +51,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(out, r)
 }
 
-// admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals nothing about paths.
+// admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals
+// nothing about paths.
 func (s *Server) admit(w *Response, r *http.Request) error {
 	if err := s.checkHost(r); err != nil {
 		return err
@@ -73,8 +71,10 @@ func (s *Server) admit(w *Response, r *http.Request) error {
 	if w.owner = "key " + w.Key; w.Key == "" {
 		w.owner = "address " + addressOf(r.RemoteAddr)
 	}
-	if r.Header.Get(e2bHeader) != "" {
-		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "this server has no API for requests with an " + e2bHeader + " header"}
+	for _, guard := range s.guards {
+		if err := guard(r); err != nil {
+			return err
+		}
 	}
 	if pattern == "" {
 		return noPattern(h, r, w.Header())
@@ -94,7 +94,8 @@ func noPattern(h http.Handler, r *http.Request, header http.Header) error {
 		header.Set("Allow", allow)
 		return refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
 	}
-	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path", Fix: "GET /openapi.json lists all paths"}
+	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path",
+		Fix: "GET /openapi.json lists all paths"}
 }
 
 // unsent is a response that is discarded.
@@ -118,7 +119,8 @@ func (s *Server) contain(w *Response, p any) {
 		panic(p) // net/http cuts the connection
 	}
 	s.metrics.panics.Inc()
-	s.log.Error("a handler panicked", "request_id", w.ID, "route", w.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.log.Error("a handler panicked", "request_id", w.ID, "route", w.route, "panic", fmt.Sprint(p), "stack",
+		string(debug.Stack()))
 	if w.status == 0 {
 		s.fail(w, &sandbox.Error{Kind: sandbox.Internal, Op: "serve"})
 		return
@@ -131,7 +133,8 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 	s.metrics.request(w, r, took)
 	s.log.LogAttrs(r.Context(), slog.LevelInfo, "request",
 		slog.String("request_id", w.ID), slog.String("route", w.route), slog.Int("status", w.status),
-		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key", w.Key))
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key",
+			w.Key))
 }
 
 // WriteJSON answers with v, whose type always has a JSON form.

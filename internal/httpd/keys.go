@@ -12,8 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Key is an API key on the server: its name, which owns what its requests make, and the SHA-256 of the secret. A plain, fast hash is
-// enough, because secrets are random and long, unlike passwords.
+// Key is an API key on the server: its name, which owns what its requests make, and the SHA-256 of the secret. A plain,
+// fast hash is enough, because secrets are random and long, unlike passwords.
 type Key struct {
 	Name string
 	Hash [sha256.Size]byte
@@ -34,15 +34,16 @@ func NewSecret() string {
 	return secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// NewKey makes a key from a secret, which it does not keep, or from "sha256:" and the 64 hexadecimal digits of a secret's hash.
-// Secrets shorter than 32 characters could be guessed and are Invalid.
+// NewKey makes a key from a secret, which it does not keep, or from "sha256:" and the 64 hexadecimal digits of a
+// secret's hash. Secrets shorter than 32 characters could be guessed and are Invalid.
 func NewKey(name, secretOrHash string) (Key, error) {
 	if name == "" || len(name) > maxKeyName {
 		return Key{}, sandbox.Invalidf("api key", "a name has 1 to %d characters", maxKeyName)
 	}
 	key := Key{Name: name}
 	if digits, ok := strings.CutPrefix(secretOrHash, hashPrefix); ok {
-		if n, err := hex.Decode(key.Hash[:], []byte(digits[:min(len(digits), 2*sha256.Size)])); err != nil || n != sha256.Size || len(digits) != 2*sha256.Size {
+		if n, err := hex.Decode(key.Hash[:], []byte(digits[:min(len(digits), 2*sha256.Size)])); err != nil ||
+			n != sha256.Size || len(digits) != 2*sha256.Size {
 			return Key{}, sandbox.Invalidf("api key", "%q: sha256: must be followed by 64 hexadecimal digits", name)
 		}
 		return key, nil
@@ -61,8 +62,8 @@ func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:])
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
 	Fix: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
 
-// authorize finds the key of a request. It compares every key in constant time, so that timing reveals nothing. It refuses two
-// credentials in one request: a proxy might have checked the other.
+// authorize finds the key of a request. It compares every key in constant time, so that timing reveals nothing. It
+// refuses two credentials in one request: a proxy might have checked the other.
 func (s *Server) authorize(r *http.Request) (name string, err error) {
 	if len(s.config.Keys) == 0 || r.Context().Value(local{}) != nil {
 		return "", nil

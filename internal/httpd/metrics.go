@@ -43,20 +43,25 @@ func NewMetrics(version string) *Metrics {
 			Help: "HTTP requests by route, method and status."}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_http_request_seconds",
 			Help: "Time from headers to the end of the answer.", Buckets: secondsBuckets}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_http_requests_in_flight", Help: "HTTP requests being served."}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_http_requests_in_flight",
+			Help: "HTTP requests being served."}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_runs_total",
 			Help: "Runs that ended in a status, by language."}, []string{"language", "status"}),
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fumehood_run_seconds",
 			Help: "Time of a run by phase.", Buckets: secondsBuckets}, []string{"phase"}),
-		dropped:         counter("fumehood_output_dropped_bytes_total", "Bytes of output over the limit."),
-		slowReaders:     counter("fumehood_http_clients_lost_total", "Clients dropped because they took their answer too slowly."),
-		overConnections: counter("fumehood_http_connections_refused_total", "Connections closed because there were too many, in all or of one address."),
-		panics:          counter("fumehood_http_panics_total", "Panics of request handlers."),
+		dropped: counter("fumehood_output_dropped_bytes_total", "Bytes of output over the limit."),
+		slowReaders: counter("fumehood_http_clients_lost_total",
+			"Clients dropped because they took their answer too slowly."),
+		overConnections: counter("fumehood_http_connections_refused_total",
+			"Connections closed because there were too many, in all or of one address."),
+		panics: counter("fumehood_http_panics_total", "Panics of request handlers."),
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info", Help: "Always 1; the label is the version.",
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info",
+		Help:        "Always 1; the label is the version.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders, m.overConnections, m.panics,
+	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders,
+		m.overConnections, m.panics,
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
@@ -117,12 +122,13 @@ var (
 	descLogs     = desc("log_bytes", "Bytes on disk of the logs of ended executions in living sandboxes.")
 	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
 	descAttempts = desc("network_attempts_total", "Attempts of sandboxes to reach something, by the decision.", "decision")
-	descBytes    = desc("network_bytes_total", "Bytes that sandboxes sent and received over connections that have ended.", "direction")
+	descBytes    = desc("network_bytes_total", "Bytes of closed connections of sandboxes.", "direction")
 )
 
 func (engineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm,
-		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU, descAttempts, descBytes} {
+		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU,
+		descAttempts, descBytes} {
 		out <- d
 	}
 }

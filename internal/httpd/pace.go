@@ -5,9 +5,9 @@ import "time"
 // leastRate is the lowest rate at which a client may send its body and take its answer. A slow mobile line is faster.
 const leastRate = 64 << 10 // bytes per second
 
-// pace enforces a least rate while we wait for a client. Waiting adds to the client's debt. Bytes that move reduce it, and so does
-// time without waiting: a silent stream is not slow. The debt is never negative, so a fast start allows no slow rest. A client whose
-// debt exceeds the timeout is cut off.
+// pace enforces a least rate while we wait for a client. Waiting adds to the client's debt. Bytes that move reduce it,
+// and so does time without waiting: a silent stream is not slow. The debt is never negative, so a fast start allows no
+// slow rest. A client whose debt exceeds the timeout is cut off.
 type pace struct {
 	rate    int64         // bytes per second
 	timeout time.Duration // the largest debt; also the longest time in which nothing moves

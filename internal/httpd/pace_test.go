@@ -80,8 +80,8 @@ type address string
 func (a address) Network() string { return "test" }
 func (a address) String() string  { return string(a) }
 
-// An idle connection gives way like one that never sent anything, and like one whose request was not admitted; of an IPv6 network all
-// addresses are one.
+// An idle connection gives way like one that never sent anything, and like one whose request was not admitted; of an
+// IPv6 network all addresses are one.
 func TestConnectionsGiveWay(t *testing.T) {
 	refused := 0
 	c := newConnections(6, func() { refused++ })

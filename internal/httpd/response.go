@@ -7,8 +7,8 @@ import (
 
 // Response is the writer of one request, with its facts for log and metrics.
 //
-// Every write has a deadline that moves with what the client takes: a large answer may take long, but an unread or dripping one ends
-// soon. A deadline stays with the connection, so the first write of each request sets it anew.
+// Every write has a deadline that moves with what the client takes: a large answer may take long, but an unread or
+// dripping one ends soon. A deadline stays with the connection, so the first write of each request sets it anew.
 type Response struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -28,13 +28,15 @@ type Response struct {
 // paceBytes is how much is written under one deadline.
 const paceBytes = 64 << 10
 
-// unreadTime is how long net/http may read an unwanted body after the answer. It does so to keep the connection, and so that a sending
-// client does not miss the answer.
+// unreadTime is how long net/http may read an unwanted body after the answer. It does so to keep the connection, and so
+// that a sending client does not miss the answer.
 const unreadTime = time.Second
 
-// NewResponse returns the writer of a request. timeout limits how long its client may take nothing or lag behind the least rate.
+// NewResponse returns the writer of a request. timeout limits how long its client may take nothing or lag behind the
+// least rate.
 func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
-	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate, timeout: timeout}, route: noRoute}
+	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate,
+		timeout: timeout}, route: noRoute}
 	out.begin()
 	return out
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// room limits the bytes held at the same time, for all clients and for each owner: one may hold at most half. Bodies have one room and
-// answers another.
+// room limits the bytes held at the same time, for all clients and for each owner: one may hold at most half. Bodies
+// have one room and answers another.
 type room struct {
 	most int64
 

@@ -48,23 +48,26 @@ type Config struct {
 	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
 
-	MaxBody        int64         // bytes of one request body; 0 is DefaultMaxBody
-	MaxFile        int64         // bytes of one file that is sent to a living sandbox; 0 is DefaultMaxFile
-	MaxBodies      int64         // bytes of all bodies in memory, at most half of one client; 0 is DefaultMaxBodies
-	MaxAnswers     int64         // bytes of all answers in memory, at most half of one client; 0 is DefaultMaxAnswers
-	MaxConnections int           // concurrent connections, at most half from one address; 0 is DefaultMaxConnections
-	WriteTimeout   time.Duration // how long a client may take nothing of its answer, or lag behind 64 KiB/s; 0 is DefaultWriteTimeout
+	MaxBody        int64 // bytes of one request body; 0 is DefaultMaxBody
+	MaxFile        int64 // bytes of one file that is sent to a living sandbox; 0 is DefaultMaxFile
+	MaxBodies      int64 // bytes of all bodies in memory, at most half of one client; 0 is DefaultMaxBodies
+	MaxAnswers     int64 // bytes of all answers in memory, at most half of one client; 0 is DefaultMaxAnswers
+	MaxConnections int   // concurrent connections, at most half from one address; 0 is DefaultMaxConnections
+	// how long a client may take nothing of its answer, or lag behind 64 KiB/s; 0 is DefaultWriteTimeout
+	WriteTimeout time.Duration
 
 	Log *slog.Logger // nil discards
 }
 
-// Server is what the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer does.
+// Server is what the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer
+// does.
 type Server struct {
 	config   Config
 	log      *slog.Logger
 	mux      *http.ServeMux
 	open     map[string]bool // patterns that need no key
-	tails    [][]string      // what comes before the tail of a path, in segments
+	guards   []func(*http.Request) error
+	tails    [][]string // what comes before the tail of a path, in segments
 	metrics  *Metrics
 	bodies   *room
 	answers  *room
@@ -87,7 +90,8 @@ func New(config Config) (*Server, error) {
 	if config.Engine == nil {
 		return nil, sandbox.Invalidf("engine", "is missing")
 	}
-	if config.MaxBody < 0 || config.MaxFile < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 || config.MaxConnections < 0 || config.WriteTimeout < 0 {
+	if config.MaxBody < 0 || config.MaxFile < 0 || config.MaxBodies < 0 || config.MaxAnswers < 0 ||
+		config.MaxConnections < 0 || config.WriteTimeout < 0 {
 		return nil, sandbox.Invalidf("http", "limits must be positive")
 	}
 	orDefault(&config.MaxBody, DefaultMaxBody)
@@ -108,6 +112,10 @@ func New(config Config) (*Server, error) {
 	s.metrics.registry.MustRegister(engineCollector{config.Engine})
 	return s, nil
 }
+
+// Guard adds a check of each request that has passed those of the host, the origin and the key. The server must not be
+// serving yet.
+func (s *Server) Guard(check func(*http.Request) error) { s.guards = append(s.guards, check) }
 
 // Handle adds routes. The server must not be serving yet.
 func (s *Server) Handle(routes ...Route) {
@@ -157,8 +165,8 @@ func orDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Drain makes /readyz fail, so that load balancers send nothing more. To shut down, call it first, then the engine's Drain, then the
-// http.Server's Shutdown.
+// Drain makes /readyz fail, so that load balancers send nothing more. To shut down, call it first, then the engine's
+// Drain, then the http.Server's Shutdown.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Draining reports whether Drain was called.
@@ -167,11 +175,11 @@ func (s *Server) Draining() bool { return s.draining.Load() || s.config.Engine.S
 // Handler returns the handler of all routes.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 
-// HTTPServer returns an http.Server for all routes, with every timeout and limit set. It speaks HTTP/1 only, as multiplexed requests
-// would evade the limit of connections.
+// HTTPServer returns an http.Server for all routes, with every timeout and limit set. It speaks HTTP/1 only, as
+// multiplexed requests would evade the limit of connections.
 //
-// A run may be silent for long, so there is no overall write timeout; each write has its own (see Response). The read timeout is for
-// requests whose body is not read; a run sets its own and lifts it after the body.
+// A run may be silent for long, so there is no overall write timeout; each write has its own (see Response). The read
+// timeout is for requests whose body is not read; a run sets its own and lifts it after the body.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -192,7 +200,8 @@ func (s *Server) HTTPServer() *http.Server {
 	return server
 }
 
-// LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and own what is no one's.
+// LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and own
+// what is no one's.
 func (s *Server) LocalServer() *http.Server {
 	server := s.HTTPServer()
 	inner := server.ConnContext

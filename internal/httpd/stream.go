@@ -21,8 +21,8 @@ type streamBody struct {
 	err  error
 }
 
-// StreamBody returns the body of a request, of any type, to be read by the handler. Its errors are the answer: TooLarge past the limit,
-// or a refusal where it comes too slowly or not to its end.
+// StreamBody returns the body of a request, of any type, to be read by the handler. Its errors are the answer: TooLarge
+// past the limit, or a refusal where it comes too slowly or not to its end.
 func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader, error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return nil, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")

@@ -14,8 +14,8 @@ import (
 // tail is the context key of the tail of a request's path.
 type tail struct{}
 
-// Tail is the end of a request's path that a route with a Tail passes on: escaped as the client wrote it, with a slash first, without
-// a meaning here. "" is none.
+// Tail is the end of a request's path that a route with a Tail passes on: escaped as the client wrote it, with a slash
+// first, without a meaning here. "" is none.
 func Tail(r *http.Request) string {
 	cut, _ := r.Context().Value(tail{}).(string)
 	return cut
@@ -69,8 +69,9 @@ func tailAt(head []string, path string) (at int) {
 	return at
 }
 
-// PassOn prepares a request whose body and answer are those of a program in a sandbox: both are passed on at once, at the pace of the
-// slower side, for as long as the client stays. The connection counts for its owner meanwhile. The caller calls done at the end of its handler.
+// PassOn prepares a request whose body and answer are those of a program in a sandbox: both are passed on at once, at
+// the pace of the slower side, for as long as the client stays. The connection counts for its owner meanwhile. The
+// caller calls done at the end of its handler.
 func (w *Response) PassOn(r *http.Request) (done func()) {
 	w.passed, w.unread = true, false
 	_ = w.control.EnableFullDuplex()           // errors mean a writer without a connection, as in tests
@@ -98,8 +99,8 @@ func (b *passedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack hands over the connection, for a protocol that the client has asked to switch to. The server's limit of connections counts it no
-// more.
+// Hijack hands over the connection, for a protocol that the client has asked to switch to. The server's limit of
+// connections counts it no more.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := w.control.Hijack()
 	if err == nil {

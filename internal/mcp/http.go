@@ -32,10 +32,11 @@ type owner struct {
 	handler http.Handler
 }
 
-// Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned function ends all
-// sessions and their sandboxes; call it before the engine's Close.
+// Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned
+// function ends all sessions and their sandboxes; call it before the engine's Close.
 //
-// Without GET, which clients may try, there is no stream of messages that belong to no call: the server has none to send.
+// Without GET, which clients may try, there is no stream of messages that belong to no call: the server has none to
+// send.
 func Add(server *httpd.Server) (closeAll func()) {
 	d := &door{Server: server, owners: map[string]*owner{}}
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
@@ -51,7 +52,8 @@ func (d *door) of(name string) *owner {
 	if o := d.owners[name]; o != nil {
 		return o
 	}
-	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Living{Owner: name}, Public: true, Log: d.Log()})}
+	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Living{Owner: name},
+		Public: true, Log: d.Log()})}
 	o.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return o.sdk }, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             engine.DefaultIdle,
 		DisableLocalhostProtection: true, // httpd checks Host and Origin
@@ -76,7 +78,8 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body.Data))
 		if r.Header.Get(sessionHeader) == "" && o.count() >= maxSessions {
-			return &sandbox.Error{Kind: sandbox.Busy, Op: "mcp", Msg: "too many sessions are open", Fix: "end sessions that are no longer needed: DELETE /mcp"}
+			return &sandbox.Error{Kind: sandbox.Busy, Op: "mcp", Msg: "too many sessions are open",
+				Fix: "end sessions that are no longer needed: DELETE /mcp"}
 		}
 	}
 	o.handler.ServeHTTP(w, r)
@@ -84,7 +87,8 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 }
 
 func tooLarge() error {
-	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the message is over the limit of " + sandbox.FormatBytes(maxMessage)}
+	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the message is over the limit of " +
+		sandbox.FormatBytes(maxMessage)}
 }
 
 // count returns the number of open sessions.

@@ -21,7 +21,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestHTTP: each session has a sandbox of its own, which is the key's and ends with the session; another key cannot reach the session.
+// TestHTTP: each session has a sandbox of its own, which is the key's and ends with the session; another key cannot
+// reach the session.
 func TestHTTP(t *testing.T) {
 	e := newEngine(t)
 	secrets := map[string]string{"alice": httpd.NewSecret(), "bob": httpd.NewSecret()}
@@ -41,7 +42,8 @@ func TestHTTP(t *testing.T) {
 	at := httptest.NewServer(server.Handler())
 	t.Cleanup(at.Close)
 	as := func(name string) *client {
-		return connect(t, e, &sdk.StreamableClientTransport{Endpoint: at.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(secrets[name])}})
+		return connect(t, e, &sdk.StreamableClientTransport{Endpoint: at.URL + "/mcp",
+			HTTPClient: &http.Client{Transport: bearer(secrets[name])}})
 	}
 	first, second := as("alice"), as("alice")
 	first.code("x = 1")
@@ -66,7 +68,8 @@ func TestHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {session}, "X-Api-Key": {key}}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+			"Mcp-Session-Id": {session}, "X-Api-Key": {key}}
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +81,8 @@ func TestHTTP(t *testing.T) {
 	for _, c := range []struct {
 		key, body string
 		want      int
-	}{{secrets["alice"], ping, 200}, {secrets["bob"], ping, 404}, {"", ping, 401}, {secrets["alice"], strings.Repeat(" ", 5<<20) + ping, 413}} {
+	}{{secrets["alice"], ping, 200}, {secrets["bob"], ping, 404}, {"", ping, 401}, {secrets["alice"], strings.Repeat(" ",
+		5<<20) + ping, 413}} {
 		if got := status(c.key, first.ID(), c.body); got != c.want {
 			t.Errorf("%.20q: %d instead of %d", c.body, got, c.want)
 		}

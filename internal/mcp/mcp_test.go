@@ -39,7 +39,8 @@ func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.W
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(), Packages: installer{}})
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(),
+		Packages: installer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,10 @@ func connect(t *testing.T, e *engine.Engine, over sdk.Transport) *client {
 	c := &client{t: t, ctx: ctx, engine: e, progress: make(chan string, 1000)}
 	var err error
 	c.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, &sdk.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { c.progress <- r.Params.Message },
+		ProgressNotificationHandler: func(_ context.Context,
+			r *sdk.ProgressNotificationClientRequest) {
+			c.progress <- r.Params.Message
+		},
 	}).Connect(ctx, over, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,24 +154,30 @@ func TestSession(t *testing.T) {
 	if o := c.code("x + 1"); o.text != "=> 42" || len(o.Results) != 1 || o.Results[0].Data["text/plain"] != "42" {
 		t.Errorf("the state is lost: %+v", o)
 	}
-	if o := c.code(picture); len(o.images) != 1 || o.images[0].MIMEType != "image/png" || !strings.HasPrefix(string(o.images[0].Data), "\x89PNG") {
+	if o := c.code(picture); len(o.images) != 1 || o.images[0].MIMEType != "image/png" ||
+		!strings.HasPrefix(string(o.images[0].Data), "\x89PNG") {
 		t.Errorf("%+v", o)
 	}
-	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Exception == nil || o.Exception.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
+	if o := c.code("1/0"); o.failed || o.Status != "failed" || o.Exception == nil ||
+		o.Exception.Name != "ZeroDivisionError" || strings.Count(o.text, "ZeroDivisionError") != 1 {
 		t.Errorf("%+v", o)
 	}
-	if o := c.code("import glvnone"); !strings.Contains(o.text, "To have it installed before the run, write a line %pip install glvnone in the code.") {
+	if o := c.code("import glvnone"); !strings.Contains(o.text,
+		"To have it installed before the run, write a line %pip install glvnone in the code.") {
 		t.Errorf("%+v", o)
 	}
-	if o := c.call("run_command", map[string]any{"command": "cat; pwd >&2; exit 3", "stdin": "in"}); o.Status != "failed" ||
+	if o := c.call("run_command", map[string]any{"command": "cat; pwd >&2; exit 3",
+		"stdin": "in"}); o.Status != "failed" ||
 		!strings.HasPrefix(o.text, "in\nstderr:\n/workspace\nstatus: failed, exit code 3") {
 		t.Errorf("%+v", o)
 	}
 	c.call("write_file", map[string]any{"path": "a/b.txt", "content_base64": "aMOpbGxv"})
-	if o := c.call("read_file", map[string]any{"path": "a/b.txt", "length": 2}); o.Text != "h" || !o.More || !strings.Contains(o.text, "read on at offset 1") {
+	if o := c.call("read_file", map[string]any{"path": "a/b.txt", "length": 2}); o.Text != "h" || !o.More ||
+		!strings.Contains(o.text, "read on at offset 1") {
 		t.Errorf("a part that ends within a character: %+v", o)
 	}
-	if o := c.call("list_files", map[string]any{"path": "a"}); len(o.Files) != 1 || o.Files[0].Path != "b.txt" || o.Files[0].Size != 6 {
+	if o := c.call("list_files", map[string]any{"path": "a"}); len(o.Files) != 1 || o.Files[0].Path != "b.txt" ||
+		o.Files[0].Size != 6 {
 		t.Errorf("%+v", o)
 	}
 	long := c.code("print('a' * 100_000 + 'end')")

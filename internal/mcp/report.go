@@ -56,7 +56,8 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 		}
 	}
 	if x := a.Exception; x != nil {
-		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace), Traceback: cut(x.Traceback, maxTrace)}
+		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
+			Traceback: cut(x.Traceback, maxTrace)}
 	}
 	values, images := shown(r.Shown, &out, c.session.server.imageRoom(), &notes)
 	text := account(&out, values, notes, len(images) > 0)
@@ -148,7 +149,7 @@ func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (value
 		*notes = append(*notes, fmt.Sprintf("%d further values are not shown here; print less at a time.", left))
 	}
 	if leftImages > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d further pictures are too large or too many to be shown here; make them smaller.", leftImages))
+		*notes = append(*notes, fmt.Sprintf("%d further pictures are too large or too many; make them smaller.", leftImages))
 	}
 	return values, images
 }
@@ -160,7 +161,8 @@ func (c *call) keep(box *engine.Sandbox, name, text string) string {
 	if err := box.WriteFile(c.ctx, file, 0, strings.NewReader(text)); err != nil {
 		return fmt.Sprintf("%s has %d bytes, of which some are left out; print less, or to a file.", stream, len(text))
 	}
-	return fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", stream, len(text), file)
+	return fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", stream, len(text),
+		file)
 }
 
 // cut keeps the start and the end of a long text, between characters.

@@ -26,17 +26,22 @@ type ran struct {
 }
 
 var ranSchema = giving(object{
-	"status": object{"type": "string", "description": "How it ended.", "enum": []sandbox.Status{sandbox.StatusSucceeded, sandbox.StatusFailed, sandbox.StatusTimeout,
-		sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled, sandbox.StatusRejected, sandbox.StatusLost}},
+	"status": object{"type": "string", "description": "How it ended.", "enum": []sandbox.Status{sandbox.StatusSucceeded,
+		sandbox.StatusFailed, sandbox.StatusTimeout,
+		sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled,
+		sandbox.StatusRejected, sandbox.StatusLost}},
 	"exit_code": may(field("integer", "Exit code, or null if there is none.")),
 	"stdout":    field("string", "What it printed, perhaps without its middle."),
 	"stderr":    field("string", "What it printed to the error stream, perhaps without its middle."),
-	"results": object{"type": "array", "description": "Values that the code showed, except pictures.", "items": giving(object{
-		"main":     field("boolean", "Whether it is the value of the last expression."),
-		"data":     object{"type": "object", "additionalProperties": object{"type": "string"}, "description": "The value by media type."},
-		"metadata": object{"type": "object"},
-	}, "main", "data")},
-	"exception": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string", "Its message."), "traceback": field("string", "Where it was raised.")},
+	"results": object{"type": "array", "description": "Values that the code showed, except pictures.",
+		"items": giving(object{
+			"main": field("boolean", "Whether it is the value of the last expression."),
+			"data": object{"type": "object", "additionalProperties": object{"type": "string"},
+				"description": "The value by media type."},
+			"metadata": object{"type": "object"},
+		}, "main", "data")},
+	"exception": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string",
+		"Its message."), "traceback": field("string", "Where it was raised.")},
 		"name", "value", "traceback")),
 	"hint": may(field("string", "What happened and what would help.")),
 }, "status", "exit_code", "stdout", "stderr", "results", "exception", "hint")

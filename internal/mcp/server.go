@@ -19,8 +19,9 @@ type Config struct {
 	Version string        // of Fumehood
 	Living  engine.Living // what each session's sandbox is; it has no name
 	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
-	Public  bool          // over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
-	Log     *slog.Logger  // nil discards
+	// over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
+	Public bool
+	Log    *slog.Logger // nil discards
 }
 
 // maxMessage limits one message of a client, in bytes. Decoded, hostile JSON takes up to 60 times as much.
@@ -46,16 +47,18 @@ func New(config Config) *Server {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{config: config, sessions: map[*sdk.ServerSession]*session{}}
-	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "fumehood", Title: "Fumehood", Version: config.Version}, &sdk.ServerOptions{
-		Instructions:              instructions,
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list of tools never changes
-		SupportedProtocolVersions: versions,
-		InitializedHandler: func(_ context.Context, r *sdk.InitializedRequest) {
-			if config.Ahead {
-				s.session(r.Session).ahead()
-			}
-		},
-	})
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "fumehood", Title: "Fumehood", Version: config.Version},
+		&sdk.ServerOptions{
+			Instructions: instructions,
+			// The list of tools never changes.
+			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SupportedProtocolVersions: versions,
+			InitializedHandler: func(_ context.Context, r *sdk.InitializedRequest) {
+				if config.Ahead {
+					s.session(r.Session).ahead()
+				}
+			},
+		})
 	for _, t := range tools(config.Living.Spec) {
 		s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return s.call(ctx, t, r), nil

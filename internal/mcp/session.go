@@ -64,7 +64,8 @@ func (x *session) fill(ctx context.Context) error {
 		if ended == nil {
 			return nil
 		}
-		x.why = "The sandbox is a new one, without the variables and files of the one before: " + answer.Tool.Text(ended) + "."
+		x.why = "The sandbox is a new one, without the variables and files of the one before: " + answer.Tool.Text(ended) +
+			"."
 		x.drop()
 	}
 	box, _, err := x.server.config.Engine.Create(ctx, x.server.config.Living)

@@ -18,15 +18,19 @@ import (
 )
 
 // instructions tell a model what the server is for.
-const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, and files in /workspace, " +
-	"persist between calls. Results tell what was printed, what the last expression was, pictures, errors, and what would help."
+const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, and files in " +
+	"/workspace, persist between calls. Results tell what was printed, what the last expression was, pictures, " +
+	"errors, and what would help."
 
-const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later calls in the same " +
-	"language, and files in /workspace (the working directory) stay for all. The value of the last expression is shown without print, and so are " +
-	"matplotlib figures and other pictures. There is no network and no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
+const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later " +
+	"calls in the same language, and files in /workspace (the working directory) stay for all. The value of the " +
+	"last expression is shown without print, and so are matplotlib figures and other pictures. There is no " +
+	"network and no input. A line %pip install NAME adds a Python package. Code that runs too long is " +
+	"interrupted."
 
-const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a shell line in command, or a program and " +
-	"its arguments in argv. Files persist between calls; a cd or a variable of the shell does not (for those, use run_code with language bash)."
+const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a shell line in " +
+	"command, or a program and its arguments in argv. Files persist between calls; a cd or a variable of the " +
+	"shell does not (for those, use run_code with language bash)."
 
 // tool is a tool and how it is called. Its arguments are JSON.
 type tool struct {
@@ -46,32 +50,45 @@ func tools(spec sandbox.Spec) []tool {
 	}
 	reads := &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
 	path := field("string", "Path of the file, relative to /workspace or absolute.")
-	timeout := object{"type": "number", "exclusiveMinimum": 0, "description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
+	timeout := object{"type": "number", "exclusiveMinimum": 0,
+		"description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
 	return []tool{
-		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
-			"code":      field("string", "The source code."),
-			"language":  object{"type": "string", "enum": []string{"python", "javascript", "bash"}, "default": "python", "description": "Language of the code. Each has variables of its own."},
-			"timeout_s": timeout}, "code")}, runCode},
-		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription, Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
-			"command":   field("string", "A line for /bin/sh."),
-			"argv":      object{"type": "array", "items": object{"type": "string"}, "description": "Instead of command: a program and its arguments, without a shell."},
-			"stdin":     field("string", "Its standard input; none if absent."),
-			"timeout_s": timeout})}, runCommand},
-		{sdk.Tool{Name: "read_file", Title: "Read a file", Description: "Read a file of the sandbox: text, a picture, or other bytes as base64. A large file comes in parts: " +
-			"read on at the next offset.", Annotations: reads, OutputSchema: readSchema, InputSchema: taking(object{
-			"path":   path,
-			"offset": object{"type": "integer", "minimum": 0, "description": "Byte to start at."},
-			"length": object{"type": "integer", "minimum": 1, "maximum": maxRead, "description": "Most bytes to read."}}, "path")}, readFile},
-		{sdk.Tool{Name: "write_file", Title: "Write a file", Description: "Write a file in the sandbox, with the folders above it. It replaces a file that is there. Give either content or content_base64.",
+		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false),
+			OutputSchema: ranSchema, InputSchema: taking(object{
+				"code": field("string", "The source code."),
+				"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"}, "default": "python",
+					"description": "Language of the code. Each has variables of its own."},
+				"timeout_s": timeout}, "code")}, runCode},
+		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription, Annotations: changes(false),
+			OutputSchema: ranSchema, InputSchema: taking(object{
+				"command": field("string", "A line for /bin/sh."),
+				"argv": object{"type": "array", "items": object{"type": "string"},
+					"description": "Instead of command: a program and its arguments, without a shell."},
+				"stdin":     field("string", "Its standard input; none if absent."),
+				"timeout_s": timeout})}, runCommand},
+		{sdk.Tool{Name: "read_file", Title: "Read a file",
+			Description: "Read a file of the sandbox: text, a picture, or other bytes as base64. A large file comes in parts: " +
+				"read on at the next offset.", Annotations: reads, OutputSchema: readSchema, InputSchema: taking(object{
+				"path":   path,
+				"offset": object{"type": "integer", "minimum": 0, "description": "Byte to start at."},
+				"length": object{"type": "integer", "minimum": 1, "maximum": maxRead,
+					"description": "Most bytes to read."}}, "path")}, readFile},
+		{sdk.Tool{Name: "write_file", Title: "Write a file",
+			Description: "Write or replace a file in the sandbox, and create its folders. " +
+				"Give either content or content_base64.",
 			Annotations: changes(true), OutputSchema: wroteSchema, InputSchema: taking(object{
 				"path":           path,
 				"content":        field("string", "The content, as text."),
 				"content_base64": field("string", "The content, as base64.")}, "path")}, writeFile},
-		{sdk.Tool{Name: "list_files", Title: "List files", Description: "List the files of a folder of the sandbox.", Annotations: reads, OutputSchema: listSchema, InputSchema: taking(object{
-			"path":  field("string", "The folder, relative to /workspace or absolute; /workspace if absent."),
-			"depth": object{"type": "integer", "minimum": 1, "maximum": maxDepth, "default": 1, "description": "How deep to look into folders."}})}, listFiles},
-		{sdk.Tool{Name: "reset_sandbox", Title: "Reset the sandbox", Description: "End the sandbox, with all that runs in it, its variables and its files, and start a new one.",
-			Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, InputSchema: taking(object{})}, resetSandbox},
+		{sdk.Tool{Name: "list_files", Title: "List files", Description: "List the files of a folder of the sandbox.",
+			Annotations: reads, OutputSchema: listSchema, InputSchema: taking(object{
+				"path": field("string", "The folder, relative to /workspace or absolute; /workspace if absent."),
+				"depth": object{"type": "integer", "minimum": 1, "maximum": maxDepth, "default": 1,
+					"description": "How deep to look into folders."}})}, listFiles},
+		{sdk.Tool{Name: "reset_sandbox", Title: "Reset the sandbox",
+			Description: "End the sandbox, with all that runs in it, its variables and its files, and start a new one.",
+			Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true,
+				OpenWorldHint: &no}, InputSchema: taking(object{})}, resetSandbox},
 	}
 }
 
@@ -118,16 +135,20 @@ func decode(arguments json.RawMessage, into any) error {
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		got, _, _ := strings.Cut(wrong.Value, " ") // a number is quoted behind it
-		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s", wantedWords[wrong.Type.Kind()], foundWords[got])
+		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s", wantedWords[wrong.Type.Kind()],
+			foundWords[got])
 	}
-	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200s", strings.TrimPrefix(fmt.Sprint(err), "json: "))
+	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200s",
+		strings.TrimPrefix(fmt.Sprint(err), "json: "))
 }
 
 // What a field takes, and the kinds of JSON that encoding/json found there, in words.
 var (
-	wantedWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list", reflect.Int: "a whole number", reflect.Int64: "a whole number",
+	wantedWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list",
+		reflect.Int: "a whole number", reflect.Int64: "a whole number",
 		reflect.Float64: "a number", reflect.Struct: "an object"}
-	foundWords = map[string]string{"string": "a string", "array": "a list", "number": "a number", "object": "an object", "bool": "true or false"}
+	foundWords = map[string]string{"string": "a string", "array": "a list", "number": "a number", "object": "an object",
+		"bool": "true or false"}
 )
 
 func resetSandbox(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {

@@ -1,5 +1,5 @@
-// Package openapitest holds what checks the HTTP API against its own description. It is apart from the other tests of the API because
-// what validates takes a minute to compile with the race detector.
+// Package openapitest holds what checks the HTTP API against its own description. It is apart from the other tests of
+// the API because what validates takes a minute to compile with the race detector.
 package openapitest
 
 import (
@@ -23,10 +23,12 @@ import (
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// newServer returns what sends a request to a server over the fake backend, and hands back both with bodies that can be read.
+// newServer returns what sends a request to a server over the fake backend, and hands back both with bodies that can be
+// read.
 func newServer(t *testing.T) func(method, path, body string) (*http.Request, *http.Response) {
 	t.Helper()
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(), Max: sandbox.Limits{MemoryBytes: 1 << 30}})
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(),
+		Max: sandbox.Limits{MemoryBytes: 1 << 30}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("the document allows %s", body)
 		}
 	}
-	for _, example := range []string{"required", "timeout_s", "text/event-stream", "application/problem+json", "print(6*7)"} {
+	for _, example := range []string{"required", "timeout_s", "text/event-stream", "application/problem+json",
+		"print(6*7)"} {
 		if !bytes.Contains(text, []byte(example)) {
 			t.Errorf("the document lacks %s", example)
 		}
