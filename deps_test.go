@@ -101,7 +101,7 @@ internal/egress/intercept:   sandbox internal/duplex internal/egress/rules inter
 internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules internal/egress/sniff | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 
-internal/engine:             sandbox internal/diagnose internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
+internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
 
 # what must outlive the process
 internal/eventlog:           sandbox internal/host/nolink
@@ -116,11 +116,12 @@ internal/duplex:
 # a result in words and JSON, for every face
 
 # integrations: they know the engine, and not each other
-internal/answer:             sandbox api
-client:                      sandbox api internal/answer internal/duplex
-internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang
-internal/httpapi:            sandbox api internal/answer internal/duplex internal/engine internal/httpd internal/nearest
-internal/mcp:                sandbox api internal/answer internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
+internal/wording:            sandbox
+internal/answer:             sandbox api internal/wording
+client:                      sandbox api internal/duplex
+internal/httpd:              sandbox api internal/answer internal/wording internal/engine | github.com/prometheus/client_golang
+internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd internal/nearest
+internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the face for Go
 internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
@@ -130,7 +131,7 @@ internal/cli/terminal:       | golang.org/x/term
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
 internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
-cmd/fumehood:                sandbox api internal/answer client internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
+cmd/fumehood:                sandbox api internal/answer internal/wording client internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/eventlog internal/lang
 
 # what measures the product from outside, through its program

@@ -21,11 +21,12 @@ type Outcome struct {
 	ID sandbox.ID `json:"id"`
 	// How the run ended. A failed program is a status, never an HTTP error.
 	Status    sandbox.Status     `json:"status"`
-	ExitCode  *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
-	Signal    *int               `json:"signal"`    // Number of the signal that ended the program, or null.
-	Exception *sandbox.Exception `json:"exception"` // The uncaught exception, or null.
-	Files     []File             `json:"files"`     // New and changed files that match return_files.
-	Hint      *string            `json:"hint"`      // What happened and what would help, in a sentence or two, or null.
+	ExitCode  *int               `json:"exit_code"`       // null if a signal ended the program or nothing ran.
+	Signal    *int               `json:"signal"`          // Number of the signal that ended the program, or null.
+	Exception *sandbox.Exception `json:"exception"`       // The uncaught exception, or null.
+	Files     []File             `json:"files"`           // New and changed files that match return_files.
+	Hint      *string            `json:"hint"`            // What happened and what would help, in a sentence or two, or null.
+	Hints     []Hint             `json:"hints,omitempty"` // The hint in parts, most important first, with the facts of each.
 	Usage     Usage              `json:"usage"`
 	Timings   Timings            `json:"timings"`
 

@@ -227,6 +227,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case t.Kind() == reflect.Struct:
 		return s.component(t)
+	case t.Kind() == reflect.Interface: // the facts of a hint
+		return object{"type": "object"}
 	case t.Kind() == reflect.String:
 		schema := object{"type": "string"}
 		if values := s.source.values[t.String()]; values != nil {

@@ -14,6 +14,7 @@ type Problem struct {
 	Detail    string       `json:"detail"`               // What happened.
 	Kind      sandbox.Kind `json:"kind"`                 // What the caller can do about it.
 	Hint      string       `json:"hint,omitempty"`       // What would help.
+	Hints     []Hint       `json:"hints,omitempty"`      // The hint in parts with their facts; absent if a text is all.
 	Param     string       `json:"param,omitempty"`      // The wrong part of the request.
 	RequestID string       `json:"request_id,omitempty"` // The server's log has the details under this id.
 

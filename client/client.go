@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -164,7 +163,21 @@ func problem(response *http.Response) error {
 }
 
 func problemError(p api.Problem, wait time.Duration) error {
-	return &sandbox.Error{Kind: p.Kind, Msg: answer.Reword(p.Detail), Fix: answer.Reword(p.Hint), RetryAfter: wait}
+	e := &sandbox.Error{Kind: p.Kind, Msg: p.Detail, RetryAfter: wait}
+	if msg, ok := strings.CutPrefix(p.Detail, p.Param+": "); ok {
+		e.Op, e.Msg = p.Param, msg
+	}
+	if len(p.Hints) == 0 {
+		e.Fix = p.Hint
+	}
+	for _, h := range api.TypedHints(p.Hints) {
+		if text, ok := h.(sandbox.FixText); ok && e.Fix == "" {
+			e.Fix = text.Text
+		} else {
+			e.Fixes = append(e.Fixes, h)
+		}
+	}
+	return e
 }
 
 // events sends a request and hands each event of the answer to take.

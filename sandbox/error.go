@@ -49,8 +49,9 @@ type Error struct {
 	Op   string // the step that failed, outermost part first: "native: mount /proc"
 	Msg  string // what happened; may be empty if Err says it
 	Fix  string // the fix, in one sentence that is true for every face; may be empty
-	Hint Hint   // a fix that each face words itself; beside a Fix, an alternative. May be zero
 	Err  error  // the cause; may be nil
+
+	Fixes []Hint // other fixes, which each face words itself
 
 	RetryAfter time.Duration // of a Busy error: when a slot is likely free; 0 is unknown
 	Unenforced []LimitName   // limits that cannot be enforced here; the request passes if it waives all of them
@@ -94,73 +95,51 @@ func errText(err error) string {
 	return err.Error()
 }
 
+// first returns the first *Error in err's chain for which has is true, or a zero one.
+func first(err error, has func(*Error) bool) *Error {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			break
+		}
+		if has(e) {
+			return e
+		}
+		err = e.Err
+	}
+	return &Error{}
+}
+
 // KindOf returns the kind of the first *Error in err's chain, or Internal.
-func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Kind
-	}
-	return Internal
-}
+func KindOf(err error) Kind { return first(err, func(*Error) bool { return true }).Kind }
 
-// FixOf returns the fix of the first error in err's chain that has one or a hint, or "".
-func FixOf(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
-		}
-		if e.Fix != "" || e.Hint.Code != "" {
-			return e.Fix
-		}
-		err = e.Err
-	}
-	return ""
-}
+func hasFix(e *Error) bool { return e.Fix != "" || e.Fixes != nil }
 
-// HintOf returns the hint of the first error in err's chain that has one or a fix, or a zero Hint.
-func HintOf(err error) Hint {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return Hint{}
-		}
-		if e.Hint.Code != "" || e.Fix != "" {
-			return e.Hint
-		}
-		err = e.Err
+// FixOf returns the Fix of the first error in err's chain that has any fix.
+func FixOf(err error) string { return first(err, hasFix).Fix }
+
+// FixesOf returns all fixes of the first error in err's chain that has any, then the waiver of UnenforcedOf.
+func FixesOf(err error) []Hint {
+	var all []Hint
+	e := first(err, hasFix)
+	if e.Fix != "" {
+		all = append(all, FixText{e.Fix})
 	}
-	return Hint{}
+	all = append(all, e.Fixes...)
+	if limits := UnenforcedOf(err); len(limits) > 0 {
+		all = append(all, FixWaive{limits})
+	}
+	return all
 }
 
 // RetryAfterOf returns the first RetryAfter in err's chain, or 0.
 func RetryAfterOf(err error) time.Duration {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return 0
-		}
-		if e.RetryAfter != 0 {
-			return e.RetryAfter
-		}
-		err = e.Err
-	}
-	return 0
+	return first(err, func(e *Error) bool { return e.RetryAfter != 0 }).RetryAfter
 }
 
-// UnenforcedOf returns the first Unenforced in err's chain, or nil. Each face says in its own words how to waive them.
+// UnenforcedOf returns the first Unenforced in err's chain, or nil.
 func UnenforcedOf(err error) []LimitName {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return nil
-		}
-		if e.Unenforced != nil {
-			return e.Unenforced
-		}
-		err = e.Err
-	}
-	return nil
+	return first(err, func(e *Error) bool { return e.Unenforced != nil }).Unenforced
 }
 
 // Invalidf returns an Invalid error with a formatted message; field names the wrong part of the request.

@@ -1,112 +1,303 @@
 package sandbox
 
-// HintCode names the subject of a hint. Each face puts codes and facts into its own words.
+import "slices"
+
+// HintCode names a kind of hint on the wire.
 type HintCode string
 
-// How an execution ended.
-const (
-	HintExitCode    HintCode = "exit_code"         // it ended with ExitCode; Silent: nothing was on stderr
-	HintSignal      HintCode = "signal"            // Signal ended it
-	HintInterrupted HintCode = "interrupted"       // it ended itself with SIGINT, as an uncaught KeyboardInterrupt does
-	HintTimeout     HintCode = "timeout"           // it was killed at its Limit
-	HintWaited      HintCode = "waited"            // beside HintTimeout: it had used almost no CPU time; NoInput and NoNetwork are likely causes
-	HintStuck       HintCode = "stuck"             // it was killed at its Limit after it had reached another one, which the next hint names
-	HintCanceled    HintCode = "canceled"          // it was canceled while it ran
-	HintNotStarted  HintCode = "not_started"       // it was canceled before it ran
-	HintRejected    HintCode = "rejected"          // the policy allows Names and not Name; nothing ran
-	HintChecks      HintCode = "checks"            // the checks refuse the code by the rule Name; nothing ran. Names has its advice
-	HintLost        HintCode = "lost"              // the sandbox is gone; ExitCode or Signal is that of its guest, where known
-	HintNotCompiled HintCode = "not_compiled"      // the compiler failed, so nothing ran; ExitCode is its own, -1 if there is none
-	HintNoCommand   HintCode = "command_not_found" // no program Name is in the sandbox; Others would do
-	HintNoFile      HintCode = "program_not_found" // there is no file Name to execute
-	HintNoLoader    HintCode = "no_interpreter"    // the interpreter or loader of the file Name is missing
-	HintNotProgram  HintCode = "not_executable"    // the file Name cannot be executed
-)
+// Hint is one fact about a run, or a fix of an error. Each code has a type, which holds its facts. Each face words hints itself.
+// Names are safe to show: letters, digits and the punctuation of paths. "" is unknown.
+type Hint interface{ Code() HintCode }
 
-// What became of a context.
-const (
-	HintStateKept HintCode = "state_kept" // the code was interrupted; the state of its context stays
-	HintStateLost HintCode = "state_lost" // the interpreter of the context Name has ended, and its state with it
-)
-
-// Limits that were reached.
-const (
-	HintMemory       HintCode = "memory"         // the program reported that it ran out of memory
-	HintMemoryKilled HintCode = "memory_killed"  // the kernel killed the program at its memory limit
-	HintMemoryEnded  HintCode = "memory_ended"   // the kernel ended the whole sandbox at its memory limit
-	HintChildren     HintCode = "children_lost"  // the kernel killed Count processes at the memory limit; the program went on
-	HintLimit        HintCode = "limit"          // it reached Limit: processes, open files, disk or inodes. By may say how that is enforced
-	HintOutputEnded  HintCode = "output_ended"   // it was killed after writing far past its output limit
-	HintOutput       HintCode = "output_dropped" // Count bytes of the stream Name were dropped
-)
-
-// What a program tried that a sandbox does not offer.
-const (
-	HintNotAllowed  HintCode = "command_not_allowed" // it tried to execute Name; the policy allows Names
-	HintNoInstall   HintCode = "no_install"          // the installer Name cannot install here; packages of the language By can be had
-	HintNoNetwork   HintCode = "no_network"          // there is no network
-	HintRefused     HintCode = "network_refused"     // the network policy refused Names, which it could allow, and Others, each with its reason after a colon
-	HintUnreachable HintCode = "unreachable"         // the network does not reach every address
-	HintNoModule    HintCode = "no_module"           // the module Name is missing; Name may be ""
-	HintNoStandard  HintCode = "no_standard_module"  // the module Name of the standard library is missing, which the Debian package Package has
-	HintNoPackage   HintCode = "no_package"          // no package was found for the modules Names
-	HintLeftOut     HintCode = "packages_left_out"   // the packages Names were not installed, as the code can do without
-	HintNoCommands  HintCode = "commands_missing"    // a script names the commands Names, which are not there; Others are their Debian packages, "" if unknown
-	HintNoInput     HintCode = "no_input"            // it read from an empty stdin
-	HintMissingFile HintCode = "missing_file"        // the file Name is not there; Name may be ""
-	HintReadOnly    HintCode = "read_only"           // the place Name cannot be written to; Name may be ""
-	HintOutside     HintCode = "outside"             // the path Name lies outside of what a sandbox has for files
-	HintTerminal    HintCode = "no_terminal"         // it opened a terminal of its own, which its spec does not allow
-	HintFence       HintCode = "markdown_fence"      // the code begins with a Markdown fence
-	HintNotebook    HintCode = "notebook_line"       // a line of the code is for notebooks: it begins with % or !
-	HintESModule    HintCode = "es_module"           // an ECMAScript module calls require
-)
-
-// What was not returned.
-const (
-	HintSkipped   HintCode = "skipped"         // Count files were not returned; Files are the first
-	HintNoFiles   HintCode = "files_lost"      // the files could not be read
-	HintUnlisted  HintCode = "unlisted"        // not all files were examined: too many, or paths too long
-	HintPatterns  HintCode = "patterns"        // the patterns took too long to match against so many paths
-	HintUnmatched HintCode = "unmatched"       // no new file matches the patterns Names; Others are new
-	HintElsewhere HintCode = "files_elsewhere" // Count files are outside the workspace; Names are the first
-	HintLeft      HintCode = "left_running"    // Count background processes were killed when the program ended; not in a living sandbox, where they run on
-)
-
-// Fixes of errors that each face words itself, for Error.Hint.
-const (
-	FixSendFile HintCode = "send_file"      // send the file along
-	FixImage    HintCode = "choose_image"   // choose an image, such as Name, or any local one
-	FixRoot     HintCode = "choose_root"    // choose a root file system that holds it
-	FixBackend  HintCode = "choose_backend" // choose one of the backends Names
-	FixRaise    HintCode = "raise_limit"    // raise Limit
-)
-
-// Hint is one fact about an execution or an error, with what would help. Names are safe to show: letters, digits and the punctuation
-// of paths.
-type Hint struct {
-	Code HintCode
-
-	Name   string
-	Names  []string
-	Others []string
-	Count  int64
-	Files  []Skipped
-
-	Limit LimitName
-	Value int64  // of Limit, in the unit of its field
-	Raise int64  // a higher value of Limit that is allowed; 0 is none
-	By    string // how Limit is enforced; of HintNoCommand, the PATH that the caller set; of HintNoInstall, the title of a language
-
-	ExitCode  int
-	Signal    int
-	Silent    bool
-	NoInput   bool
-	NoNetwork bool
-	Living    bool // of HintNoNetwork and HintRefused: the sandbox was there before, and lives on
-
-	CanInstall bool   // packages can be asked for
-	ByName     bool   // beside CanInstall: by name, not as auto
-	InCode     bool   // beside CanInstall: also by a line of the code, such as %pip install
-	Package    string // that has Name, "" if unknown; of HintNoCommand and HintNoStandard a Debian package
+// HintOf returns the first hint of type T.
+func HintOf[T Hint](hints []Hint) (found T, ok bool) {
+	for _, h := range hints {
+		if found, ok = h.(T); ok {
+			break
+		}
+	}
+	return found, ok
 }
+
+// WithoutHint returns the hints that are not of type T.
+func WithoutHint[T Hint](hints []Hint) []Hint {
+	return slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { _, is := h.(T); return is })
+}
+
+// Note is a hint without facts.
+type Note HintCode
+
+// How a run ended, and what became of its context.
+const (
+	HintInterrupted Note = "interrupted" // the program ended itself with SIGINT, as an uncaught KeyboardInterrupt does
+	HintCanceled    Note = "canceled"    // the run was canceled while it ran
+	HintNotStarted  Note = "not_started" // the run was canceled before it ran
+	HintStateKept   Note = "state_kept"  // the code was interrupted; the state of its context stays
+)
+
+// What a program tried that a sandbox does not offer, and mistakes in code.
+const (
+	HintUnreachable Note = "unreachable"    // the network does not reach every address
+	HintNoInput     Note = "no_input"       // it read from an empty stdin
+	HintTerminal    Note = "no_terminal"    // it opened a terminal, which its spec does not allow
+	HintFence       Note = "markdown_fence" // the code begins with a Markdown fence
+	HintESModule    Note = "es_module"      // an ECMAScript module calls require
+)
+
+// Why files were not returned.
+const (
+	HintNoFiles  Note = "files_lost" // the files could not be read
+	HintUnlisted Note = "unlisted"   // not all files were examined: too many, or paths too long
+	HintPatterns Note = "patterns"   // the patterns took too long to match against so many paths
+)
+
+// Bound is a limit that a run reached.
+type Bound struct {
+	Limit LimitName `json:"limit"`
+	Value int64     `json:"value"`           // in the unit of the limit's field
+	Raise int64     `json:"raise,omitempty"` // a higher value that is allowed; 0: none
+}
+
+// Named is the name of a file or a program.
+type Named struct {
+	Name string `json:"name,omitempty"`
+}
+
+// Offer says how packages can be requested.
+type Offer struct {
+	Packages bool   `json:"can_install,omitempty"` // whether they can be requested
+	ByName   bool   `json:"by_name,omitempty"`     // by name; auto does not find them
+	InCode   bool   `json:"in_code,omitempty"`     // also by a line of the code, such as %pip install
+	Package  string `json:"package,omitempty"`     // the name to request
+}
+
+// The hints about how a run ended.
+type (
+	// HintExitCode: the program ended with a code other than 0.
+	HintExitCode struct {
+		ExitCode int  `json:"exit_code"`
+		Silent   bool `json:"silent,omitempty"` // stderr is empty
+	}
+	// HintSignal: a signal ended the program.
+	HintSignal struct {
+		Signal int `json:"signal"`
+	}
+	// HintTimeout: the run was killed at its time limit.
+	HintTimeout struct{ Bound }
+	// HintStuck: the run was killed at its time limit after it had reached another limit, which the next hint names.
+	HintStuck struct{ Bound }
+	// HintWaited: the run was killed at its time limit and had used almost no CPU time.
+	HintWaited struct {
+		Bound
+		NoInput   bool `json:"no_input,omitempty"`   // a likely cause: there was no standard input
+		NoNetwork bool `json:"no_network,omitempty"` // a likely cause: there was no network
+	}
+	// HintRejected: the policy does not allow the command; nothing ran.
+	HintRejected struct {
+		Name    string   `json:"name,omitempty"`
+		Allowed []string `json:"allowed"`
+	}
+	// HintChecks: the checks refuse the code; nothing ran.
+	HintChecks struct {
+		Rule   string `json:"rule"`
+		Advice string `json:"advice"`
+	}
+	// HintLost: the sandbox is gone. ExitCode or Signal is that of its guest; -1 and 0 are unknown.
+	HintLost struct {
+		ExitCode int `json:"exit_code"`
+		Signal   int `json:"signal,omitempty"`
+	}
+	// HintNotCompiled: the compiler failed, so nothing ran. ExitCode is the compiler's; -1 if there is none.
+	HintNotCompiled struct {
+		ExitCode int `json:"exit_code"`
+	}
+	// HintNoCommand: the sandbox has no such program.
+	HintNoCommand struct {
+		Name    string   `json:"name,omitempty"`
+		Path    string   `json:"path,omitempty"`    // PATH, if the caller set it
+		Instead []string `json:"instead,omitempty"` // programs that would do
+		Package string   `json:"package,omitempty"` // the Debian package that has it
+	}
+	// HintNoFile: the file to execute is missing.
+	HintNoFile struct{ Named }
+	// HintNoLoader: the interpreter or loader of a file is missing.
+	HintNoLoader struct{ Named }
+	// HintNotProgram: the file cannot be executed.
+	HintNotProgram struct{ Named }
+	// HintStateLost: the interpreter of a context has ended, and its state with it.
+	HintStateLost struct {
+		Context string `json:"context"`
+	}
+)
+
+// The hints about limits that a run reached.
+type (
+	// HintMemory: the program reported that it ran out of memory.
+	HintMemory struct{ Bound }
+	// HintMemoryKilled: the kernel killed the program at its memory limit.
+	HintMemoryKilled struct{ Bound }
+	// HintMemoryEnded: the kernel ended the whole sandbox at its memory limit.
+	HintMemoryEnded struct{ Bound }
+	// HintChildren: the kernel killed processes at the memory limit; the program went on.
+	HintChildren struct {
+		Bound
+		Count int64 `json:"count"`
+	}
+	// HintLimit: processes, open files, disk or inodes.
+	HintLimit struct {
+		Bound
+		Enforcer string `json:"enforcer,omitempty"` // of the disk
+	}
+	// HintOutputEnded: the run was killed after it wrote far past its output limit.
+	HintOutputEnded struct{ Bound }
+	// HintOutput: output of a stream was dropped.
+	HintOutput struct {
+		Bound
+		Stream string `json:"stream"`
+		Bytes  int64  `json:"bytes"`
+	}
+)
+
+// The hints about what a program tried that its sandbox does not offer.
+type (
+	// HintNotAllowed: the program tried to execute a command that the policy does not allow.
+	HintNotAllowed struct {
+		Name    string   `json:"name"`
+		Allowed []string `json:"allowed"`
+	}
+	// HintNoInstall: the installer Name cannot install here.
+	HintNoInstall struct {
+		Name     string `json:"name"`
+		Language string `json:"language,omitempty"` // whose packages the offer is for
+		Offer
+	}
+	// HintNoNetwork: there is no network.
+	HintNoNetwork struct {
+		Living bool `json:"living,omitempty"` // the sandbox was there before, and lives on
+	}
+	// HintRefused: the network policy refused connections.
+	HintRefused struct {
+		Refusals []NetworkRefusal `json:"refusals"`
+		Living   bool             `json:"living,omitempty"`
+	}
+	// HintNoModule: a module is missing.
+	HintNoModule struct {
+		Name string `json:"name,omitempty"`
+		Offer
+	}
+	// HintNoStandard: a module of the standard library is missing, which a Debian package has.
+	HintNoStandard struct {
+		Name    string `json:"name"`
+		Package string `json:"package"`
+	}
+	// HintNoPackage: no package was found for modules.
+	HintNoPackage struct {
+		Modules []string `json:"modules"`
+	}
+	// HintLeftOut: packages were not installed, because the code can do without.
+	HintLeftOut struct {
+		Names []string `json:"names"`
+		Offer
+	}
+	// HintNoCommands: a script names commands that are missing.
+	HintNoCommands struct {
+		Commands []MissingCommand `json:"commands"`
+	}
+	// HintMissingFile: a file is missing.
+	HintMissingFile struct{ Named }
+	// HintReadOnly: a place cannot be written to.
+	HintReadOnly struct{ Named }
+	// HintOutside: a path lies outside of the places that a sandbox has for files.
+	HintOutside struct{ Named }
+	// HintNotebook: a line of the code begins with % or !, as only notebooks allow.
+	HintNotebook struct{ Offer }
+)
+
+// MissingCommand is a command that a script names.
+type MissingCommand struct {
+	Name    string `json:"name"`
+	Package string `json:"package,omitempty"` // the Debian package that has it
+}
+
+// The hints about files that were not returned and processes that ran on.
+type (
+	// HintSkipped: files were not returned. Files has the first.
+	HintSkipped struct {
+		Count int       `json:"count"`
+		Files []Skipped `json:"files"`
+	}
+	// HintUnmatched: no new file matches the patterns.
+	HintUnmatched struct {
+		Patterns []string `json:"patterns"`
+		New      []string `json:"new,omitempty"`
+	}
+	// HintElsewhere: files lie outside of the workspace. Names has the first.
+	HintElsewhere struct {
+		Count int      `json:"count"`
+		Names []string `json:"names,omitempty"`
+	}
+	// HintLeft: background processes were killed when the program ended.
+	HintLeft struct {
+		Count int `json:"count"`
+	}
+)
+
+// Hints has each kind of hint and fix once, by code.
+var Hints = func() map[HintCode]Hint {
+	all := map[HintCode]Hint{}
+	for _, h := range []Hint{
+		HintInterrupted, HintCanceled, HintNotStarted, HintStateKept, HintUnreachable, HintNoInput, HintTerminal, HintFence, HintESModule,
+		HintNoFiles, HintUnlisted, HintPatterns,
+		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{}, HintLost{}, HintNotCompiled{},
+		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintStateLost{},
+		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{}, HintOutput{},
+		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{}, HintNoPackage{}, HintLeftOut{},
+		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
+		HintSkipped{}, HintUnmatched{}, HintElsewhere{}, HintLeft{},
+		FixSendFile, FixCreate, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,
+		FixText{}, FixParam{}, FixRaise{}, FixWaive{},
+	} {
+		all[h.Code()] = h
+	}
+	return all
+}()
+
+func (n Note) Code() HintCode           { return HintCode(n) }
+func (HintExitCode) Code() HintCode     { return "exit_code" }
+func (HintSignal) Code() HintCode       { return "signal" }
+func (HintTimeout) Code() HintCode      { return "timeout" }
+func (HintStuck) Code() HintCode        { return "stuck" }
+func (HintWaited) Code() HintCode       { return "waited" }
+func (HintRejected) Code() HintCode     { return "rejected" }
+func (HintChecks) Code() HintCode       { return "checks" }
+func (HintLost) Code() HintCode         { return "lost" }
+func (HintNotCompiled) Code() HintCode  { return "not_compiled" }
+func (HintNoCommand) Code() HintCode    { return "command_not_found" }
+func (HintNoFile) Code() HintCode       { return "program_not_found" }
+func (HintNoLoader) Code() HintCode     { return "no_interpreter" }
+func (HintNotProgram) Code() HintCode   { return "not_executable" }
+func (HintStateLost) Code() HintCode    { return "state_lost" }
+func (HintMemory) Code() HintCode       { return "memory" }
+func (HintMemoryKilled) Code() HintCode { return "memory_killed" }
+func (HintMemoryEnded) Code() HintCode  { return "memory_ended" }
+func (HintChildren) Code() HintCode     { return "children_lost" }
+func (HintLimit) Code() HintCode        { return "limit" }
+func (HintOutputEnded) Code() HintCode  { return "output_ended" }
+func (HintOutput) Code() HintCode       { return "output_dropped" }
+func (HintNotAllowed) Code() HintCode   { return "command_not_allowed" }
+func (HintNoInstall) Code() HintCode    { return "no_install" }
+func (HintNoNetwork) Code() HintCode    { return "no_network" }
+func (HintRefused) Code() HintCode      { return "network_refused" }
+func (HintNoModule) Code() HintCode     { return "no_module" }
+func (HintNoStandard) Code() HintCode   { return "no_standard_module" }
+func (HintNoPackage) Code() HintCode    { return "no_package" }
+func (HintLeftOut) Code() HintCode      { return "packages_left_out" }
+func (HintNoCommands) Code() HintCode   { return "commands_missing" }
+func (HintMissingFile) Code() HintCode  { return "missing_file" }
+func (HintReadOnly) Code() HintCode     { return "read_only" }
+func (HintOutside) Code() HintCode      { return "outside" }
+func (HintNotebook) Code() HintCode     { return "notebook_line" }
+func (HintSkipped) Code() HintCode      { return "skipped" }
+func (HintUnmatched) Code() HintCode    { return "unmatched" }
+func (HintElsewhere) Code() HintCode    { return "files_elsewhere" }
+func (HintLeft) Code() HintCode         { return "left_running" }

@@ -45,9 +45,9 @@ type Language struct {
 	// ParseError finds the uncaught exception at the end of a failed program's stderr, or returns nil. The bytes are hostile.
 	ParseError func(stderr []byte) *Exception
 
-	// Diagnose finds likely causes at the end of a failed program's output, most telling first: codes, names and limits. The engine adds
-	// what it knows. It is called for programs of other languages too, which may have started one of this. The text is hostile.
-	Diagnose func(output string) []Hint
+	// Diagnose finds likely causes at the end of a failed program's output, most telling first. Package diagnose adds
+	// what the engine knows. It is called for programs of other languages too, which may have started one of this. The text is hostile.
+	Diagnose func(output string) []Symptom
 
 	// Zygote says how to keep the interpreter waiting just before its program; nil means it cannot.
 	Zygote *Zygote

@@ -197,7 +197,7 @@ type NetworkSummary struct {
 
 // NetworkRefusal is a destination that the policy refused.
 type NetworkRefusal struct {
-	Target string // as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
-	Reason string
-	Fix    bool // a rule for Target in Allow would let it pass
+	Target string `json:"target"` // as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
+	Reason string `json:"reason"`
+	Fix    bool   `json:"fix,omitempty"` // a rule for Target in Allow would let it pass
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -41,18 +42,20 @@ func (a *app) fail(err error) {
 	}
 }
 
-func problemOf(err error) api.Problem { return answer.NewProblem(err, textOf(err), fixOf(err)) }
+func problemOf(err error) api.Problem {
+	return answer.NewProblem(wording.CommandLine, err, textOf(err))
+}
 
 // textOf returns what happened, without the fix.
 func textOf(err error) string {
 	if lacks := sandbox.UnenforcedOf(err); len(lacks) > 0 {
 		return "this host cannot enforce " + inWords(namesOf(lacks))
 	}
-	return answer.CommandLine.Text(err)
+	return wording.CommandLine.Text(err)
 }
 
 // fixOf returns the fix in the words of the command line, or "".
-func fixOf(err error) string { return answer.CommandLine.Fix(err) }
+func fixOf(err error) string { return wording.CommandLine.Fix(err) }
 
 func namesOf(limits []sandbox.LimitName) []string {
 	names := make([]string, len(limits))

@@ -13,6 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -218,6 +219,7 @@ func (x *follower) passInput(ctx context.Context) {
 
 // finish saves files and results, reports the end and returns the exit code as an error.
 func (x *follower) finish() error {
+	answer.SetHints(&x.answer.Outcome, wording.CommandLine, api.TypedHints(x.answer.Hints))
 	if x.app.json {
 		for i := range x.answer.Results {
 			x.results.save(&x.answer.Results[i])
@@ -230,7 +232,7 @@ func (x *follower) finish() error {
 			return x.answer
 		}}
 	if x.answer.Hint != nil {
-		end.hint = answer.Reword(*x.answer.Hint)
+		end.hint = *x.answer.Hint
 	}
 	if x.output != nil {
 		end.err = x.output.err

@@ -105,7 +105,7 @@ func TestNetworkOfSandbox(t *testing.T) {
 		t.Fatalf("%d %v", status, body)
 	}
 	if _, errs := c.run(1, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); !strings.Contains(errs,
-		"all rules anew, or make a sandbox with fumehood create --allow api.test.") {
+		"policy; make a sandbox with fumehood create --allow api.test.") {
 		t.Errorf("%s", errs)
 	}
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "other")); out != "other.test/x\n" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -190,11 +189,15 @@ func (o *output) tail(r *sandbox.Result) error {
 
 // adjust makes hints about dropped output count the bytes that were not shown: more was passed on than is kept.
 func (o *output) adjust(hints []sandbox.Hint) []sandbox.Hint {
-	hints = slices.Clone(hints)
-	for i := range hints {
-		if h := &hints[i]; h.Code == sandbox.HintOutput {
-			h.Count = o.gaps[h.Name]
+	var adjusted []sandbox.Hint
+	for _, h := range hints {
+		if dropped, ok := h.(sandbox.HintOutput); ok {
+			if dropped.Bytes = o.gaps[dropped.Stream]; dropped.Bytes == 0 {
+				continue
+			}
+			h = dropped
 		}
+		adjusted = append(adjusted, h)
 	}
-	return slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintOutput && h.Count == 0 })
+	return adjusted
 }

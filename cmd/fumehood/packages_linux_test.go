@@ -153,7 +153,8 @@ func TestPackagesRefused(t *testing.T) {
 	}{
 		{[]string{"-p", "requestss"}, "fix: did you mean requests?"},
 		{[]string{"-p", "glvlies"}, "DO NOT MATCH THE HASHES"},
-		{[]string{"-p", "glvsource"}, "fix: glvsource has no built archive for this interpreter; to build one: --allow-build"},
+		{[]string{"-p", "glvsource"},
+			"fix: build an archive of glvsource, as none is built for this interpreter: --allow-build"},
 		{[]string{"-p", "glvelse"}, "fix: glvelse has no archive for this interpreter and system; ask for another version, or use another root or image"},
 		{[]string{"-p", "glvelse", "--allow-build"}, "fix: glvelse has no archive for this interpreter and system; "},
 		{[]string{"-p", "glva", "-p", "glvb"}, "glva 1.0 depends on glvc==1"},

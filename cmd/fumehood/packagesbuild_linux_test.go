@@ -57,7 +57,7 @@ func TestPackagesBuild(t *testing.T) {
 	i.wheel("glvgood", "1.0", "value = 42", "")
 	const code = "import glvbuilt; print(glvbuilt.could); print('TOKEN' in glvbuilt.environ)"
 	args := []string{"run", "-e", "TOKEN=x", "-p", "glvbuilt", "-c", code}
-	if _, errs := i.run(cache, 125, args...); !strings.Contains(errs, "to let it build one: --allow-build") ||
+	if _, errs := i.run(cache, 125, args...); !strings.Contains(errs, "as none is built for this interpreter: --allow-build") ||
 		i.downloads("glvbuilt") > 0 {
 		t.Errorf("%d downloads, %s", i.downloads("glvbuilt"), errs)
 	}
@@ -161,7 +161,7 @@ func TestPackagesPassword(t *testing.T) {
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)
 		if said = append(said, errs); !strings.Contains(errs,
-			"fix: the index requires a name and a password") {
+			"fix: give the name and the password that the index requires") {
 			t.Errorf("%s", errs)
 		}
 	}

@@ -96,7 +96,7 @@ func TestPackagesTooMuch(t *testing.T) {
 	}
 	i.wheel("glvlarge", "1.0", strings.Repeat("\n", 8<<20), "")
 	i.fails(cache, "they have more files, or larger ones, than a layer may have",
-		"ask for fewer packages, or let the cache keep more: --package-cache-size",
+		"ask for fewer packages; or let the cache keep more: --package-cache-size",
 		"run", "--package-cache-size", "4MiB", "-p", "glvlarge", "-c", "1")
 }
 

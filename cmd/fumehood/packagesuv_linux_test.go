@@ -101,7 +101,7 @@ func TestPackagesOfUV(t *testing.T) {
 	for _, c := range []struct{ names, words, fix string }{
 		{"requestss", "requestss was not found", "fix: did you mean requests?"},
 		{"glvlies", "Hash mismatch", ""},
-		{"glvbuilt", "glvbuilt", "fix: glvbuilt has no built archive for this interpreter; to build one: --allow-build"},
+		{"glvbuilt", "glvbuilt", "fix: build an archive of glvbuilt, as none is built for this interpreter: --allow-build"},
 		{"glvelse", "glvelse", "fix: glvelse has no archive for this interpreter and system"},
 		{"glva glvb", "glvc==1", ""},
 		{"glvc==3", "glvc==3", ""},
@@ -134,7 +134,7 @@ func TestPasswordOfUV(t *testing.T) {
 	i.isAlone()
 	i.wants("another")
 	if _, errs := i.run(t.TempDir(), 125, "run", "-p", "glvmain", "-c", "1"); !strings.Contains(errs,
-		"fix: the index requires a name and a password") || strings.Contains(errs, indexPassword) {
+		"fix: give the name and the password that the index requires") || strings.Contains(errs, indexPassword) {
 		t.Errorf("%s", errs)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -211,9 +212,8 @@ func (r *replSession) run(ctx context.Context, code string) error {
 	}
 	view.results.report()
 	r.code = exitCodeOf(result)
-	hints := slices.DeleteFunc(result.Hints,
-		func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode }) // the code's own error is visible
-	if hint := answer.CommandLine.Hint(hints); hint != "" && !r.app.quiet {
+	hints := sandbox.WithoutHint[sandbox.HintExitCode](result.Hints) // the code's own error is visible
+	if hint := wording.CommandLine.Hint(hints); hint != "" && !r.app.quiet {
 		r.app.say(terminal.Yellow, "hint: %s", terminal.OneLine(hint))
 	}
 	return nil

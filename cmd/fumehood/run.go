@@ -19,6 +19,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -287,16 +288,14 @@ func (a *app) endOf(result *sandbox.Result, out *output, checks bool) *runEnd {
 	end := &runEnd{result: result, checks: checks, answer: func(skipped []sandbox.Skipped) any {
 		answered := *result
 		answered.Skipped = skipped
-		return answer.New(answer.CommandLine, &answered, api.Sections...)
+		return answer.New(wording.CommandLine, &answered, api.Sections...)
 	}}
 	if a.json {
 		return end
 	}
 	end.err = out.tail(result)
-	hints := slices.DeleteFunc(out.adjust(result.Hints), func(h sandbox.Hint) bool {
-		return h.Code == sandbox.HintSkipped // saveFiles prints the skipped files
-	})
-	end.hint = answer.CommandLine.Hint(hints)
+	// saveFiles prints the skipped files.
+	end.hint = wording.CommandLine.Hint(sandbox.WithoutHint[sandbox.HintSkipped](out.adjust(result.Hints)))
 	return end
 }
 

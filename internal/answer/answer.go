@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -37,7 +38,7 @@ func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
 
 // New converts a result, with hints in the words of a face. include names sections to return even if empty. Lists are
 // never null.
-func New(f Face, r *sandbox.Result, include ...api.Section) *api.Answer {
+func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
 	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text, Results: NewShown(r.Shown)}
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
@@ -47,7 +48,7 @@ func New(f Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 }
 
 // NewOutcome converts a result without its output and values.
-func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
+func NewOutcome(f wording.Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 	o := api.Outcome{
 		ID: r.ID, Status: r.Status, Exception: r.Exception, Files: newFiles(r.Files), Usage: newUsage(r.Usage),
 		Timings: newTimings(r.Timings), Packages: r.Packages, More: r.SkippedMore,
@@ -58,9 +59,7 @@ func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 	if r.Signal > 0 {
 		o.Signal = &r.Signal
 	}
-	if hint := f.Hint(r.Hints); hint != "" {
-		o.Hint = &hint
-	}
+	SetHints(&o, f, r.Hints)
 	asked := func(section api.Section) bool { return slices.Contains(include, section) }
 	compiled(&o, r.Compiled, asked(api.SectionCompile))
 	if len(r.Findings) > 0 || asked(api.SectionFindings) {
@@ -73,6 +72,17 @@ func NewOutcome(f Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 		o.Policy = newSandbox(r, differences)
 	}
 	return o
+}
+
+// SetHints puts hints into an outcome, in the words of a face.
+func SetHints(o *api.Outcome, f wording.Face, hints []sandbox.Hint) {
+	o.Hint, o.Hints = nil, nil
+	if text := f.Hint(hints); text != "" {
+		o.Hint = &text
+	}
+	for i := range hints {
+		o.Hints = append(o.Hints, api.NewHint(hints[i], f.Hint(hints[i:i+1])))
+	}
 }
 
 // NewShown turns values that code showed into their JSON form. Pictures are bytes; all else is text.

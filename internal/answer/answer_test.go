@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,7 +28,7 @@ func succeeded() *sandbox.Result {
 
 func TestSections(t *testing.T) {
 	marshalled := func(r *sandbox.Result, include ...api.Section) (string, map[string]json.RawMessage) {
-		text := marshal(New(HTTP, r, include...))
+		text := marshal(New(wording.HTTP, r, include...))
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(text, &fields); err != nil {
 			t.Fatal(err)
@@ -86,7 +87,7 @@ func TestFiles(t *testing.T) {
 	r := succeeded()
 	r.Files = []sandbox.File{{Path: "a", Mode: 0o755, Data: []byte("€")}, {Path: "b", Mode: 0o600, Data: []byte("\xff")}, {Path: "c", Mode: 0o644, Data: []byte("a\x00")}, {Path: "d", Mode: 0o4, Data: nil}}
 	var got []string
-	for _, f := range New(HTTP, r).Files {
+	for _, f := range New(wording.HTTP, r).Files {
 		f.SHA256 = f.SHA256[:4]
 		got = append(got, string(marshal(f)))
 	}
@@ -132,6 +133,6 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf.Reset()
-		Encode(&buf, New(HTTP, r, api.Sections...))
+		Encode(&buf, New(wording.HTTP, r, api.Sections...))
 	}
 }

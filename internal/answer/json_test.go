@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -26,8 +27,8 @@ func TestJSONText(t *testing.T) {
 	Encode(&want, struct {
 		TimeMS float64 `json:"time_ms"`
 		*api.Answer
-	}{1.5, New(HTTP, result(), api.Sections...)})
-	text := JSONOf(New(HTTP, result(), api.Sections...))
+	}{1.5, New(wording.HTTP, result(), api.Sections...)})
+	text := JSONOf(New(wording.HTTP, result(), api.Sections...))
 	text.Stamp(1.5)
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())

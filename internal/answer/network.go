@@ -2,11 +2,9 @@ package answer
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -31,19 +29,6 @@ func NetworkRequest(n sandbox.NetworkPolicy) api.Network {
 		out.Secrets[i].Value = s.Value
 	}
 	return out
-}
-
-// networkRefused words what the network policy refused.
-func (f Face) networkRefused(h *sandbox.Hint) string {
-	var parts []string
-	for _, target := range h.Names {
-		parts = append(parts, fmt.Sprintf("%s was refused by the network policy; %s.", target, f.reach(h, target)))
-	}
-	for _, target := range h.Others {
-		where, reason, _ := strings.Cut(target, ": ")
-		parts = append(parts, fmt.Sprintf("%s was refused by the network policy: %s.", where, reason))
-	}
-	return strings.Join(parts, " ")
 }
 
 // NewNetworkAttempt converts an attempt.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -35,21 +37,20 @@ const defaultRetryAfter = time.Second
 // longestText is the limit of one text in a problem, in bytes.
 const longestText = 4 << 10
 
-// NewProblem turns an error into a problem for a local face, which words message and fix itself.
-func NewProblem(err error, detail, hint string) api.Problem {
+// NewProblem turns an error into a problem for a local face, which words what happened itself.
+func NewProblem(f wording.Face, err error, detail string) api.Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Detail: detail, Kind: kind, Hint: hint}
-	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
-		_, p.Param = publicText(err)
-	}
-	if p.Detail == "" {
-		p.Detail = entry.title
-	}
-	for _, text := range []*string{&p.Detail, &p.Hint, &p.Param} { // they may quote the request, and problems take no room
-		if len(*text) > longestText {
-			*text = strings.ToValidUTF8((*text)[:longestText], "") + "..."
+	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Kind: kind,
+		Detail: brief(cmp.Or(detail, entry.title)), Hint: brief(f.Fix(err))}
+	if fixes := sandbox.FixesOf(err); len(fixes) > 1 || sandbox.FixOf(err) == "" { // a single text has no facts
+		for _, h := range fixes {
+			p.Hints = append(p.Hints, api.NewHint(h, brief(f.Way(h))))
 		}
+	}
+	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
+		_, param := publicText(err)
+		p.Param = brief(param)
 	}
 	if kind == sandbox.Busy || kind == sandbox.Unavailable {
 		p.RetryAfter = max(sandbox.RetryAfterOf(err), defaultRetryAfter)
@@ -57,14 +58,21 @@ func NewProblem(err error, detail, hint string) api.Problem {
 	return p
 }
 
-// NewPublicProblem is NewProblem for HTTP clients. It hides the text of an Internal error, which is only for the log.
-func NewPublicProblem(err error, requestID string) api.Problem {
-	detail, hint := "Something went wrong on the server; its log has the details under this request_id.", ""
-	if sandbox.KindOf(err) != sandbox.Internal {
-		detail, _ = publicText(err)
-		hint = HTTP.Fix(err)
+// brief cuts a text that may quote the request.
+func brief(text string) string {
+	if len(text) <= longestText {
+		return text
 	}
-	p := NewProblem(err, detail, hint)
+	return strings.ToValidUTF8(text[:longestText], "") + "..."
+}
+
+// NewPublicProblem is NewProblem for HTTP clients. It hides an Internal error, whose text is only for the log.
+func NewPublicProblem(err error, requestID string) api.Problem {
+	detail, _ := publicText(err)
+	if sandbox.KindOf(err) == sandbox.Internal {
+		err, detail = nil, "Something went wrong on the server; its log has the details under this request_id."
+	}
+	p := NewProblem(wording.HTTP, err, detail)
 	p.RequestID = requestID
 	return p
 }
@@ -82,7 +90,7 @@ func publicText(err error) (detail, op string) {
 			parts = append(parts, e.Msg)
 		}
 		if op == "" {
-			op = fieldOf(e.Op)
+			op = wording.HTTP.Param(e.Op)
 		}
 		err = e.Err
 	}

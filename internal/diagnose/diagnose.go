@@ -32,10 +32,10 @@ type Facts struct {
 	Forbidden  bool         // the checks refused its code
 	GuestGone  bool         // the guest has ended
 	GuestEnd   *sandbox.End // of a guest that has ended, if known
-	NotStarted sandbox.Hint // why no program started
+	NotStarted sandbox.Hint // why no program started; nil if one did
 
 	Tasks  int64    // processes and threads at the end
-	Left   int64    // background processes that were killed at the end
+	Left   int      // background processes that were killed at the end
 	Beyond [2]int64 // bytes of stdout and of stderr that the reader does not get
 
 	Refusals []sandbox.NetworkRefusal // by the network policy, while it ran
@@ -45,49 +45,43 @@ type Facts struct {
 	Used func() (files, bytes int64) // what lies in the writable places; called at most once
 }
 
-// exitNotFound is a shell's exit code for a missing command.
-const exitNotFound = 127
+// ExitNotFound is a shell's exit code for a missing command.
+const ExitNotFound = 127
 
 // Hints explains an end, most important first. Plain names are all that they quote from the program.
 func Hints(f *Facts) []sandbox.Hint {
 	r := f.Result
 	hints := f.endHints()
 	if n := r.Usage.OOMKills; n > 0 && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusTimeout) {
-		h := f.limitHint(sandbox.HintChildren, sandbox.LimitMemory)
-		h.Count = n
-		hints = append(hints, h)
+		hints = append(hints, sandbox.HintChildren{Bound: f.bound(sandbox.LimitMemory), Count: n})
 	}
 	for i, name := range []string{"stdout", "stderr"} {
 		if f.Beyond[i] > 0 && r.Status != sandbox.StatusOutputLimit {
-			h := f.limitHint(sandbox.HintOutput, sandbox.LimitOutput)
-			h.Name, h.Count = name, f.Beyond[i]
-			hints = append(hints, h)
+			hints = append(hints, sandbox.HintOutput{Bound: f.bound(sandbox.LimitOutput), Stream: name, Bytes: f.Beyond[i]})
 		}
 	}
 	if f.Left > 0 && !f.Living && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
-		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeft, Count: f.Left})
+		hints = append(hints, sandbox.HintLeft{Count: f.Left})
 	}
-	if h, ok := f.missingCommands(); ok {
-		hints = append(slices.DeleteFunc(hints, func(h sandbox.Hint) bool {
-			return h.Code == sandbox.HintNoCommand || h.Code == sandbox.HintExitCode
-		}), h)
+	if h := f.missingCommands(); h != nil {
+		hints = append(sandbox.WithoutHint[sandbox.HintNoCommand](sandbox.WithoutHint[sandbox.HintExitCode](hints)), h)
 	}
-	if h, ok := f.refused(); ok {
-		guess := func(h sandbox.Hint) bool { return h.Code == sandbox.HintUnreachable || h.Code == sandbox.HintExitCode }
-		hints = append([]sandbox.Hint{h}, slices.DeleteFunc(hints, guess)...)
+	if h := f.refused(); len(h.Refusals) > 0 {
+		hints = append([]sandbox.Hint{h}, sandbox.WithoutHint[sandbox.HintExitCode](hints)...)
+		hints = slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintUnreachable })
 	}
 	if f.compileFailed() && r.Status != sandbox.StatusCanceled && r.Status != sandbox.StatusRejected {
-		hints = append([]sandbox.Hint{{Code: sandbox.HintNotCompiled, ExitCode: r.Compiled.ExitCode}}, hints...)
+		hints = append([]sandbox.Hint{sandbox.HintNotCompiled{ExitCode: r.Compiled.ExitCode}}, hints...)
 	}
 	return append(hints, f.Found...)
 }
 
 func (f *Facts) compileFailed() bool { return f.Result.Compiled != nil && f.Result.Compiled.Failed }
 
-// limitHint returns a hint about a limit of the run, with a higher value to try.
-func (f *Facts) limitHint(code sandbox.HintCode, name sandbox.LimitName) sandbox.Hint {
+// bound returns a limit of the run, with a higher value to try.
+func (f *Facts) bound(name sandbox.LimitName) sandbox.Bound {
 	limits := f.Result.Requested.Limits
-	h := sandbox.Hint{Code: code, Limit: name, Value: limits.Get(name)}
+	b := sandbox.Bound{Limit: name, Value: limits.Get(name)}
 	most := int64(math.MaxInt64)
 	if m := f.Max.Get(name); m > 0 {
 		most = m
@@ -96,67 +90,61 @@ func (f *Facts) limitHint(code sandbox.HintCode, name sandbox.LimitName) sandbox
 		most = min(most, limits.MemoryBytes)
 	}
 	raised := sandbox.Limits{}
-	if raised.Set(name, min(2*h.Value, most)); raised.Get(name) > h.Value && raised.Check() == nil {
-		h.Raise = raised.Get(name)
+	if raised.Set(name, min(2*b.Value, most)); raised.Get(name) > b.Value && raised.Check() == nil {
+		b.Raise = raised.Get(name)
 	}
-	return h
+	return b
 }
 
 // idleShare is the share of CPU time below which a program killed at its deadline was waiting.
 const idleShare = 20
 
 func (f *Facts) endHints() []sandbox.Hint {
-	var h sandbox.Hint
 	switch r := f.Result; r.Status {
 	case sandbox.StatusFailed:
 		return f.failureHints()
 	case sandbox.StatusTimeout:
 		return f.timeoutHints()
 	case sandbox.StatusOutOfMemory:
-		h = f.limitHint(sandbox.HintMemoryKilled, sandbox.LimitMemory)
 		if f.GuestGone {
-			h.Code = sandbox.HintMemoryEnded
+			return []sandbox.Hint{sandbox.HintMemoryEnded{Bound: f.bound(sandbox.LimitMemory)}}
 		}
+		return []sandbox.Hint{sandbox.HintMemoryKilled{Bound: f.bound(sandbox.LimitMemory)}}
 	case sandbox.StatusOutputLimit:
-		h = f.limitHint(sandbox.HintOutputEnded, sandbox.LimitOutput)
+		return []sandbox.Hint{sandbox.HintOutputEnded{Bound: f.bound(sandbox.LimitOutput)}}
 	case sandbox.StatusKilled:
-		h = sandbox.Hint{Code: sandbox.HintSignal, Signal: r.Signal}
+		return []sandbox.Hint{sandbox.HintSignal{Signal: r.Signal}}
 	case sandbox.StatusCanceled:
-		h.Code = sandbox.HintCanceled
+		return []sandbox.Hint{sandbox.HintCanceled}
 	case sandbox.StatusRejected:
 		if f.Forbidden {
 			return []sandbox.Hint{Refusal(r.Findings)}
 		}
-		h = sandbox.Hint{Code: sandbox.HintRejected, Name: PlainName(f.Command), Names: r.Requested.Commands}
+		return []sandbox.Hint{sandbox.HintRejected{Name: PlainName(f.Command), Allowed: r.Requested.Commands}}
 	case sandbox.StatusLost:
-		h = sandbox.Hint{Code: sandbox.HintLost, ExitCode: -1}
 		if f.GuestEnd != nil {
-			h.ExitCode, h.Signal = f.GuestEnd.ExitCode, f.GuestEnd.Signal
+			return []sandbox.Hint{sandbox.HintLost{ExitCode: f.GuestEnd.ExitCode, Signal: f.GuestEnd.Signal}}
 		}
-	default:
-		return nil
+		return []sandbox.Hint{sandbox.HintLost{ExitCode: -1}}
 	}
-	return []sandbox.Hint{h}
+	return nil
 }
 
 // Refusal returns the hint of the first finding that refuses the code. There must be one.
 func Refusal(findings []sandbox.Finding) sandbox.Hint {
 	i := slices.IndexFunc(findings, func(f sandbox.Finding) bool { return f.Refuses })
-	return sandbox.Hint{Code: sandbox.HintChecks, Name: findings[i].Rule, Names: []string{findings[i].Advice}}
+	return sandbox.HintChecks{Rule: findings[i].Rule, Advice: findings[i].Advice}
 }
 
 func (f *Facts) timeoutHints() []sandbox.Hint {
-	h := f.limitHint(sandbox.HintTimeout, sandbox.LimitTimeout)
+	b := f.bound(sandbox.LimitTimeout)
 	if f.atProcessLimit() || f.complainsOfProcesses() {
-		h.Code = sandbox.HintStuck
-		return []sandbox.Hint{h, f.limitHint(sandbox.HintLimit, sandbox.LimitPids)}
+		return []sandbox.Hint{sandbox.HintStuck{Bound: b}, sandbox.HintLimit{Bound: f.bound(sandbox.LimitPids)}}
 	}
 	if u := f.Result.Usage; u.CPU >= 0 && u.CPU < u.Wall/idleShare {
-		h.Code = sandbox.HintWaited
-		h.NoInput = !f.Input
-		h.NoNetwork = f.noNetwork()
+		return []sandbox.Hint{sandbox.HintWaited{Bound: b, NoInput: !f.Input, NoNetwork: f.noNetwork()}}
 	}
-	return []sandbox.Hint{h}
+	return []sandbox.Hint{sandbox.HintTimeout{Bound: b}}
 }
 
 func (f *Facts) noNetwork() bool { return f.Result.Requested.Network.Mode == sandbox.NetworkNone }
@@ -167,39 +155,37 @@ func (f *Facts) failureHints() []sandbox.Hint {
 	case r.Signal != 0 && f.Signaled:
 		return nil // the caller knows
 	case r.Signal != 0:
-		return []sandbox.Hint{{Code: sandbox.HintInterrupted}}
-	case f.NotStarted.Code != "":
-		return []sandbox.Hint{f.completeStart()}
+		return []sandbox.Hint{sandbox.HintInterrupted}
+	case f.NotStarted != nil:
+		if h, ok := f.NotStarted.(sandbox.HintNoCommand); ok {
+			return []sandbox.Hint{f.noCommand(h)}
+		}
+		return []sandbox.Hint{f.NotStarted}
+	case bytes.HasPrefix(bytes.TrimSpace(f.Request.Code), []byte("```")):
+		return []sandbox.Hint{sandbox.HintFence}
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(f.Request.Code), []byte("```")) {
-		return []sandbox.Hint{{Code: sandbox.HintFence}}
-	}
-	if symptom, ok := f.symptom(); ok {
-		return []sandbox.Hint{symptom}
+	if h := f.symptomHint(); h != nil {
+		return []sandbox.Hint{h}
 	}
 	if f.compileFailed() {
-		return nil // which is a hint of its own
+		return nil // HintNotCompiled says so
 	}
-	hints := []sandbox.Hint{{Code: sandbox.HintExitCode, ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
+	hints := []sandbox.Hint{sandbox.HintExitCode{ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
 	if names := PlainNames(f.Optional); len(names) > 0 {
-		hints = append(hints, sandbox.Hint{Code: sandbox.HintLeftOut, Names: names, CanInstall: true, ByName: true})
+		hints = append(hints, sandbox.HintLeftOut{Names: names, Offer: sandbox.Offer{Packages: true, ByName: true}})
 	}
 	return hints
 }
 
 // refused reports what the network policy refused while the run ran. Other runs of the same sandbox at that time are included.
-func (f *Facts) refused() (h sandbox.Hint, ok bool) {
-	h.Code, h.Living = sandbox.HintRefused, f.Living
+func (f *Facts) refused() sandbox.HintRefused {
+	h := sandbox.HintRefused{Living: f.Living}
 	for _, r := range f.Refusals {
-		switch plain := PlainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(r.Target)) != ""; {
-		case !plain:
-		case r.Fix:
-			h.Names = append(h.Names, r.Target)
-		default:
-			h.Others = append(h.Others, r.Target+": "+r.Reason)
+		if PlainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(r.Target)) != "" {
+			h.Refusals = append(h.Refusals, r)
 		}
 	}
-	return h, len(h.Names)+len(h.Others) > 0
+	return h
 }
 
 // LongestName limits the names in hints, in bytes.

@@ -5,17 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // end is what differs between the ends in TestHints, beside their results.
 type end struct {
-	usage       sandbox.Usage
-	tasks, left int64
-	gone        bool // the guest
+	usage sandbox.Usage
+	tasks int64
+	left  int
+	gone  bool // the guest
 }
 
 // TestHints: a hint explains every end but plain success, with the limit that it reached and how to raise it.
@@ -96,7 +97,7 @@ func TestHints(t *testing.T) {
 		{free, end{usage: sandbox.Usage{OOMKills: 1}}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"kernel killed 1 process of"}},
 		{free, end{}, sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}}, []string{"2KiB in the middle"}},
 	} {
-		got := answer.CommandLine.Hint(hints(c.f, c.e, c.r))
+		got := wording.CommandLine.Hint(hints(c.f, c.e, c.r))
 		for _, want := range c.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s, %q: %q does not say %q", c.r.Status, c.r.Stderr.Head, got, want)
@@ -110,7 +111,7 @@ func TestHints(t *testing.T) {
 		t.Errorf("a plain success is explained: %+v", got)
 	}
 	free.Living = true
-	if got := hints(free, end{}, failed("curl: (6) Could not resolve host: x")); len(got) != 1 || !got[0].Living {
+	if got := hints(free, end{}, failed("curl: (6) Could not resolve host: x")); len(got) != 1 || got[0] != (sandbox.HintNoNetwork{Living: true}) {
 		t.Errorf("a living sandbox without a network: %+v", got)
 	}
 	if got := hints(free, end{left: 2}, sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {

@@ -7,32 +7,34 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// completeModule adds what packages could do about a missing module.
-func (f *Facts) completeModule(h sandbox.Hint) sandbox.Hint {
-	first, _, _ := strings.Cut(h.Name, ".")
+// noModule returns what packages could do about a missing module.
+func (f *Facts) noModule(name string) sandbox.Hint {
+	first, _, _ := strings.Cut(name, ".")
 	for _, l := range f.Languages {
 		if isIts := f.Language == nil || f.Language.Name == l.Name; isIts && l.Apart[first] != "" {
-			return sandbox.Hint{Code: sandbox.HintNoStandard, Name: h.Name, Package: l.Apart[first]}
+			return sandbox.HintNoStandard{Name: name, Package: l.Apart[first]}
 		}
 	}
+	h := sandbox.HintNoModule{Name: name}
 	switch l := f.Language; {
 	case l == nil || !f.canInstall(l):
 	case len(f.Missing) > 0:
-		return sandbox.Hint{Code: sandbox.HintNoPackage, Names: PlainNames(f.Missing)}
+		return sandbox.HintNoPackage{Modules: PlainNames(f.Missing)}
 	default:
-		if name := l.Installer.PackageOf(h.Name); l.Installer.Valid(name) {
-			h.Package = name
+		h.Offer = sandbox.Offer{Packages: true, ByName: f.Request.Packages.Auto, InCode: l.Installer.Magic != nil}
+		if known := l.Installer.PackageOf(name); l.Installer.Valid(known) {
+			h.Package = known
 		}
-		h.CanInstall, h.ByName, h.InCode = true, f.Request.Packages.Auto, l.Installer.Magic != nil
 	}
 	return h
 }
 
-// completeInstaller adds how packages can be had that a program of a language's installs.
-func (f *Facts) completeInstaller(h sandbox.Hint) sandbox.Hint {
+// noInstall returns how the packages that an installer would install can be requested.
+func (f *Facts) noInstall(name string) sandbox.Hint {
+	h := sandbox.HintNoInstall{Name: name}
 	for _, l := range f.Languages {
-		if slices.Contains(l.Installers, h.Name) && f.canInstall(&l) {
-			h.CanInstall, h.ByName, h.InCode, h.By = true, true, l.Installer.Magic != nil, l.Title
+		if slices.Contains(l.Installers, name) && f.canInstall(&l) {
+			h.Language, h.Offer = l.Title, sandbox.Offer{Packages: true, ByName: true, InCode: l.Installer.Magic != nil}
 		}
 	}
 	return h
@@ -43,16 +45,16 @@ func (f *Facts) canInstall(l *sandbox.Language) bool {
 	return l.Installer != nil && l.Installer.Install != nil && f.Packages
 }
 
-// missingCommands names the commands that a script names and that are not there, with their Debian packages.
-func (f *Facts) missingCommands() (h sandbox.Hint, ok bool) {
+// missingCommands returns the commands that a script names and that are missing, with their Debian packages, or nil.
+func (f *Facts) missingCommands() sandbox.Hint {
 	if f.Language == nil || f.Language.Installer == nil || f.Language.Installer.Install != nil || len(f.Missing) == 0 {
-		return h, false
+		return nil
 	}
-	h = sandbox.Hint{Code: sandbox.HintNoCommands, Names: PlainNames(f.Missing)}
-	for _, name := range h.Names {
-		h.Others = append(h.Others, f.Language.Installer.Names[name])
+	h := sandbox.HintNoCommands{}
+	for _, name := range PlainNames(f.Missing) {
+		h.Commands = append(h.Commands, sandbox.MissingCommand{Name: name, Package: f.Language.Installer.Names[name]})
 	}
-	return h, true
+	return h
 }
 
 // packageOfCommand is the Debian package of a command, or "".
@@ -63,13 +65,4 @@ func (f *Facts) packageOfCommand(name string) string {
 		}
 	}
 	return ""
-}
-
-// completeStart adds to a missing command what would do instead.
-func (f *Facts) completeStart() sandbox.Hint {
-	h := f.NotStarted
-	if h.Code == sandbox.HintNoCommand {
-		h.Others, h.Package = f.interpretersOf(h.Name), f.packageOfCommand(h.Name)
-	}
-	return h
 }

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -51,7 +51,7 @@ func TestPackageHints(t *testing.T) {
 		}
 		hints := diagnose.Hints(&f)
 		for i, want := range []string{c.cli, c.http, c.tool} {
-			if got := []answer.Face{answer.CommandLine, answer.HTTP, answer.Tool}[i].Hint(hints); !strings.Contains(got, want) {
+			if got := []wording.Face{wording.CommandLine, wording.HTTP, wording.Tool}[i].Hint(hints); !strings.Contains(got, want) {
 				t.Errorf("%s: %s: %q does not say %q", c.language, c.stderr, got, want)
 			}
 		}

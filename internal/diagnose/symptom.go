@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -10,17 +11,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// systemSymptoms are the C library's messages of errors from limits, which occur in any language. The text comes from the program, so it
-// serves only for advice. Language.Diagnose has what is specific to a language.
+// systemSymptoms are messages of the C library, which occur in any language. The text comes from the program, so it serves only for
+// advice. Language.Diagnose finds those of a language.
 var systemSymptoms = []struct {
-	text []string
-	hint sandbox.Hint
+	text    []string
+	symptom sandbox.Symptom
 }{
-	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitDisk}},
-	{[]string{"Too many open files"}, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitOpenFiles}},
-	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"}, sandbox.Hint{Code: sandbox.HintNoNetwork}},
-	{[]string{"Cannot allocate memory"}, sandbox.Hint{Code: sandbox.HintMemory}},
-	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"}, sandbox.Hint{Code: sandbox.HintTerminal}},
+	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitDisk}},
+	{[]string{"Too many open files"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitOpenFiles}},
+	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"},
+		sandbox.Symptom{Kind: sandbox.SymptomNoNetwork}},
+	{[]string{"Cannot allocate memory"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory}},
+	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"}, sandbox.Symptom{Kind: sandbox.SymptomTerminal}},
 }
 
 // forkSymptom is a fork or a thread that was refused. EAGAIN alone also means a socket that has nothing to read.
@@ -33,128 +35,140 @@ var pathSymptom = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(/[\w./@+-]+)['"]?: (No such file or directory|Read-only file system|Permission denied)`)
 })
 
-// symptom finds the likely cause of a failure in the program's output.
-func (f *Facts) symptom() (sandbox.Hint, bool) {
+// symptomHint returns the likely cause of a failure, by the program's output, or nil.
+func (f *Facts) symptomHint() sandbox.Hint {
 	text := end(&f.Result.Stderr)
-	vague := sandbox.Hint{}
-	for _, h := range append(f.diagnose(text), systemHints(text)...) {
-		h, ok := f.complete(h)
-		switch {
-		case !ok:
-		case h.Code == sandbox.HintMissingFile: // any other symptom is closer to the cause
-			if vague.Code == "" {
-				vague = h
-			}
+	var vague sandbox.Hint
+	for _, s := range append(f.symptoms(text), systemSymptomsOf(text)...) {
+		s.Name = PlainName(s.Name)
+		switch h := f.hintOf(s).(type) {
+		case nil:
+		case sandbox.HintMissingFile: // any other symptom is closer to the cause
+			vague = cmp.Or[sandbox.Hint](vague, h)
 		default:
-			return h, true
+			return h
 		}
 	}
-	if vague.Code == "" && f.atProcessLimit() {
-		return f.limitHint(sandbox.HintLimit, sandbox.LimitPids), true
+	switch {
+	case vague != nil:
+	case f.atProcessLimit():
+		return sandbox.HintLimit{Bound: f.bound(sandbox.LimitPids)}
+	case f.Result.ExitCode == ExitNotFound:
+		return sandbox.HintNoCommand{}
 	}
-	if vague.Code == "" && f.Result.ExitCode == exitNotFound {
-		vague.Code = sandbox.HintNoCommand
-	}
-	return vague, vague.Code != ""
+	return vague
 }
 
-// diagnose asks the languages, that of the execution first. The bytes are hostile.
-func (f *Facts) diagnose(text string) (hints []sandbox.Hint) {
+// symptoms asks the languages, that of the run first. The bytes are hostile.
+func (f *Facts) symptoms(text string) (all []sandbox.Symptom) {
 	if f.Language != nil && f.Language.Diagnose != nil {
-		hints = f.Language.Diagnose(text)
+		all = f.Language.Diagnose(text)
 	}
 	for _, l := range f.Languages {
 		if l.Diagnose != nil && (f.Language == nil || l.Name != f.Language.Name) {
-			hints = append(hints, l.Diagnose(text)...)
+			all = append(all, l.Diagnose(text)...)
 		}
 	}
-	return hints
+	return all
 }
 
-func systemHints(text string) []sandbox.Hint {
-	var hints []sandbox.Hint
+func systemSymptomsOf(text string) (all []sandbox.Symptom) {
 	if forkSymptom().MatchString(text) {
-		hints = append(hints, sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids})
+		all = append(all, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitPids})
 	}
 	for _, s := range systemSymptoms {
 		if slices.ContainsFunc(s.text, func(word string) bool { return strings.Contains(text, word) }) {
-			hints = append(hints, s.hint)
+			all = append(all, s.symptom)
 		}
 	}
 	if found := pathSymptom().FindAllStringSubmatch(text, -1); found != nil {
 		last := found[len(found)-1]
-		h := sandbox.Hint{Code: sandbox.HintMissingFile, Name: last[1]}
-		if last[2] != "No such file or directory" {
-			h.Code = sandbox.HintReadOnly
+		if last[2] == "No such file or directory" {
+			return append(all, sandbox.Symptom{Kind: sandbox.SymptomMissingFile, Name: last[1]})
 		}
-		return append(hints, h)
+		return append(all, sandbox.Symptom{Kind: sandbox.SymptomReadOnly, Name: last[1]})
 	}
 	if strings.Contains(text, "Read-only file system") {
-		hints = append(hints, sandbox.Hint{Code: sandbox.HintReadOnly})
+		all = append(all, sandbox.Symptom{Kind: sandbox.SymptomReadOnly})
 	}
 	if strings.Contains(text, "No such file or directory") {
-		hints = append(hints, sandbox.Hint{Code: sandbox.HintMissingFile})
+		all = append(all, sandbox.Symptom{Kind: sandbox.SymptomMissingFile})
 	}
-	return hints
+	return all
 }
 
-// complete adds what the engine knows of a symptom. It returns false if the symptom cannot be true.
-func (f *Facts) complete(h sandbox.Hint) (sandbox.Hint, bool) {
-	h.Name = PlainName(h.Name)
-	switch h.Code {
-	case sandbox.HintMemory:
-		return f.limitHint(h.Code, sandbox.LimitMemory), f.enforces(sandbox.LimitMemory)
-	case sandbox.HintNotebook:
+// hintOf adds what the engine knows to a symptom. It returns nil if the symptom cannot be true.
+func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
+	switch s.Kind {
+	case sandbox.SymptomLimit:
+		return f.limitHint(s.Limit)
+	case sandbox.SymptomNotebook:
+		h := sandbox.HintNotebook{}
 		if l := f.Language; l != nil && f.canInstall(l) {
-			h.CanInstall, h.ByName = true, f.Request.Packages.Auto
+			h.Offer = sandbox.Offer{Packages: true, ByName: f.Request.Packages.Auto}
 		}
-	case sandbox.HintLimit:
-		if !f.enforces(h.Limit) {
-			return h, false
+		return h
+	case sandbox.SymptomESModule:
+		return sandbox.HintESModule
+	case sandbox.SymptomNoNetwork:
+		if f.noNetwork() {
+			return sandbox.HintNoNetwork{Living: f.Living}
 		}
-		if h.Limit == sandbox.LimitDisk {
-			return f.fullHint(), true
+		return sandbox.HintUnreachable
+	case sandbox.SymptomNoInstall:
+		if f.noNetwork() {
+			return f.noInstall(s.Name)
 		}
-		return f.limitHint(h.Code, h.Limit), true
-	case sandbox.HintNoNetwork:
-		h.Living = f.Living
-		if !f.noNetwork() {
-			h.Code = sandbox.HintUnreachable
+	case sandbox.SymptomNoModule:
+		return f.noModule(s.Name)
+	case sandbox.SymptomTerminal:
+		if !f.Result.Requested.Terminals {
+			return sandbox.HintTerminal
 		}
-	case sandbox.HintNoInstall:
-		return f.completeInstaller(h), f.noNetwork()
-	case sandbox.HintNoModule:
-		return f.completeModule(h), true
-	case sandbox.HintTerminal:
-		return h, !f.Result.Requested.Terminals
-	case sandbox.HintNoInput:
-		return h, len(f.Request.Stdin) == 0
-	case sandbox.HintNoCommand, sandbox.HintNotProgram:
-		return f.completeCommand(h)
-	case sandbox.HintMissingFile, sandbox.HintReadOnly:
-		return f.completePath(h)
+	case sandbox.SymptomNoInput:
+		if len(f.Request.Stdin) == 0 {
+			return sandbox.HintNoInput
+		}
+	case sandbox.SymptomNoCommand, sandbox.SymptomNotProgram:
+		return f.commandHint(s)
+	case sandbox.SymptomMissingFile, sandbox.SymptomReadOnly:
+		return f.pathHint(s)
 	}
-	return h, true
+	return nil
 }
 
-// enforces says whether anything enforces a limit here.
-func (f *Facts) enforces(name sandbox.LimitName) bool {
-	return f.Result.Effective.Limits.Get(name) != sandbox.Unlimited
-}
-
-func (f *Facts) completeCommand(h sandbox.Hint) (sandbox.Hint, bool) {
-	command := path.Base(h.Name)
+// limitHint returns the hint that a limit was reached, or nil if nothing enforces it here.
+func (f *Facts) limitHint(name sandbox.LimitName) sandbox.Hint {
 	switch {
-	case h.Name == "":
-	case f.Result.Requested.Commands != nil && !slices.Contains(f.Result.Requested.Commands, command):
-		h.Code, h.Name, h.Names = sandbox.HintNotAllowed, command, f.Result.Requested.Commands
-	case h.Code == sandbox.HintNoCommand && f.noNetwork() && f.installs(command):
-		h.Code, h.Name = sandbox.HintNoInstall, command
-		h = f.completeInstaller(h)
-	case h.Code == sandbox.HintNoCommand:
-		h.Others, h.Package = f.interpretersOf(command), f.packageOfCommand(command)
+	case f.Result.Effective.Limits.Get(name) == sandbox.Unlimited:
+		return nil
+	case name == sandbox.LimitMemory:
+		return sandbox.HintMemory{Bound: f.bound(name)}
+	case name == sandbox.LimitDisk:
+		return f.fullHint()
 	}
-	return h, true
+	return sandbox.HintLimit{Bound: f.bound(name)}
+}
+
+func (f *Facts) commandHint(s sandbox.Symptom) sandbox.Hint {
+	command, allowed := path.Base(s.Name), f.Result.Requested.Commands
+	switch {
+	case s.Name != "" && allowed != nil && !slices.Contains(allowed, command):
+		return sandbox.HintNotAllowed{Name: command, Allowed: allowed}
+	case s.Kind == sandbox.SymptomNotProgram:
+		return sandbox.HintNotProgram{Named: sandbox.Named{Name: s.Name}}
+	case f.noNetwork() && f.installs(command):
+		return f.noInstall(command)
+	}
+	return f.noCommand(sandbox.HintNoCommand{Name: s.Name})
+}
+
+// noCommand adds what would do instead of a missing command.
+func (f *Facts) noCommand(h sandbox.HintNoCommand) sandbox.Hint {
+	if command := path.Base(h.Name); h.Name != "" {
+		h.Instead, h.Package = f.interpretersOf(command), f.packageOfCommand(command)
+	}
+	return h
 }
 
 // interpretersOf names the programs of the language that a command is named after, as python3 for python.
@@ -175,20 +189,26 @@ func (f *Facts) installs(command string) bool {
 // programFolders hold programs in every root file system.
 var programFolders = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"}
 
-func (f *Facts) completePath(h sandbox.Hint) (sandbox.Hint, bool) {
-	switch name := h.Name; {
-	case !path.IsAbs(name):
-		if strings.HasPrefix(name, ".") || strings.Contains(name, "/.") { // nobody is asked to send such a file by a program's word
-			h.Name = ""
+func (f *Facts) pathHint(s sandbox.Symptom) sandbox.Hint {
+	name, allowed := sandbox.Named{Name: s.Name}, f.Result.Requested.Commands
+	missing := s.Kind == sandbox.SymptomMissingFile
+	base := path.Base(s.Name)
+	switch {
+	case !path.IsAbs(s.Name):
+		if strings.HasPrefix(s.Name, ".") || strings.Contains(s.Name, "/.") { // a program must not make the caller send such a file
+			name.Name = ""
 		}
-	case f.Result.Requested.Commands != nil && slices.Contains(programFolders, path.Dir(name)) && !slices.Contains(f.Result.Requested.Commands, path.Base(name)):
-		return sandbox.Hint{Code: sandbox.HintNotAllowed, Name: path.Base(name), Names: f.Result.Requested.Commands}, true
-	case f.isShown(name):
-		return h, h.Code == sandbox.HintMissingFile // the place is writable, so the cause is another
-	case h.Code == sandbox.HintMissingFile:
-		h.Code = sandbox.HintOutside
+	case allowed != nil && slices.Contains(programFolders, path.Dir(s.Name)) && !slices.Contains(allowed, base):
+		return sandbox.HintNotAllowed{Name: base, Allowed: allowed}
+	case f.isShown(s.Name) && !missing:
+		return nil // the place is writable, so the cause is another
+	case missing && !f.isShown(s.Name):
+		return sandbox.HintOutside{Named: name}
 	}
-	return h, true
+	if missing {
+		return sandbox.HintMissingFile{Named: name}
+	}
+	return sandbox.HintReadOnly{Named: name}
 }
 
 // isShown reports whether a path is in a place for files of the caller or the program.
@@ -202,6 +222,7 @@ func (f *Facts) isShown(name string) bool {
 	return slices.ContainsFunc(WritablePlaces, func(place string) bool { return below(name, place) })
 }
 
+// WritablePlaces are the folders that every sandbox can write to.
 var WritablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm"}
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
@@ -214,25 +235,22 @@ func (f *Facts) atProcessLimit() bool {
 // complainsOfProcesses reports whether the program's output says so.
 func (f *Facts) complainsOfProcesses() bool {
 	text := end(&f.Result.Stderr)
-	isPids := func(h sandbox.Hint) bool { return h.Code == sandbox.HintLimit && h.Limit == sandbox.LimitPids }
-	return forkSymptom().MatchString(text) || slices.ContainsFunc(f.diagnose(text), isPids)
+	isPids := func(s sandbox.Symptom) bool { return s.Kind == sandbox.SymptomLimit && s.Limit == sandbox.LimitPids }
+	return forkSymptom().MatchString(text) || slices.ContainsFunc(f.symptoms(text), isPids)
 }
 
 // fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the space among the places,
 // and none limits directories of the host.
 func (f *Facts) fullHint() sandbox.Hint {
 	p := &f.Result.Effective
-	h := f.limitHint(sandbox.HintLimit, sandbox.LimitDisk)
-	h.By = p.Enforcers[sandbox.LimitDisk]
-	inodes := f.limitHint(sandbox.HintLimit, sandbox.LimitInodes)
-	if p.Limits.Inodes <= 0 || p.Enforcers[sandbox.LimitInodes] == "" {
-		return h
+	disk, inodes := f.bound(sandbox.LimitDisk), f.bound(sandbox.LimitInodes)
+	if p.Limits.Inodes > 0 && p.Enforcers[sandbox.LimitInodes] != "" {
+		files, bytes := f.Used()
+		if float64(files)/float64(inodes.Value) > float64(bytes)/float64(disk.Value) {
+			return sandbox.HintLimit{Bound: inodes}
+		}
 	}
-	files, bytes := f.Used()
-	if float64(files)/float64(inodes.Value) > float64(bytes)/float64(h.Value) {
-		return inodes
-	}
-	return h
+	return sandbox.HintLimit{Bound: disk, Enforcer: p.Enforcers[sandbox.LimitDisk]}
 }
 
 // end returns the end of a stream, which has the reason of a failure.

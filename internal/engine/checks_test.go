@@ -34,7 +34,7 @@ func TestChecks(t *testing.T) {
 					t.Errorf("%s, %s, %q: %+v", name, where, mode, r.Findings)
 				}
 				if enforced := mode == sandbox.ChecksEnforce; enforced != (r.Status == sandbox.StatusRejected) || enforced == (string(r.Stdout.Head) == ran) ||
-					enforced != strings.Contains(string(r.Stderr.Head), "Security validation failed: ") || enforced != hasHint(r, sandbox.HintChecks) {
+					enforced != strings.Contains(string(r.Stderr.Head), "Security validation failed: ") || enforced != hasHint[sandbox.HintChecks](r) {
 					t.Errorf("%s, %s, %q: %s %q %q %+v", name, where, mode, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
 				}
 			}

@@ -100,7 +100,7 @@ func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
 		_ = in.interrupt(ctx) // an interpreter may miss a signal just before a blocking system call: repeat it
 		select {
 		case <-x.ran:
-			x.found = append(x.found, sandbox.Hint{Code: sandbox.HintStateKept})
+			x.found = append(x.found, sandbox.HintStateKept)
 			return guest.Exited{}, nil
 		case <-in.gone:
 		case <-ctx.Done():
@@ -114,7 +114,7 @@ func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
 // withoutInterpreter ends an execution whose interpreter has ended: by the code, or with it.
 func (x *Execution) withoutInterpreter(in *interpreter) (guest.Exited, error) {
 	if x.sandbox.life.Err() == nil {
-		x.found = append(x.found, sandbox.Hint{Code: sandbox.HintStateLost, Name: x.context.name})
+		x.found = append(x.found, sandbox.HintStateLost{Context: x.context.name})
 	}
 	if in.isGone() && in.err == nil {
 		x.verdict.claim(causeExit)

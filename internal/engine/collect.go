@@ -202,9 +202,9 @@ func (c *collection) leaveOut(path string, size int64, code sandbox.SkipCode, re
 func (c *collection) hint(h sandbox.Hint) { c.x.found = append(c.x.found, h) }
 
 // giveUp records why not all of the workspace was examined.
-func (c *collection) giveUp(code sandbox.HintCode) {
+func (c *collection) giveUp(why sandbox.Note) {
 	c.failed = true
-	c.hint(sandbox.Hint{Code: code})
+	c.hint(why)
 }
 
 // fetch reads the chosen files, in as few requests as their paths allow.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestCollectBounds(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		globs        []string
-		want         sandbox.HintCode
+		want         sandbox.Hint
 	}{
 		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, plan.MaxGlobs), sandbox.HintPatterns},
 		{"paths", `printf -v dir '%0250d' 0; for i in {1..15}; do mkdir $dir; cd $dir; done; for i in {1..4500}; do : > $i; done`, []string{"x"}, sandbox.HintUnlisted},
@@ -28,7 +29,7 @@ func TestCollectBounds(t *testing.T) {
 			run := sh("set -e; " + test.script)
 			run.Request.Return.Globs = test.globs
 			result := rig.run(t, run)
-			if result.Status != sandbox.StatusSucceeded || len(result.Hints) != 1 || result.Hints[0].Code != test.want {
+			if result.Status != sandbox.StatusSucceeded || len(result.Hints) != 1 || result.Hints[0] != test.want {
 				t.Errorf("%s, hints %+v, stderr %.300s; want %q", result.Status, result.Hints, result.Stderr.Head, test.want)
 			}
 		})
@@ -43,7 +44,7 @@ func TestCollectCounts(t *testing.T) {
 		run.Request.Return = sandbox.Return{Globs: []string{"*.txt"}, MaxFiles: 40}
 		result := rig.run(t, run)
 		named := len(result.Skipped)
-		if len(result.Files) != 40 || named+result.SkippedMore != made-40+1 || result.Hints[0].Count != int64(made-40+1) {
+		if len(result.Files) != 40 || named+result.SkippedMore != made-40+1 || result.Hints[0].(sandbox.HintSkipped).Count != made-40+1 {
 			t.Errorf("of %d files %d came, %d are named as left out and %d counted: %+v", made, len(result.Files), named, result.SkippedMore, result.Hints)
 		}
 		for _, s := range result.Skipped {
@@ -59,7 +60,7 @@ func TestMissedFiles(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	run := sh(`echo a > out.csv; echo b > same.txt`)
 	run.Request.Return.Globs = []string{"*.csv", "*.png", "d/**"}
-	if h := rig.run(t, run).Hints; len(h) != 1 || !slices.Equal(h[0].Names, []string{"*.png", "d/**"}) || !slices.Equal(h[0].Others, []string{"same.txt"}) {
+	if h := rig.run(t, run).Hints; len(h) != 1 || !reflect.DeepEqual(h[0], sandbox.HintUnmatched{Patterns: []string{"*.png", "d/**"}, New: []string{"same.txt"}}) {
 		t.Errorf("%+v", h)
 	}
 	run.Request.Return.Globs = []string{"**"}

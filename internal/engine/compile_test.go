@@ -53,7 +53,7 @@ func TestCompile(t *testing.T) {
 			r := run()
 			if r.Status != c.status || r.ExitCode != c.exit || string(r.Stdout.Head) != c.stdout || string(r.Stderr.Head) != c.stderr || r.Compiled == nil || r.Compiled.Failed != c.failed {
 				t.Errorf("%s, %s: %s %d %q %q, %+v", name, where, r.Status, r.ExitCode, r.Stdout.Head, r.Stderr.Head, r.Compiled)
-			} else if warned := string(r.Compiled.Stderr.Head) == "warned\n"; warned == c.failed || hasHint(r, sandbox.HintNotCompiled) != c.failed {
+			} else if warned := string(r.Compiled.Stderr.Head) == "warned\n"; warned == c.failed || hasHint[sandbox.HintNotCompiled](r) != c.failed {
 				t.Errorf("%s, %s: %+v, %+v", name, where, r.Compiled, r.Hints)
 			}
 			if where == "fresh" && r.Requested.Limits.MemoryBytes != 768<<20 || r.Requested.IsNamed(sandbox.LimitMemory) {

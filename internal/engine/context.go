@@ -79,7 +79,7 @@ func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox
 
 // noContext is the error of an unknown context. The caller holds mu.
 func (s *Sandbox) noContext(name, language string) error {
-	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + shownName(name), Msg: "there is none", Fix: "list the contexts of the sandbox"}
+	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + shownName(name), Msg: "there is none", Fixes: []sandbox.Hint{sandbox.FixListContexts}}
 	for _, c := range s.contexts {
 		if c.name == name || c.hasID(name) {
 			err.Kind, err.Msg, err.Fix = sandbox.Invalid, "its language is "+c.language.Name+", not "+language, "use a context of another name"

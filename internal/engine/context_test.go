@@ -24,13 +24,9 @@ func value(r *sandbox.Result) string {
 	return ""
 }
 
-func hasHint(r *sandbox.Result, code sandbox.HintCode) bool {
-	for _, h := range r.Hints {
-		if h.Code == code {
-			return true
-		}
-	}
-	return false
+func hasHint[T sandbox.Hint](r *sandbox.Result) bool {
+	_, has := sandbox.HintOf[T](r.Hints)
+	return has
 }
 
 // TestContexts: each language keeps its state between executions, and each context its own.
@@ -114,7 +110,7 @@ func TestContextEnds(t *testing.T) {
 			if r.Status != c.status || c.exit > -2 && r.ExitCode != c.exit {
 				t.Errorf("ended as %s %d; %q, %+v", r.Status, r.ExitCode, r.Stderr.Head, r.Hints)
 			}
-			if hasHint(r, sandbox.HintStateLost) == c.kept {
+			if hasHint[sandbox.HintStateLost](r) == c.kept {
 				t.Errorf("hints %+v; state kept: %v", r.Hints, c.kept)
 			}
 			if after := in("state"); (after.Status == sandbox.StatusSucceeded) != c.kept {

@@ -238,9 +238,9 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 	t.mu.Unlock()
 	switch {
 	case ended != nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "it has ended: " + ended.Reason, Fix: "create it again"}
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "it has ended: " + ended.Reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	case s == nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "there is none", Fix: "create it first"}
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "there is none", Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
 	return s, s.wait(ctx)
 }

@@ -13,7 +13,7 @@ import (
 func (c *collection) tell(ctx context.Context) {
 	r := c.result
 	if n := len(r.Skipped) + r.SkippedMore; n > 0 {
-		h := sandbox.Hint{Code: sandbox.HintSkipped, Count: int64(n)}
+		h := sandbox.HintSkipped{Count: n}
 		for _, s := range r.Skipped[:min(len(r.Skipped), maxHinted)] {
 			s.Path = diagnose.PlainName(s.Path)
 			h.Files = append(h.Files, s)
@@ -23,13 +23,13 @@ func (c *collection) tell(ctx context.Context) {
 	if r.Status != sandbox.StatusSucceeded || c.failed {
 		return
 	}
-	unmatched := sandbox.Hint{Code: sandbox.HintUnmatched, Others: diagnose.PlainNames(c.other)}
+	unmatched := sandbox.HintUnmatched{New: diagnose.PlainNames(c.other)}
 	for i, pattern := range c.x.Request.Return.Globs {
-		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Names) < maxHinted { // one for all names no specific file
-			unmatched.Names = append(unmatched.Names, head(pattern, diagnose.LongestName))
+		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Patterns) < maxHinted { // one for all names no specific file
+			unmatched.Patterns = append(unmatched.Patterns, head(pattern, diagnose.LongestName))
 		}
 	}
-	if len(unmatched.Names) > 0 {
+	if len(unmatched.Patterns) > 0 {
 		c.hint(unmatched)
 	}
 	if len(r.Files)+len(r.Skipped) == 0 {
@@ -44,8 +44,8 @@ const maxElsewhere = 1000
 
 // elsewhere finds files that the program made outside the workspace. Hidden ones are caches of libraries. Only runs without a file to
 // return pay for it.
-func (x *Execution) elsewhere(ctx context.Context) sandbox.Hint {
-	h := sandbox.Hint{Code: sandbox.HintElsewhere}
+func (x *Execution) elsewhere(ctx context.Context) sandbox.HintElsewhere {
+	h := sandbox.HintElsewhere{}
 	for _, place := range []string{"/tmp", sandbox.Home} {
 		_, _ = x.sandbox.listDir(ctx, place, maxElsewhere, func(f guest.FileInfo) error {
 			name := place + "/" + f.Path

@@ -122,7 +122,7 @@ func (r *rig) leaveQueue(t *testing.T) {
 	go func() {
 		defer close(left)
 		result, err := r.Run(waiting, sh("true"))
-		if err != nil || result.Status != sandbox.StatusCanceled || result.Hints[0].Code != sandbox.HintNotStarted {
+		if err != nil || result.Status != sandbox.StatusCanceled || result.Hints[0] != sandbox.HintNotStarted {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}()
@@ -180,7 +180,7 @@ func TestGuestLost(t *testing.T) {
 	if result.Status != sandbox.StatusLost || result.ExitCode != -1 || string(result.Stdout.Head) != "up\n" {
 		t.Errorf("status %s, code %d, stdout %q", result.Status, result.ExitCode, result.Stdout.Head)
 	}
-	if h := result.Hints[0]; h.Code != sandbox.HintLost || h.Signal != 9 {
+	if h, ok := result.Hints[0].(sandbox.HintLost); !ok || h.Signal != 9 {
 		t.Errorf("hint %+v", h)
 	}
 }
@@ -208,10 +208,10 @@ func TestOutOfMemory(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	rig.usage = func(u *sandbox.Usage) { u.OOMKills = 1 }
 	result := rig.run(t, sh("kill -9 $$"))
-	if result.Status != sandbox.StatusOutOfMemory || result.Hints[0].Value != 512<<20 {
+	if result.Status != sandbox.StatusOutOfMemory || result.Hints[0].(sandbox.HintMemoryKilled).Value != 512<<20 {
 		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
-	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded || result.Hints[0].Code != sandbox.HintChildren || result.Hints[0].Count != 1 {
+	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded || result.Hints[0].(sandbox.HintChildren).Count != 1 {
 		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -35,10 +36,16 @@ type Ended struct {
 	Exception *sandbox.Exception `json:"exception,omitempty"`
 	Usage     sandbox.Usage      `json:"usage"`
 	Timings   sandbox.Timings    `json:"timings"`
-	Hints     []sandbox.Hint     `json:"hints,omitempty"`
+	Hints     []sandbox.Hint     `json:"-"`
 	Packages  []sandbox.Package  `json:"packages,omitempty"`
 	Findings  []sandbox.Finding  `json:"findings,omitempty"`
 	Failure   string             `json:"failure,omitempty"` // Fumehood failed; there is no status
+}
+
+// endRecord is an end in the log.
+type endRecord struct {
+	Ended
+	Hints []api.Hint `json:"hints,omitempty"`
 }
 
 // maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON makes a byte of the
@@ -46,7 +53,10 @@ type Ended struct {
 const maxKeptException = 8 << 10
 
 func encodeResult(r *sandbox.Result) []byte {
-	e := Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings, Hints: r.Hints}
+	e := endRecord{Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings}}
+	for _, h := range r.Hints {
+		e.Hints = append(e.Hints, api.NewHint(h, ""))
+	}
 	if x := r.Exception; x != nil {
 		e.Exception = shortException(x)
 	}
@@ -161,8 +171,9 @@ func (e *Event) decode() error {
 		e.Exception = &sandbox.Exception{}
 		into = e.Exception
 	case eventlog.Done:
-		e.Ended = &Ended{}
-		into = e.Ended
+		record := &endRecord{}
+		e.Ended, into = &record.Ended, record
+		defer func() { record.Ended.Hints = api.TypedHints(record.Hints) }()
 	default:
 		return nil
 	}

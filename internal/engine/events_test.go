@@ -16,7 +16,7 @@ func TestDoneFits(t *testing.T) {
 	text := strings.Repeat("\x01", 1<<20)
 	hints := make([]sandbox.Hint, 8)
 	for i := range hints {
-		hints[i] = sandbox.Hint{Code: sandbox.HintStateLost, Name: text[:63]}
+		hints[i] = sandbox.HintStateLost{Context: text[:63]}
 	}
 	done := encodeResult(&sandbox.Result{Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints})
 	if len(done) > eventlog.MaxDone {

@@ -22,7 +22,7 @@ func TestDriverThatDoesNotRead(t *testing.T) {
 	do(t, s, code("python", "import os; keep = os.dup(250); r, w = os.pipe(); os.dup2(r, 250)"))
 	large := code("python", "1"+strings.Repeat(" ", 2<<20))
 	large.Request.Timeout = 300 * time.Millisecond
-	if r := do(t, s, large); r.Status != sandbox.StatusTimeout || !hasHint(r, sandbox.HintStateLost) {
+	if r := do(t, s, large); r.Status != sandbox.StatusTimeout || !hasHint[sandbox.HintStateLost](r) {
 		t.Errorf("%s, %v", r.Status, r.Hints)
 	}
 	if r := do(t, s, code("python", "6*7")); value(r) != "42" {

@@ -122,10 +122,10 @@ func TestPackagesTold(t *testing.T) {
 			t.Errorf("%s: %+v", name, result.Packages)
 		}
 	}
-	if result := do(t, s, adding("python", "import glvnone", sandbox.PackagesAuto)); !hasHint(result, sandbox.HintNoPackage) {
+	if result := do(t, s, adding("python", "import glvnone", sandbox.PackagesAuto)); !hasHint[sandbox.HintNoPackage](result) {
 		t.Errorf("%+v", result.Hints)
 	}
-	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint(result, sandbox.HintNoCommands) || hasHint(result, sandbox.HintNoCommand) {
+	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint[sandbox.HintNoCommands](result) || hasHint[sandbox.HintNoCommand](result) {
 		t.Errorf("%+v", result.Hints)
 	}
 	_, err = s.Start(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})

@@ -39,7 +39,7 @@ func networkRules(g sandbox.Gate) func(*sandbox.NetworkPolicy) error {
 
 func noNetwork(backend string) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the " + backend + " backend gives sandboxes no network here",
-		Fix: "leave the network at none; fumehood doctor says what each backend offers"}
+		Fix: "leave the network at none", Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
 }
 
 // closeNetwork ends the gate, if there is one. From then on nothing passes.

@@ -230,7 +230,7 @@ func canceled(p job, waited time.Duration) *sandbox.Result {
 		Requested: p.Spec,
 		Asked:     p.asked,
 		Timings:   sandbox.Timings{Queue: waited},
-		Hints:     []sandbox.Hint{{Code: sandbox.HintNotStarted}},
+		Hints:     []sandbox.Hint{sandbox.HintNotStarted},
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -70,7 +71,7 @@ const exitInterrupted = 128 + int(syscall.SIGINT)
 func (o *outcome) exit() (code, signal int) {
 	switch o.cause {
 	case causeNotStarted:
-		return o.notStarted.ExitCode, 0
+		return diagnose.ExitNotFound, 0
 	case causeExit:
 		if o.exitStatus() == sandbox.StatusFailed && o.interrupted() {
 			return exitInterrupted, int(o.exited.Signal)

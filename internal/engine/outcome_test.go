@@ -25,7 +25,7 @@ func TestStatus(t *testing.T) {
 		{"SIGKILL from elsewhere", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9}}, sandbox.StatusKilled},
 		{"SIGSEGV", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 11}}, sandbox.StatusKilled},
 		{"SIGINT, which is its own", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 2}}, sandbox.StatusFailed},
-		{"no such program", outcome{cause: causeNotStarted, notStarted: sandbox.Hint{ExitCode: 127}}, sandbox.StatusFailed},
+		{"no such program", outcome{cause: causeNotStarted, notStarted: sandbox.HintNoFile{}}, sandbox.StatusFailed},
 		{"a caller's signal", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, Signaled: true}}, sandbox.StatusCanceled},
 		{"the guest's deadline", outcome{cause: causeExit, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}}, sandbox.StatusTimeout},
 		{"the guest's deadline, out of memory too", outcome{cause: causeExit, oom: 2, exited: guest.Exited{Code: -1, Signal: 9, TimedOut: true}},

@@ -182,7 +182,8 @@ func (e *Engine) canFork(p *oneShot, w *sandbox.Work) bool {
 }
 
 func lacksProgram(r *sandbox.Result) bool {
-	return slices.ContainsFunc(r.Hints, func(h sandbox.Hint) bool { return h.Code == sandbox.HintNoCommand })
+	_, lacks := sandbox.HintOf[sandbox.HintNoCommand](r.Hints)
+	return lacks
 }
 
 // lowered lowers limits to the most that runs may have.
@@ -215,7 +216,8 @@ func (x *Execution) handOver(ctx context.Context, r *sandbox.Result) error {
 		switch {
 		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
 			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have",
-				Fix: "ask for fewer packages, or let the cache keep more: --package-cache-size"}
+				Fix:   "ask for fewer packages",
+				Fixes: []sandbox.Hint{sandbox.FixParam{Param: "package_cache_size", Values: []string{"SIZE"}, Purpose: "let the cache keep more"}}}
 		case !client.HasContent(&f):
 			return nil // folders are made with their files, and links are left out
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -307,7 +307,7 @@ func TestImageWithoutLanguage(t *testing.T) {
 	host := &named{faults: &faults{Backend: rig.fake}, name: "host"}
 	for want, b := range map[string]sandbox.Backend{"install it": host, "--image absent:1": imaged{host}} {
 		if err := on(b); sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "not found in the sandbox: no-such-interpreter") ||
-			!strings.Contains(answer.CommandLine.Fix(err), want) {
+			!strings.Contains(wording.CommandLine.Fix(err), want) {
 			t.Errorf("got %v, not %q", err, want)
 		}
 	}

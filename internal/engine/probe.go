@@ -250,10 +250,10 @@ func noneUsable(probed []Probed) error {
 		reasons = append(reasons, reason)
 	}
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
-		Fix: "fumehood doctor shows what this host can enforce, and the fix for the rest"}
+		Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
 	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
 		r := probed[i].Refusal
-		e.Unenforced, e.Fix, e.Hint = sandbox.UnenforcedOf(r), sandbox.FixOf(r), sandbox.HintOf(r)
+		e.Unenforced, e.Fix, e.Fixes = sandbox.UnenforcedOf(r), sandbox.FixOf(r), nil
 	}
 	return e
 }

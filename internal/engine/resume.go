@@ -474,9 +474,9 @@ func (r *takeover) goOn(x *Execution) {
 
 // lostAtRestart is the result of an execution whose process was gone when the next server came.
 func lostAtRestart(x *Execution) *sandbox.Result {
-	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{{Code: sandbox.HintLost, ExitCode: -1}}}
+	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{sandbox.HintLost{ExitCode: -1}}}
 	if (x.context != nil || x.resumed.waits) && x.resumed.began == nil {
-		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{{Code: sandbox.HintNotStarted}}
+		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{sandbox.HintNotStarted}
 	}
 	return r
 }

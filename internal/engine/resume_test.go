@@ -221,8 +221,8 @@ func TestResume(t *testing.T) {
 	for _, want := range []struct {
 		id     sandbox.ID
 		status sandbox.Status
-		hint   sandbox.HintCode
-	}{{ended.ID(), sandbox.StatusSucceeded, ""}, {waits.ID(), sandbox.StatusCanceled, sandbox.HintNotStarted},
+		hint   sandbox.Hint
+	}{{ended.ID(), sandbox.StatusSucceeded, nil}, {waits.ID(), sandbox.StatusCanceled, sandbox.HintNotStarted},
 		{runs.ID(), sandbox.StatusCanceled, sandbox.HintCanceled}} {
 		x, err := s.Execution(want.id)
 		if err != nil {
@@ -230,7 +230,7 @@ func TestResume(t *testing.T) {
 		}
 		x.Cancel() // one that has ended stays as it was
 		r, err := x.Wait(within(t))
-		if err != nil || r.Status != want.status || want.hint != "" && (len(r.Hints) == 0 || r.Hints[0].Code != want.hint) {
+		if err != nil || r.Status != want.status || want.hint != nil && (len(r.Hints) == 0 || r.Hints[0] != want.hint) {
 			t.Errorf("want %s, %s: %+v, %v", want.status, want.hint, r, err)
 		}
 		var last uint64

@@ -111,5 +111,5 @@ func (s *Sandbox) Execution(id sandbox.ID) (*Execution, error) {
 		return x, nil
 	}
 	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "execution " + shownName(string(id)),
-		Msg: "there is none in this sandbox, or it was long ago", Fix: "list the executions of the sandbox"}
+		Msg: "there is none in this sandbox, or it was long ago", Fixes: []sandbox.Hint{sandbox.FixListRuns}}
 }

@@ -265,7 +265,7 @@ func (s *Sandbox) ended() error {
 	case cause == nil:
 		return nil
 	case errors.As(cause, &ended):
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.shown(), Msg: "it has ended: " + ended.reason, Fix: "create it again"}
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.shown(), Msg: "it has ended: " + ended.reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.shown(), Err: cause, Fix: "try again"}
 }

@@ -17,21 +17,17 @@ import (
 // errRejected means that the policy lists the allowed programs, and this is none.
 var errRejected = errors.New("the program is not among the allowed commands")
 
-// exitNotFound is a shell's exit code for a missing command. A file that is not executable gets it too: 126, a shell's code for that, is
-// the command line's for a rejected program.
-const exitNotFound = 127
-
 // notStarted is a command that is missing or not executable. It ends the execution as failed, as in a shell.
 type notStarted struct {
-	hint sandbox.Hint // its ExitCode is that of the execution
-	line string       // a shell's message on stderr
+	hint sandbox.Hint
+	line string // a shell's message on stderr
 }
 
 func (n *notStarted) Error() string { return n.line }
 
 // refuseStart makes a notStarted of the first word of the command.
-func (x *Execution) refuseStart(code sandbox.HintCode, exitCode int, what string) *notStarted {
-	return &notStarted{sandbox.Hint{Code: code, ExitCode: exitCode, Name: diagnose.PlainName(x.Argv[0])}, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
+func (x *Execution) refuseStart(h sandbox.Hint, what string) *notStarted {
+	return &notStarted{h, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
 }
 
 // startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.
@@ -42,7 +38,7 @@ func (x *Execution) startError(ctx context.Context, err error) error {
 	if x.dirMissing(ctx) {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "dir", Msg: fmt.Sprintf("%.200q is not a directory in the sandbox", x.Dir), Err: err}
 	}
-	missing := errors.Is(err, syscall.ENOENT)
+	missing, name := errors.Is(err, syscall.ENOENT), sandbox.Named{Name: diagnose.PlainName(x.Argv[0])}
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	switch {
@@ -53,25 +49,23 @@ func (x *Execution) startError(ctx context.Context, err error) error {
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
 	case missing:
-		refused := x.refuseStart(sandbox.HintNoCommand, exitNotFound, "command not found")
-		refused.hint.By = x.ownPath()
-		return refused
+		return x.refuseStart(sandbox.HintNoCommand{Name: name.Name, Path: x.ownPath()}, "command not found")
 	case errno == syscall.EACCES, errno == syscall.ENOEXEC:
-		return x.refuseStart(sandbox.HintNotProgram, exitNotFound, "cannot execute: "+errno.Error())
+		return x.refuseStart(sandbox.HintNotProgram{Named: name}, "cannot execute: "+errno.Error())
 	}
 	return fmt.Errorf("start the program: %w", err)
 }
 
 // missingProgram is the error of a program named by its path: the file is missing, or the interpreter in its first line.
 func (x *Execution) missingProgram(ctx context.Context) error {
-	program := x.Argv[0]
+	program, name := x.Argv[0], sandbox.Named{Name: diagnose.PlainName(x.Argv[0])}
 	if !path.IsAbs(program) {
 		program = x.Dir + "/" + program
 	}
 	if _, err := x.sandbox.stat(ctx, program); err == nil {
-		return x.refuseStart(sandbox.HintNoLoader, exitNotFound, "interpreter or loader not found")
+		return x.refuseStart(sandbox.HintNoLoader{Named: name}, "interpreter or loader not found")
 	}
-	return x.refuseStart(sandbox.HintNoFile, exitNotFound, "no such file")
+	return x.refuseStart(sandbox.HintNoFile{Named: name}, "no such file")
 }
 
 // missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
@@ -82,10 +76,10 @@ func (x *Execution) missingInterpreter() error {
 		return e
 	}
 	if !sandbox.HasFeature(x.sandbox.backend, sandbox.FeatureHostRoot) && x.Language.Missing.Image != "" {
-		e.Hint = sandbox.Hint{Code: sandbox.FixImage, Name: x.Language.Missing.Image}
+		e.Fixes = []sandbox.Hint{sandbox.ChooseImage(x.Language.Missing.Image)}
 		return e
 	}
-	e.Fix, e.Hint.Code = x.Language.Missing.Fix, sandbox.FixRoot
+	e.Fix, e.Fixes = x.Language.Missing.Fix, []sandbox.Hint{sandbox.ChooseRoot()}
 	return e
 }
 

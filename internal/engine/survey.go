@@ -98,7 +98,7 @@ func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandb
 		}
 	}
 	return sandbox.LanguageSurvey{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " + l.Compile.Programs[0],
-		Fix: l.Missing.Fix, Hint: sandbox.Hint{Code: sandbox.FixRoot}}
+		Fix: l.Missing.Fix, Fixes: []sandbox.Hint{sandbox.ChooseRoot()}}
 }
 
 func noSurvey(l sandbox.Language, why string) error {

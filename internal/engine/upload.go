@@ -83,7 +83,7 @@ func (x *Execution) uploadError(what string, err error) error {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
 			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",
 				sandbox.FormatBytes(x.Spec.Limits.DiskBytes), strconv.FormatInt(x.Spec.Limits.Inodes, 10)),
-			Hint: sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitDisk}, Err: err}
+			Fixes: []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitDisk}}}, Err: err}
 	}
 	return fmt.Errorf("send the %s: %w", what, err)
 }

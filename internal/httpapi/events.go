@@ -11,6 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -122,7 +123,7 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Execution
 		name, data = api.EventProblem, api.ProblemEvent{TimeMS: at, Problem: a.Problem(w, err)}
 	default:
 		n := e.Ended
-		name, data = api.EventDone, api.Done{TimeMS: at, Outcome: answer.NewOutcome(answer.HTTP, &sandbox.Result{ID: x.ID(),
+		name, data = api.EventDone, api.Done{TimeMS: at, Outcome: answer.NewOutcome(wording.HTTP, &sandbox.Result{ID: x.ID(),
 			Status: n.Status, ExitCode: n.ExitCode, Signal: n.Signal, Exception: n.Exception, Usage: n.Usage, Timings: n.Timings,
 			Hints: n.Hints, Packages: n.Packages, Findings: n.Findings})}
 	}

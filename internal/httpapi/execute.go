@@ -10,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -57,7 +58,7 @@ func newExecuteAnswer(r *sandbox.Result) *api.ExecuteAnswer {
 	}
 	hints := r.Hints
 	if !a.Success {
-		text := answer.HTTP.Hint(hints)
+		text := wording.HTTP.Hint(hints)
 		if e := r.Exception; e != nil {
 			text = e.Name
 			if e.Value != "" {
@@ -90,8 +91,7 @@ func executeJSON(a *api.ExecuteAnswer) *answer.JSON {
 // appendHints adds hints to the output, as this schema has no other place for them. The error already reports a plain
 // failure.
 func appendHints(output string, hints []sandbox.Hint) string {
-	hints = slices.DeleteFunc(slices.Clone(hints), func(h sandbox.Hint) bool { return h.Code == sandbox.HintExitCode })
-	said := answer.HTTP.Hint(hints)
+	said := wording.HTTP.Hint(sandbox.WithoutHint[sandbox.HintExitCode](hints))
 	if said == "" {
 		return output
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -61,7 +62,7 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 
 // answerWith returns a function that lays out answers with sections even if they are empty.
 func answerWith(include []api.Section) func(*sandbox.Result) *answer.JSON {
-	return func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(answer.HTTP, r, include...)) }
+	return func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(wording.HTTP, r, include...)) }
 }
 
 // stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing.
@@ -79,7 +80,7 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, inclu
 	run.Request.Output, run.Request.Progress = events.output, events.progress
 	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON {
 		events.finish(r)
-		o := answer.NewOutcome(answer.HTTP, r, include...)
+		o := answer.NewOutcome(wording.HTTP, r, include...)
 		return answer.JSONOf(&o)
 	})
 	defer held.Release()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) imageRoom() int {
 
 // report turns a result into content: a compact account for the model, pictures, and the same as values.
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
-	a := answer.New(answer.Tool, r)
+	a := answer.New(wording.Tool, r)
 	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Results: []api.Result{}}
 	var notes []string
 	if why != "" {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -64,7 +64,7 @@ func (x *session) fill(ctx context.Context) error {
 		if ended == nil {
 			return nil
 		}
-		x.why = "The sandbox is a new one, without the variables and files of the one before: " + answer.Tool.Text(ended) +
+		x.why = "The sandbox is a new one, without the variables and files of the one before: " + wording.Tool.Text(ended) +
 			"."
 		x.drop()
 	}

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -106,7 +107,7 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	if err == nil {
 		return out
 	}
-	text := answer.Tool.Text(err)
+	text := wording.Tool.Text(err)
 	if s.config.Public {
 		text = answer.NewPublicProblem(err, "").Detail
 	}
@@ -114,7 +115,7 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 		s.config.Log.Error("a tool failed", "tool", t.Name, "err", err)
 	}
 	text = "Fumehood could not do this: " + text + "."
-	if fix := answer.Tool.Fix(err); fix != "" {
+	if fix := wording.Tool.Fix(err); fix != "" {
 		text += " To fix it: " + fix + "."
 	}
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: cut(text, maxNote)}}}

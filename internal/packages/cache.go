@@ -75,7 +75,7 @@ func OpenCache(dir string) (*Cache, error) {
 	}
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the package cache", Err: err,
-			Fix: "make the folder writable, or name another one with --package-cache"}
+			Fix: "make the folder writable", Fixes: setParam("package_cache", "DIR", "name another one")}
 	}
 	c.sweep()
 	return c, nil

@@ -133,7 +133,7 @@ func cacheError(err error) error {
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages: write to the cache", Err: err,
-		Fix: "make it writable, or free some space: fumehood deps prune"}
+		Fix: "make it writable", Fixes: []sandbox.Hint{sandbox.FixPrune}}
 }
 
 // summary names the packages of an order, for a message.
@@ -158,7 +158,7 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	u, err := url.Parse(index)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no usable address",
-			Fix: "name one with --package-index " + j.need.Language.Installer.Name + "=URL"}
+			Fixes: setParam("package_index", j.need.Language.Installer.Name+"=URL", "name one")}
 	}
 	p.Mode = sandbox.NetworkRestricted
 	p.Allow = []string{hostRule(u)}
@@ -167,8 +167,8 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 		for _, h := range append(s.Hosts, u.Host) {
 			if !namedHost().MatchString(h) {
 				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",
-					Msg: "the root's default index has an IP address, or a name without a domain",
-					Fix: "name it with --package-index " + j.need.Language.Installer.Name + "=URL"}
+					Msg:   "the root's default index has an IP address, or a name without a domain",
+					Fixes: setParam("package_index", j.need.Language.Installer.Name+"=URL", "name it")}
 			}
 		}
 		hosts = append(hosts, s.Hosts...)
@@ -200,6 +200,11 @@ func hostRule(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
+// setParam is the fix to set one parameter of the request or the server.
+func setParam(param, value, purpose string) []sandbox.Hint {
+	return []sandbox.Hint{sandbox.FixParam{Param: param, Values: []string{value}, Purpose: purpose}}
+}
+
 // refusal returns the error of an installer that failed, or nil.
 func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 	if r.Error == "" {
@@ -208,20 +213,23 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 	in := j.need.Language.Installer
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages",
 		Msg: strings.TrimSpace(plainText(r.Error[:min(len(r.Error), maxWords)]))}
+	h, refused := sandbox.HintOf[sandbox.HintRefused](result.Hints)
 	switch {
-	case len(result.Hints) > 0 && result.Hints[0].Code == sandbox.HintRefused:
-		h := result.Hints[0]
+	case refused:
+		targets := make([]string, len(h.Refusals))
+		for i, r := range h.Refusals {
+			targets[i] = r.Target + ": " + r.Reason
+		}
 		e.Kind = sandbox.Unavailable
-		e.Msg = "the network policy of the installer refused " + strings.Join(slices.Concat(h.Names, h.Others), ", ")
-		e.Fix = "if this host serves the index or its files, allow it: --package-host HOST, or its ADDRESS if it " +
-			"is private"
+		e.Msg = "the network policy of the installer refused " + strings.Join(targets, ", ")
+		e.Fixes = setParam("package_host", "HOST", "if this host serves the index or its files, allow it")
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
 	case r.Denied:
-		e.Fix = "the index requires a name and a password: set --package-index " + in.Name +
-			"=https://NAME:PASSWORD@HOST/... in its variable, or in the configuration"
+		e.Fixes = setParam("package_index", in.Name+"=https://NAME:PASSWORD@HOST/...",
+			"give the name and the password that the index requires")
 	case r.Unbuilt != "" && in.Valid(r.Unbuilt):
-		e.Fix = r.Unbuilt + " has no built archive for this interpreter; to build one: --allow-build"
+		e.Fixes = setParam("allow_build", "", "build an archive of "+r.Unbuilt+", as none is built for this interpreter")
 	case r.Unfit != "" && in.Valid(r.Unfit):
 		e.Fix = r.Unfit + " has no archive for this interpreter and system; ask for another version, or use another " +
 			"root or image"

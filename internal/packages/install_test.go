@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/javascript"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -55,30 +56,27 @@ func TestRefusals(t *testing.T) {
 	j := &job{need: &need}
 	for _, c := range []struct {
 		receipt sandbox.PackageReceipt
-		hint    sandbox.HintCode
+		hints   []sandbox.Hint
 		kind    sandbox.Kind
 		fix     string
 	}{
-		{sandbox.PackageReceipt{Down: true}, "", sandbox.Unavailable, "the index does not answer; try again"},
-		{sandbox.PackageReceipt{Denied: true}, "", sandbox.Invalid, "the index requires a name and a password: "},
-		{sandbox.PackageReceipt{Unbuilt: "a"}, "", sandbox.Invalid,
-			"a has no built archive for this interpreter; to build one: --allow-build"},
-		{sandbox.PackageReceipt{Unfit: "a"}, "", sandbox.Invalid, "a has no archive for this interpreter and system; "},
-		{sandbox.PackageReceipt{Full: true}, "", sandbox.TooLarge,
+		{sandbox.PackageReceipt{Down: true}, nil, sandbox.Unavailable, "the index does not answer; try again"},
+		{sandbox.PackageReceipt{Denied: true}, nil, sandbox.Invalid, "give the name and the password that the index requires: --package-index "},
+		{sandbox.PackageReceipt{Unbuilt: "a"}, nil, sandbox.Invalid,
+			"build an archive of a, as none is built for this interpreter: --allow-build"},
+		{sandbox.PackageReceipt{Unfit: "a"}, nil, sandbox.Invalid, "a has no archive for this interpreter and system; "},
+		{sandbox.PackageReceipt{Full: true}, nil, sandbox.TooLarge,
 			"the packages need more disk space than an installer has; "},
-		{sandbox.PackageReceipt{Unknown: "requestss"}, "", sandbox.Invalid, "did you mean requests?"},
-		{sandbox.PackageReceipt{Unknown: "zzz"}, "", sandbox.Invalid, "the index has no package of this name"},
-		{sandbox.PackageReceipt{Down: true}, sandbox.HintRefused, sandbox.Unavailable,
+		{sandbox.PackageReceipt{Unknown: "requestss"}, nil, sandbox.Invalid, "did you mean requests?"},
+		{sandbox.PackageReceipt{Unknown: "zzz"}, nil, sandbox.Invalid, "the index has no package of this name"},
+		{sandbox.PackageReceipt{Down: true}, []sandbox.Hint{sandbox.HintRefused{}}, sandbox.Unavailable,
 			"if this host serves the index or its files, allow it: --package-host "},
 	} {
 		c.receipt.Error = "words"
-		result := &sandbox.Result{}
-		if c.hint != "" {
-			result.Hints = []sandbox.Hint{{Code: c.hint}}
-		}
+		result := &sandbox.Result{Hints: c.hints}
 		var e *sandbox.Error
 		if err := j.refusal(&c.receipt, result); !errors.As(err, &e) || e.Kind != c.kind ||
-			!strings.HasPrefix(e.Fix, c.fix) {
+			!strings.HasPrefix(wording.CommandLine.Fix(err), c.fix) {
 			t.Errorf("%+v: %v", c.receipt, err)
 		}
 	}

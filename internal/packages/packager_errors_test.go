@@ -25,7 +25,7 @@ func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 // TestBadCache: a file in the place of a folder of the cache is an error that says what would help. Nothing was
 // installed for it in vain.
 func TestBadCache(t *testing.T) {
-	for place, fix := range map[string]string{"": "make the folder writable, or name another",
+	for place, fix := range map[string]string{"": "make the folder writable",
 		requestsDir: "make it writable", workDir: "make it writable"} {
 		r := newRig(t)
 		dir := r.p.config.Dir

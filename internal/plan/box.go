@@ -87,7 +87,7 @@ func CheckDisk(l sandbox.Limits) error {
 	}
 	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against",
 		sandbox.FormatBytes(l.DiskBytes), sandbox.FormatBytes(l.MemoryBytes))
-	err.Hint = sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitMemory, Raise: l.DiskBytes}
+	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Raise: l.DiskBytes}}}
 	return err
 }
 
@@ -97,7 +97,7 @@ func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
 		return nil
 	}
 	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads of its own", l.Pids, lang.Name, lang.LeastPids)
-	err.Hint = sandbox.Hint{Code: sandbox.FixRaise, Limit: sandbox.LimitPids, Raise: lang.LeastPids}
+	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitPids, Raise: lang.LeastPids}}}
 	return err
 }
 

@@ -151,7 +151,7 @@ func testBoundsOut(t *testing.T, s *suite) {
 		}
 	}
 	slices.Sort(names)
-	if !slices.Equal(names, []string{"f4", "f5", "large"}) || hint(result, sandbox.HintSkipped).Count != 3 {
+	if !slices.Equal(names, []string{"f4", "f5", "large"}) || hint[sandbox.HintSkipped](result).Count != 3 {
 		t.Errorf("left out %v, hints %+v", names, result.Hints)
 	}
 	r.Request.Return = sandbox.Return{Globs: []string{"*"}, MaxBytes: 20}

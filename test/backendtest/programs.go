@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -213,14 +214,14 @@ func testTimeout(t *testing.T, s *suite) {
 		if result.Timings.Run < r.Request.Timeout {
 			t.Errorf("%s: ended after %v, before its deadline", script, result.Timings.Run)
 		}
-		if h := result.Hints[0]; h.Limit != sandbox.LimitTimeout || h.Value != int64(r.Request.Timeout) {
+		if h := bound(result); h.Limit != sandbox.LimitTimeout || h.Value != int64(r.Request.Timeout) {
 			t.Errorf("%s: the hint %+v does not name the limit", script, h)
 		}
 	}
 }
 
 func testLeftBehind(t *testing.T, s *suite) {
-	for script, left := range map[string]int64{
+	for script, left := range map[string]int{
 		"sleep 1000 & sleep 1000 & echo done":                              2,
 		"setsid sleep 1000 & echo done":                                    1,
 		"(setsid bash -c 'exec >&- 2>&- <&-; read <> <(:)' &) ; echo done": 1,
@@ -228,7 +229,7 @@ func testLeftBehind(t *testing.T, s *suite) {
 	} {
 		result := s.run(t, sh(script))
 		wantOutput(t, result, "done\n")
-		if got := hint(result, sandbox.HintLeft).Count; got != left {
+		if got := hint[sandbox.HintLeft](result).Count; got != left {
 			t.Errorf("%s: %d processes are said to be left", script, got)
 		}
 		if result.Timings.Run > stepTimeout/2 {
@@ -282,7 +283,7 @@ func testOutputLimit(t *testing.T, s *suite) {
 	if streamed != 64<<10 {
 		t.Errorf("%d bytes were streamed", streamed)
 	}
-	if h := hint(result, sandbox.HintOutput); h.Value != 64<<10 || h.Count != c.Dropped {
+	if h := hint[sandbox.HintOutput](result); h.Value != 64<<10 || h.Bytes != c.Dropped {
 		t.Errorf("hint %+v", h)
 	}
 
@@ -298,21 +299,21 @@ func testOutputLimit(t *testing.T, s *suite) {
 func testNothingToStart(t *testing.T, s *suite) {
 	for _, c := range []struct {
 		program string
-		code    sandbox.HintCode
+		hint    sandbox.Hint
 		exit    int
 		says    string
 	}{
-		{"no-such-program", sandbox.HintNoCommand, 127, "command not found"},
-		{"/no/such/program", sandbox.HintNoFile, 127, "no such file"},
-		{"./script", sandbox.HintNoLoader, 127, "interpreter"},
-		{"/etc/passwd", sandbox.HintNotProgram, 127, "cannot execute"},
+		{"no-such-program", sandbox.HintNoCommand{Name: "no-such-program"}, 127, "command not found"},
+		{"/no/such/program", sandbox.HintNoFile{Named: sandbox.Named{Name: "/no/such/program"}}, 127, "no such file"},
+		{"./script", sandbox.HintNoLoader{Named: sandbox.Named{Name: "./script"}}, 127, "interpreter"},
+		{"/etc/passwd", sandbox.HintNotProgram{Named: sandbox.Named{Name: "/etc/passwd"}}, 127, "cannot execute"},
 	} {
 		r := engine.Run{Request: sandbox.Request{Command: []string{c.program, "x"}}}
 		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
 		result := s.run(t, r)
 		wantStatus(t, result, sandbox.StatusFailed)
 		if line := "fumehood: " + c.program + ": "; result.ExitCode != c.exit ||
-			hint(result, c.code).Name != c.program ||
+			!reflect.DeepEqual(result.Hints, []sandbox.Hint{c.hint}) ||
 			!strings.HasPrefix(string(result.Stderr.Head), line) ||
 			!strings.Contains(string(result.Stderr.Head), c.says) {
 			t.Errorf("%s: exit code %d, stderr %q, hints %+v", c.program, result.ExitCode, result.Stderr.Head,

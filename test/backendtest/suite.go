@@ -217,14 +217,27 @@ func python(source string) engine.Run {
 	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
 }
 
-// hint returns the hint of a result that has the code, or a zero one.
-func hint(r *sandbox.Result, code sandbox.HintCode) sandbox.Hint {
-	for _, h := range r.Hints {
-		if h.Code == code {
-			return h
-		}
+// hint returns the first hint of type T of a result, or a zero one.
+func hint[T sandbox.Hint](r *sandbox.Result) T {
+	h, _ := sandbox.HintOf[T](r.Hints)
+	return h
+}
+
+// bound returns the limit that the first hint is about.
+func bound(r *sandbox.Result) sandbox.Bound {
+	switch h := r.Hints[0].(type) {
+	case sandbox.HintTimeout:
+		return h.Bound
+	case sandbox.HintWaited:
+		return h.Bound
+	case sandbox.HintMemory:
+		return h.Bound
+	case sandbox.HintMemoryKilled:
+		return h.Bound
+	case sandbox.HintMemoryEnded:
+		return h.Bound
 	}
-	return sandbox.Hint{}
+	return sandbox.Bound{}
 }
 
 // wantStatus fails the test and prints the result unless it has the status.

@@ -92,7 +92,7 @@ while True:
 	} else if held, err := strconv.Atoi(lines[len(lines)-1]); err != nil || held > limit+margin || held < limit/2 {
 		t.Errorf("it held %d MiB under a limit of %d (%v)", held, limit, err)
 	}
-	if h := result.Hints[0]; h.Limit != sandbox.LimitMemory || h.Value != 64*mib {
+	if h := bound(result); h.Limit != sandbox.LimitMemory || h.Value != 64*mib {
 		t.Errorf("the hint %+v does not name the limit", h)
 	}
 	if result.Usage.OOMKills < 1 {
@@ -115,11 +115,11 @@ func testMemoryChild(t *testing.T, s *suite) {
 	} else {
 		wantStatus(t, result, sandbox.StatusOutOfMemory)
 	}
-	want := sandbox.HintMemoryEnded
+	limit := hint[sandbox.HintMemoryEnded](result).Value
 	if s.has(sandbox.FeatureMemoryAlone) {
-		want = sandbox.HintChildren
+		limit = hint[sandbox.HintChildren](result).Value
 	}
-	if hint(result, want).Value != 64*mib {
+	if limit != 64*mib {
 		t.Errorf("the hints %+v do not tell of the killed child, or of the sandbox where that ended", result.Hints)
 	}
 }
@@ -163,7 +163,7 @@ except OSError:
 	for full.Request.Timeout = 500 * time.Millisecond; ; full.Request.Timeout *= 4 {
 		result := s.limited(t, full, sandbox.Limits{Pids: 24})
 		wantStatus(t, result, sandbox.StatusTimeout)
-		if hint(result, sandbox.HintLimit).Limit == sandbox.LimitPids {
+		if hint[sandbox.HintLimit](result).Limit == sandbox.LimitPids {
 			break
 		}
 		if result.Timings.Run > full.Request.Timeout+lateGuest { // then the host ended it, which cannot count processes
@@ -439,7 +439,7 @@ func testCommands(t *testing.T, s *suite) {
 	wantOutput(t, s.run(t, allow(sh("echo in | cat"))), "in\n")
 	result := s.run(t, allow(engine.Run{Request: sandbox.Request{Command: []string{"ls"}}}))
 	wantStatus(t, result, sandbox.StatusRejected)
-	if len(hint(result, sandbox.HintRejected).Names) != 2 || result.ExitCode != -1 || result.Signal != 0 {
+	if len(hint[sandbox.HintRejected](result).Allowed) != 2 || result.ExitCode != -1 || result.Signal != 0 {
 		t.Errorf("code %d, signal %d, hints %+v", result.ExitCode, result.Signal, result.Hints)
 	}
 	program, err := os.ReadFile("/bin/ls")

@@ -145,7 +145,7 @@ func (to *connection) explain(step string, err error) error {
 		refusal.Fix = "install it and add it to the engine's configuration, or leave the runtime out"
 	case strings.Contains(text, "bind source path does not exist"):
 		refusal.Kind, refusal.Msg = sandbox.Unsupported, "the engine does not see this host's files"
-		refusal.Fix, refusal.Hint.Code = "use an engine on this host", sandbox.FixSendFile
+		refusal.Fix, refusal.Fixes = "use an engine on this host", []sandbox.Hint{sandbox.FixSendFile}
 	}
 	return refusal
 }

@@ -26,7 +26,7 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 	if len(list) > 0 && !to.local {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": show " + list[0].Source,
 			Msg: "the engine at " + to.host + " does not see this host's files", Fix: "use an engine on this host",
-			Hint: sandbox.Hint{Code: sandbox.FixSendFile}}
+			Fixes: []sandbox.Hint{sandbox.FixSendFile}}
 	}
 	for i, m := range list {
 		op := "mount " + m.Source
@@ -46,9 +46,9 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		owner, known := ownerOf(info)
 		if !known || to.rootless || to.remapped || owner != spec.User.UID {
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: op,
-				Msg:  fmt.Sprintf("owned by another user; the sandbox's user %d cannot write to it", spec.User.UID),
-				Fix:  "run fumehood as root with root's engine, which maps the owner; or mount it read-only",
-				Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"native"}}}
+				Msg:   fmt.Sprintf("owned by another user; the sandbox's user %d cannot write to it", spec.User.UID),
+				Fix:   "run fumehood as root with root's engine, which maps the owner; or mount it read-only",
+				Fixes: []sandbox.Hint{sandbox.ChooseBackend("native")}}
 		}
 	}
 	return nil

@@ -88,8 +88,8 @@ func (to *connection) missingImage(image string) error {
 		kind = sandbox.Unavailable
 	}
 	return &sandbox.Error{Kind: kind, Op: name + ": use image", Msg: "the engine does not have the image " + image,
-		Fix:  fmt.Sprintf("%s pull %s; %s images lists those that are there", name, image, name),
-		Hint: sandbox.Hint{Code: sandbox.FixImage}}
+		Fix:   fmt.Sprintf("%s pull %s; %s images lists those that are there", name, image, name),
+		Fixes: []sandbox.Hint{sandbox.ChooseImage("NAME")}}
 }
 
 // mustHave returns an error if the engine does not have an image. Later calls report other errors.
@@ -135,7 +135,7 @@ var unreachable = []string{"no such host", "connection refused", "i/o timeout", 
 // notFetched explains why an image could not be fetched.
 func (to *connection) notFetched(image string, cause, err error) error {
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: to.engine.options.Name + ": fetch image",
-		Hint: sandbox.Hint{Code: sandbox.FixImage}, Err: err}
+		Fixes: []sandbox.Hint{sandbox.ChooseImage("NAME")}, Err: err}
 	text := strings.ToLower(err.Error())
 	program := to.engine.options.Name
 	switch {

@@ -15,8 +15,8 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if spec.Root.Dir != "" {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "the " + b.Name() +
 			" backend needs an image, not a root directory",
-			Fix:  "import the directory as an image: tar -C DIR -c . | " + b.Name() + " import - NAME",
-			Hint: sandbox.Hint{Code: sandbox.FixImage}}
+			Fix:   "import the directory as an image: tar -C DIR -c . | " + b.Name() + " import - NAME",
+			Fixes: []sandbox.Hint{sandbox.ChooseImage("NAME")}}
 	}
 	return enforce.Refuse(b.Name(), spec)
 }
@@ -30,9 +30,9 @@ func (to *connection) refuse(spec *sandbox.Spec) error {
 	}
 	if requested := to.engine.options.Runtime; requested != "" && requested != to.runtime() {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use runtime " + requested,
-			Msg:  "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
-			Fix:  "podman --runtime " + requested + " system service; or set the runtime in containers.conf",
-			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker"}}}
+			Msg:   "Podman's API cannot select a runtime, and this service uses " + to.runtime(),
+			Fix:   "podman --runtime " + requested + " system service; or set the runtime in containers.conf",
+			Fixes: []sandbox.Hint{sandbox.ChooseBackend("docker")}}
 	}
 	if err := to.checkDirs(spec); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (to *connection) enforcement(spec *sandbox.Spec) enforce.List {
 	if to.podman {
 		inodes = enforce.Limit{Name: sandbox.LimitInodes, Documented: true,
 			Why: "Podman's tmpfs has no option to limit inodes",
-			Fix: "leave inodes out, or use --backend docker"}
+			Fix: "leave inodes out, or use the docker backend"}
 	}
 	list := enforce.List{
 		engines(sandbox.LimitMemory, to.info.MemoryLimit, true).Counts(0),

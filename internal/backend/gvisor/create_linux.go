@@ -197,8 +197,7 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	case b.caller.UID != 0 && spec.HostWritable():
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount",
 			Msg: "the gvisor backend needs root for writable host directories",
-			Fix: "run as root, or send files in and out", Hint: sandbox.Hint{Code: sandbox.FixBackend,
-				Names: []string{"native"}}}
+			Fix: "run as root, or send files in and out", Fixes: []sandbox.Hint{sandbox.ChooseBackend("native")}}
 	case spec.Network.Linked():
 		return tap.Available()
 	}

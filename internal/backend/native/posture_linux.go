@@ -56,7 +56,7 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbo
 	}
 	memory := enforce.Wall(sandbox.LimitMemory, tree, cgroup.Memory, "memory is not limited")
 	if memory.State == sandbox.WallMissing {
-		memory.Fix += "; or accept unlimited memory: --allow-unenforced memory"
+		memory.Fix += "; or accept unlimited memory with allow_unenforced"
 	}
 	pids := enforce.Wall(sandbox.LimitPids, tree, cgroup.Pids, "RLIMIT_NPROC limits processes")
 	if pids.State == sandbox.WallMissing {

@@ -13,7 +13,7 @@ func Folder(root sandbox.Root) (string, error) {
 	switch {
 	case root.Image != "":
 		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend does not support images",
-			Hint: sandbox.Hint{Code: sandbox.FixBackend, Names: []string{"docker", "podman"}}}
+			Fixes: []sandbox.Hint{sandbox.ChooseBackend("docker", "podman")}}
 	case root.Dir == "":
 		return "/", nil
 	}

@@ -7,8 +7,8 @@ import (
 
 // symptoms matches messages of Bash, of Debian's /bin/sh, and of apt.
 var symptoms = trace.Symptoms{
-	trace.With(sandbox.Hint{Code: sandbox.HintNoInstall, Name: "apt"},
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNoInstall, Name: "apt"},
 		`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`),
-	trace.On(sandbox.HintNoCommand, `(?m): ([^\s:]+): (?:command )?not found$`),
-	trace.With(sandbox.Hint{Code: sandbox.HintLimit, Limit: sandbox.LimitPids}, `fork: retry`),
+	trace.On(sandbox.SymptomNoCommand, `(?m): ([^\s:]+): (?:command )?not found$`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitPids}, `fork: retry`),
 }

@@ -13,5 +13,5 @@ func trimWhat(line string) string { return strings.TrimPrefix(line, "  what():  
 
 // symptoms matches messages of GCC and Clang.
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`),
+	trace.On(sandbox.SymptomNoModule, `fatal error: '?([^:'\s]+)'?(?:: No such file or directory| file not found)`),
 }

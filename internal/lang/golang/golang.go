@@ -39,9 +39,9 @@ var Language = sandbox.Language{
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule,
+	trace.On(sandbox.SymptomNoModule,
 		`(?:no required module provides package|cannot find module providing package) ([^\s:;]+)`),
-	trace.On(sandbox.HintNoModule, `package (\S+) is not in (?:GOROOT|std)`),
+	trace.On(sandbox.SymptomNoModule, `package (\S+) is not in (?:GOROOT|std)`),
 }
 
 // parseError returns the panic or the runtime error that ended a program. The stacks of goroutines follow it.

@@ -34,9 +34,10 @@ var Language = sandbox.Language{
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `error: package ([\w.]+) does not exist`),
-	trace.On(sandbox.HintMemory, `java\.lang\.OutOfMemoryError`),
-	trace.With(sandbox.Hint{Code: sandbox.HintNoCommand, Name: "javac"},
+	trace.On(sandbox.SymptomNoModule, `error: package ([\w.]+) does not exist`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory},
+		`java\.lang\.OutOfMemoryError`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNoCommand, Name: "javac"},
 		`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
 }
 

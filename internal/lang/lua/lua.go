@@ -24,8 +24,9 @@ var Language = sandbox.Language{
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `module '([^'\n]+)' not found:`),
-	trace.On(sandbox.HintMemory, `(?m)^lua[\w.]*: not enough memory`),
+	trace.On(sandbox.SymptomNoModule, `module '([^'\n]+)' not found:`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory},
+		`(?m)^lua[\w.]*: not enough memory`),
 }
 
 var failed = trace.Pattern(`^lua[\w.]*: (?:\S+:\d+: )?(.*)$`)

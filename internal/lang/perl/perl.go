@@ -28,8 +28,8 @@ var Language = sandbox.Language{
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
-	trace.On(sandbox.HintMemory, `(?m)^Out of memory`),
+	trace.On(sandbox.SymptomNoModule, `Can't locate \S+ in @INC \(you may need to install the (\S+) module\)`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory}, `(?m)^Out of memory`),
 }
 
 var (

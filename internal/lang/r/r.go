@@ -31,9 +31,10 @@ cat('{"version":"', as.character(getRversion()), '","standard_library":true,"mod
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `there is no package called .([\w.]+)`),
-	trace.On(sandbox.HintMemory, `cannot allocate vector of size`),
-	trace.On(sandbox.HintMissingFile, `cannot open file '([^'\n]+)': No such file or directory`),
+	trace.On(sandbox.SymptomNoModule, `there is no package called .([\w.]+)`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory},
+		`cannot allocate vector of size`),
+	trace.On(sandbox.SymptomMissingFile, `cannot open file '([^'\n]+)': No such file or directory`),
 }
 
 var failed = trace.Pattern(`^Error(?: in [^:]+(?:\(.*\))? ?)?: ?(.*)$`)

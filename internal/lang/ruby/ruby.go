@@ -30,10 +30,11 @@ puts JSON.generate(version: RUBY_VERSION, standard_library: true, modules: modul
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `cannot load such file -- (\S+) \(LoadError\)`),
-	trace.On(sandbox.HintNoCommand, `No such file or directory - (\S+) \(Errno::ENOENT\)`),
-	trace.On(sandbox.HintMissingFile, `No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
-	trace.On(sandbox.HintMemory, `failed to allocate memory \(NoMemoryError\)`),
+	trace.On(sandbox.SymptomNoModule, `cannot load such file -- (\S+) \(LoadError\)`),
+	trace.On(sandbox.SymptomNoCommand, `No such file or directory - (\S+) \(Errno::ENOENT\)`),
+	trace.On(sandbox.SymptomMissingFile, `No such file or directory @ \w+ - (\S+) \(Errno::ENOENT\)`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory},
+		`failed to allocate memory \(NoMemoryError\)`),
 }
 
 var (

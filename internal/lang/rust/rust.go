@@ -30,8 +30,9 @@ var Language = sandbox.Language{
 }
 
 var symptoms = trace.Symptoms{
-	trace.On(sandbox.HintNoModule, `(?m)^error\[E0463\]: can't find crate for `+"`([^`]+)`"),
-	trace.On(sandbox.HintNoModule, `(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) `+"`([^`]+)`"),
+	trace.On(sandbox.SymptomNoModule, `(?m)^error\[E0463\]: can't find crate for `+"`([^`]+)`"),
+	trace.On(sandbox.SymptomNoModule,
+		`(?m)^error\[E043[23]\]: (?:unresolved import|failed to resolve: .*) `+"`([^`]+)`"),
 }
 
 var (

@@ -9,34 +9,32 @@ import (
 // Symptom matches the output of programs that lack something in a sandbox.
 type Symptom struct {
 	pattern func() *regexp.Regexp
-	hint    sandbox.Hint
+	sandbox.Symptom
 }
 
-// On returns a symptom with a hint code and a pattern. The first group of the pattern, if any, is the name in the hint.
-func On(code sandbox.HintCode, pattern string) Symptom {
-	return With(sandbox.Hint{Code: code}, pattern)
+// On returns a symptom with a pattern. The first group of the pattern, if any, is the name in the symptom.
+func On(kind sandbox.SymptomKind, pattern string) Symptom {
+	return With(sandbox.Symptom{Kind: kind}, pattern)
 }
 
-// With is On for a hint with further facts.
-func With(hint sandbox.Hint, pattern string) Symptom { return Symptom{Pattern(pattern), hint} }
+// With is On for a symptom with further facts.
+func With(symptom sandbox.Symptom, pattern string) Symptom { return Symptom{Pattern(pattern), symptom} }
 
 // Symptoms are those of one language.
 type Symptoms []Symptom
 
-// Diagnose returns the hints of the symptoms in the output, in the order of symptoms, each with the last name in the
-// output.
-func (symptoms Symptoms) Diagnose(output string) []sandbox.Hint {
-	var hints []sandbox.Hint
+// Diagnose returns the symptoms in the output, in the order of symptoms, each with the last name in the output.
+func (symptoms Symptoms) Diagnose(output string) []sandbox.Symptom {
+	var all []sandbox.Symptom
 	for _, s := range symptoms {
 		found := s.pattern().FindAllStringSubmatch(output, -1)
 		if found == nil {
 			continue
 		}
-		h := s.hint
-		if last := found[len(found)-1]; h.Name == "" && len(last) > 1 {
-			h.Name = last[1]
+		if last := found[len(found)-1]; s.Name == "" && len(last) > 1 {
+			s.Name = last[1]
 		}
-		hints = append(hints, h)
+		all = append(all, s.Symptom)
 	}
-	return hints
+	return all
 }

@@ -1,0 +1,40 @@
+package api_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestHints: a hint of every code survives JSON with its facts; one of an unknown code becomes its text.
+func TestHints(t *testing.T) {
+	hints := []sandbox.Hint{
+		sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 1e9, Raise: 1 << 50}},
+		sandbox.HintNoModule{Name: "yaml", Offer: sandbox.Offer{Packages: true, Package: "pyyaml"}},
+		sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a:1", Reason: "b", Fix: true}}, Living: true},
+		sandbox.FixText{Text: "words"},
+	}
+	for _, h := range sandbox.Hints {
+		hints = append(hints, h)
+	}
+	for _, h := range hints {
+		text := "words"
+		if _, fix := h.(sandbox.FixText); fix {
+			h = sandbox.FixText{Text: text}
+		}
+		encoded, err := json.Marshal(api.NewHint(h, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decoded api.Hint
+		if err := json.Unmarshal(encoded, &decoded); err != nil || !reflect.DeepEqual(decoded.Typed(), h) || decoded.Text != text {
+			t.Errorf("%s became %#v, %v, not %#v", encoded, decoded.Typed(), err, h)
+		}
+	}
+	if h := (api.Hint{Code: "of the future", Text: "words", Facts: 1}).Typed(); h != (sandbox.FixText{Text: "words"}) {
+		t.Errorf("an unknown code became %#v", h)
+	}
+}

@@ -1,0 +1,231 @@
+package wording
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Face has the phrases of one interface of Fumehood. They fit into the middle of a sentence.
+type Face struct {
+	set      func(param, value string) string        // sets a parameter of the request; "" if callers cannot
+	raise    func(b sandbox.Bound) string            // raises a limit, to Raise if that is known
+	waive    func(limits []sandbox.LimitName) string // runs without limits
+	allow    func(target string) string              // lets a run reach a target
+	recreate func(target string) string              // makes a sandbox that may reach a target; nil if callers make none
+	allowNow string                                  // lets an existing sandbox reach a target; "" if callers cannot
+	packages func(o sandbox.Offer) string            // requests packages; "" if callers cannot
+	Param    func(op string) string                  // names a part of the request, or a step that failed
+	input    string                                  // gives a program its standard input
+	file     string                                  // sends a file
+	notes    map[sandbox.Note]string                 // fixes as phrases, and hints that differ among the faces
+}
+
+// CommandLine speaks of flags.
+var CommandLine = Face{
+	set: flag,
+	raise: func(b sandbox.Bound) string {
+		value := "N"
+		if seconds := time.Duration(b.Raise); b.Limit == sandbox.LimitTimeout && seconds > 0 && seconds%time.Second == 0 {
+			value = strconv.FormatInt(int64(seconds/time.Second), 10) + "s"
+		} else if b.Raise > 0 {
+			value = sandbox.FormatLimit(b.Limit, b.Raise)
+		}
+		return "raise it: " + flag(limits[b.Limit].flag, value)
+	},
+	waive: func(limits []sandbox.LimitName) string {
+		return flag("allow_unenforced", joined(limits, limitName, ",")) +
+			" (for all runs: allow_unenforced = [" + joined(limits, quotedLimit, ", ") + "] in the configuration file)"
+	},
+	allow:    func(target string) string { return "allow it with --allow " + target },
+	recreate: func(target string) string { return "make a sandbox with fumehood create --allow " + target },
+	packages: func(o sandbox.Offer) string { return "add --packages " + requirement(o) },
+	Param: func(op string) string {
+		op, _, _ = strings.Cut(op, "[") // the message quotes which of the list it is
+		return cmp.Or(flagsOfFields[field(op)], op)
+	},
+	input: "with -i or --stdin FILE",
+	file:  "with --file PATH",
+	notes: map[sandbox.Note]string{
+		sandbox.FixSendFile:     "send the file with --file PATH",
+		sandbox.FixCreate:       "fumehood create --name NAME makes it, fumehood ps lists those that live",
+		sandbox.FixListRuns:     "fumehood ps NAME lists the runs of the sandbox",
+		sandbox.FixListContexts: "fumehood ps shows the contexts of the sandbox",
+		sandbox.FixSendKey:      "--key-file FILE, or FUMEHOOD_KEY=KEY",
+		sandbox.FixCheckHost:    "fumehood doctor shows what this host can enforce, and the fix for the rest",
+		sandbox.FixPrune:        "free some space: fumehood deps prune",
+		sandbox.HintNoInput:     "It read from stdin, which is empty. Give it input with -i or --stdin FILE.",
+		sandbox.HintTerminal:    "Code may not open terminals of its own. Run the program without one, or allow them: --terminals.",
+	},
+}
+
+// HTTP speaks of fields and paths.
+var HTTP = Face{
+	set: func(param, value string) string {
+		if !slices.Contains([]string{"backend", "image", "allow_build"}, param) {
+			return ""
+		}
+		if value == "" {
+			return strconv.Quote(param) + ": true"
+		}
+		return strconv.Quote(param) + ": " + strconv.Quote(value)
+	},
+	raise: func(b sandbox.Bound) string { return raiseField("limits.", b) },
+	waive: func(limits []sandbox.LimitName) string {
+		return `"allow_unenforced": [` + joined(limits, quotedLimit, ", ") + "]"
+	},
+	allow:    func(target string) string { return "allow it with " + networkField(target) },
+	allowNow: "allow it by PATCH /v1/sandboxes/{id} with all rules anew",
+	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
+	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
+	Param:    field,
+	input:    `in "stdin"`,
+	file:     `in "files"`,
+	notes: map[sandbox.Note]string{
+		sandbox.FixSendFile:     `send the file in "files"`,
+		sandbox.FixCreate:       "create it: POST /v1/sandboxes",
+		sandbox.FixListRuns:     "GET /v1/sandboxes/{id}/runs lists the runs of the sandbox",
+		sandbox.FixListContexts: "GET /v1/sandboxes/{id}/contexts lists the contexts of the sandbox",
+		sandbox.FixSendKey:      "send it as Authorization: Bearer KEY, or as X-API-Key: KEY",
+		sandbox.FixCheckHost:    "GET /v1/capabilities shows what this host can enforce",
+		sandbox.FixPrune:        "have the operator free space in the cache of packages",
+		sandbox.HintNoInput:     `It read from stdin, which is empty. Give it input in "stdin".`,
+	},
+}
+
+// Tool speaks to a model that calls a tool. A tool has few parameters; the operator of the server chooses the others.
+var Tool = Face{
+	set: func(string, string) string { return "" },
+	raise: func(b sandbox.Bound) string {
+		if b.Limit == sandbox.LimitTimeout {
+			return raiseField("", b)
+		}
+		way := "have the operator raise " + flag(limits[b.Limit].flag, "")
+		if b.Raise > 0 {
+			way += " to " + sandbox.FormatLimit(b.Limit, b.Raise)
+		}
+		return way
+	},
+	waive: func(limits []sandbox.LimitName) string {
+		return "have the operator accept it with --allow-unenforced " + joined(limits, limitName, ",")
+	},
+	allow: func(target string) string { return "have the operator allow it with --allow " + target },
+	packages: func(o sandbox.Offer) string {
+		if !o.InCode {
+			return ""
+		}
+		return "write a line %pip install " + cmp.Or(o.Package, "NAME") + " in the code"
+	},
+	Param: func(op string) string {
+		if op == "limits.timeout" {
+			return "timeout_s"
+		}
+		return field(op)
+	},
+	input: `in "stdin" of run_command`,
+	file:  "with write_file",
+	notes: map[sandbox.Note]string{
+		sandbox.FixSendFile:     "send the file with write_file",
+		sandbox.FixCreate:       "call the tool again, which makes a new sandbox",
+		sandbox.FixListRuns:     "use the id of a run of this sandbox",
+		sandbox.FixListContexts: "use the name of a context of this sandbox",
+		sandbox.FixSendKey:      "have the operator configure an API key",
+		sandbox.FixCheckHost:    "have the operator run fumehood doctor",
+		sandbox.FixPrune:        "have the operator free space in the cache of packages",
+		sandbox.HintNoInput:     `It read from stdin, which is empty. Give it input in "stdin" of run_command.`,
+	},
+}
+
+// limit is a limit in the units of the HTTP API.
+type limit struct {
+	Field string
+	Unit  float64 // of the field, in the unit of package sandbox
+	flag  string  // as a parameter
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+var limits = map[sandbox.LimitName]limit{
+	sandbox.LimitTimeout:   {"timeout_s", float64(time.Second), "timeout"},
+	sandbox.LimitMemory:    {"memory_mib", mib, "memory"},
+	sandbox.LimitCPUs:      {"cpus", 1000, "cpus"},
+	sandbox.LimitDisk:      {"disk_mib", mib, "disk"},
+	sandbox.LimitPids:      {"pids", 1, "pids"},
+	sandbox.LimitOutput:    {"output_kib", kib, "output_limit"},
+	sandbox.LimitInodes:    {"inodes", 1, "inodes"},
+	sandbox.LimitOpenFiles: {"open_files", 1, "open_files"},
+}
+
+// LimitField returns the field of a limit in the HTTP API, and its unit in that of package sandbox.
+func LimitField(name sandbox.LimitName) (field string, unit float64) {
+	return limits[name].Field, limits[name].Unit
+}
+
+// field returns the name in the HTTP API of a part of a request: limits.memory_mib for limits.memory.
+func field(op string) string {
+	if name, ok := strings.CutPrefix(op, "limits."); ok && limits[sandbox.LimitName(name)].Field != "" {
+		return "limits." + limits[sandbox.LimitName(name)].Field
+	}
+	return cmp.Or(fieldsOfParts[op], op)
+}
+
+// fieldsOfParts has the fields of parts of a request that the engine names differently.
+var fieldsOfParts = map[string]string{"lifetime.idle": "lifetime.idle_s", "lifetime.ends_in": "lifetime.ends_in_s"}
+
+// flagsOfFields has the flags of fields of the HTTP API.
+var flagsOfFields = func() map[string]string {
+	all := map[string]string{
+		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env", "return_files": "--return",
+		"language": "--lang", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny", "dir": "--workdir",
+		"entry": "FILE", "file name": "FILE",
+	}
+	for _, l := range limits {
+		all["limits."+l.Field] = flag(l.flag, "")
+	}
+	return all
+}()
+
+func flag(param, value string) string {
+	return strings.TrimSuffix("--"+strings.ReplaceAll(param, "_", "-")+" "+value, " ")
+}
+
+func networkField(target string) string {
+	return `"network": {"allow": [` + strconv.Quote(target) + "]}"
+}
+
+// requirement is a requirement to request of an offer.
+func requirement(o sandbox.Offer) string {
+	if o.ByName {
+		return cmp.Or(o.Package, "NAME")
+	}
+	return sandbox.PackagesAuto
+}
+
+// raiseField raises the field of a limit, which has a prefix.
+func raiseField(prefix string, b sandbox.Bound) string {
+	l := limits[b.Limit]
+	way := "raise " + prefix + l.Field
+	if b.Raise > 0 {
+		way += " to " + strconv.FormatFloat(float64(b.Raise)/l.Unit, 'f', -1, 64)
+	}
+	return way
+}
+
+func limitName(name sandbox.LimitName) string { return string(name) }
+
+func quotedLimit(name sandbox.LimitName) string { return strconv.Quote(string(name)) }
+
+func joined[T any](list []T, words func(T) string, between string) string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = words(v)
+	}
+	return strings.Join(out, between)
+}

@@ -1,0 +1,110 @@
+// Package wording puts hints and errors into the words of each face of Fumehood. Nothing else words them.
+package wording
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the program.
+func (f Face) Hint(hints []sandbox.Hint) string {
+	var parts []string
+	interrupted := slices.ContainsFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintStateKept })
+	for _, h := range hints {
+		if s := f.sentences(h, interrupted); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// sentences words one hint. interrupted reports that the run was interrupted and its context kept.
+func (f Face) sentences(h sandbox.Hint, interrupted bool) string {
+	if note, ok := h.(sandbox.Note); ok {
+		if note == sandbox.HintCanceled && !interrupted {
+			return "The run was canceled before it ended, and all its processes were killed."
+		}
+		return cmp.Or(f.notes[note], notes[note])
+	}
+	return cmp.Or(f.end(h, interrupted), f.reached(h), f.tried(h), files(h))
+}
+
+// notes has the sentences that are the same on every face.
+var notes = map[sandbox.Note]string{
+	sandbox.HintInterrupted: "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody interrupted it from outside.",
+	sandbox.HintCanceled:    "The run was canceled before it ended.",
+	sandbox.HintNotStarted:  "The run was canceled before the program was started; nothing ran.",
+	sandbox.HintStateKept:   "The code was interrupted; variables and files of the context are still there.",
+	sandbox.HintUnreachable: "Not every address may be reached from the sandbox.",
+	sandbox.HintTerminal:    "Code may not open terminals of its own here. Run the program without one.",
+	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
+	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no require: " +
+		"write import instead.",
+	sandbox.HintNoFiles:  "New files could not be read, so not all were returned.",
+	sandbox.HintUnlisted: "The workspace holds too many files to examine; the rest was not returned.",
+	sandbox.HintPatterns: "The patterns of files to return took too long to match against so many paths; the rest was not examined.",
+}
+
+// Fix words the fixes of an error in one sentence. It is "" if there is none.
+func (f Face) Fix(err error) string {
+	var ways []string
+	for _, h := range sandbox.FixesOf(err) {
+		if way := f.Way(h); way != "" {
+			ways = append(ways, way)
+		}
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// Way words one fix of an error.
+func (f Face) Way(h sandbox.Hint) string {
+	switch h := h.(type) {
+	case sandbox.Note:
+		return f.notes[h]
+	case sandbox.FixText:
+		return h.Text
+	case sandbox.FixRaise:
+		return f.raise(h.Bound)
+	case sandbox.FixWaive:
+		return "run without: " + f.waive(h.Limits)
+	case sandbox.FixParam:
+		values := h.Values
+		if values == nil {
+			values = []string{""}
+		}
+		if ways := joined(values, func(value string) string { return f.set(h.Param, value) }, " or "); f.set(h.Param, "") != "" {
+			return h.Purpose + ": " + ways
+		}
+		return "have the operator " + h.Purpose
+	}
+	return ""
+}
+
+// Text says what happened, without the fix. It names parts of the request as the face does.
+func (f Face) Text(err error) string {
+	var parts []string
+	for err != nil {
+		e, ok := err.(*sandbox.Error) //nolint:errorlint // a wrapped one is followed below, behind the words that wrap it
+		if !ok {
+			text := err.Error()
+			var inner *sandbox.Error
+			if errors.As(err, &inner) {
+				if before, found := strings.CutSuffix(text, inner.Error()); found {
+					text = strings.TrimSuffix(before, ": ")
+				}
+				err = inner
+			} else {
+				err = nil
+			}
+			parts = append(parts, text)
+			continue
+		}
+		parts = append(parts, f.Param(e.Op), e.Msg)
+		err = e.Err
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+}

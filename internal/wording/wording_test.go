@@ -1,0 +1,196 @@
+package wording_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/bits"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/wording"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+var faces = map[string]wording.Face{"command line": wording.CommandLine, "HTTP": wording.HTTP, "tool": wording.Tool}
+
+// TestHintsAreComplete: sandbox.Hints has every type and every note that package sandbox declares.
+func TestHintsAreComplete(t *testing.T) {
+	declared := 0
+	for _, name := range []string{"hint.go", "fix.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../../sandbox", name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Name.Name == "Code" && n.Recv.List[0].Type.(*ast.Ident).Name != "Note" {
+					declared++
+				}
+			case *ast.ValueSpec:
+				if of, ok := n.Type.(*ast.Ident); ok && of.Name == "Note" {
+					declared++
+				}
+			}
+			return true
+		})
+	}
+	if declared != len(sandbox.Hints) || declared < 60 {
+		t.Errorf("%d hints are declared, and sandbox.Hints has %d", declared, len(sandbox.Hints))
+	}
+}
+
+// Words that a face must not use. A phrase that a face lacks leaves a blank in a sentence.
+var (
+	blank = regexp.MustCompile(`  | [.,;:)]|[(:]\.|\(\)|^\s|\s$`)
+	flag  = regexp.MustCompile(`(^|\s)--?[a-z]`)
+	url   = regexp.MustCompile(`/v1/|\b(GET|POST|PATCH|DELETE) |"[a-z_]+": `)
+)
+
+// TestWords words each hint on each face, with every choice of facts.
+func TestWords(t *testing.T) {
+	for code, h := range sandbox.Hints {
+		for _, h := range variants(h) {
+			for name, face := range faces {
+				text := face.Hint([]sandbox.Hint{h})
+				if text == "" {
+					text = face.Way(h)
+				}
+				switch {
+				case text == "", blank.MatchString(text):
+					t.Errorf("%s, on the %s: a blank in %q: %+v", code, name, text, h)
+				case name == "HTTP" && flag.MatchString(text):
+					t.Errorf("%s: a flag in the words of HTTP: %q", code, text)
+				case name == "command line" && url.MatchString(text):
+					t.Errorf("%s: words of HTTP on the command line: %q", code, text)
+				}
+			}
+		}
+	}
+}
+
+// variants returns a hint with every choice of its facts: those that may be left out are set or not.
+func variants(h sandbox.Hint) []sandbox.Hint {
+	if _, note := h.(sandbox.Note); note {
+		return []sandbox.Hint{h}
+	}
+	var optional []func(of reflect.Value)
+	filled := reflect.New(reflect.TypeOf(h)).Elem()
+	var fill func(v reflect.Value, set func(of reflect.Value) reflect.Value)
+	fill = func(v reflect.Value, at func(of reflect.Value) reflect.Value) {
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			there := func(of reflect.Value) reflect.Value { return at(of).Field(i) }
+			if field.Anonymous {
+				fill(v.Field(i), there)
+				continue
+			}
+			value := example(field)
+			if strings.Contains(field.Tag.Get("json"), ",omitempty") {
+				optional = append(optional, func(of reflect.Value) { there(of).Set(value) })
+			} else {
+				there(filled).Set(value)
+			}
+		}
+	}
+	fill(filled, func(of reflect.Value) reflect.Value { return of })
+	var out []sandbox.Hint
+	for chosen := range 1 << len(optional) {
+		if bits.OnesCount(uint(chosen)) > 4 && chosen != 1<<len(optional)-1 { // no sentence depends on more
+			continue
+		}
+		variant := reflect.New(filled.Type()).Elem()
+		variant.Set(filled)
+		for i, set := range optional {
+			if chosen>>i&1 == 1 {
+				set(variant)
+			}
+		}
+		out = append(out, variant.Interface().(sandbox.Hint))
+	}
+	return out
+}
+
+func example(f reflect.StructField) reflect.Value {
+	switch v := reflect.New(f.Type).Elem(); f.Type {
+	case reflect.TypeFor[sandbox.LimitName]():
+		return reflect.ValueOf(sandbox.LimitMemory)
+	case reflect.TypeFor[[]sandbox.LimitName]():
+		return reflect.ValueOf([]sandbox.LimitName{"memory", "pids"})
+	case reflect.TypeFor[[]sandbox.NetworkRefusal]():
+		return reflect.ValueOf([]sandbox.NetworkRefusal{{Target: "x:443", Fix: true}, {Target: "y", Reason: "z"}})
+	case reflect.TypeFor[[]sandbox.MissingCommand]():
+		return reflect.ValueOf([]sandbox.MissingCommand{{Name: "x"}, {Name: "y", Package: "z"}})
+	case reflect.TypeFor[[]sandbox.Skipped]():
+		return reflect.ValueOf([]sandbox.Skipped{{Path: "x", Code: sandbox.SkipTooLarge}})
+	case reflect.TypeFor[[]string]():
+		return reflect.ValueOf([]string{"x"})
+	default:
+		switch f.Type.Kind() {
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Bool:
+			v.SetBool(true)
+		default:
+			v.SetInt(2 << 20)
+		}
+		return v
+	}
+}
+
+// TestFaces: each face says the same in words that its callers can paste.
+func TestFaces(t *testing.T) {
+	memory := sandbox.HintMemoryKilled{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Value: 512 << 20, Raise: 1 << 30}}
+	seconds := sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 30e9, Raise: 60e9}}
+	refused := sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a.com:443", Fix: true}}, Living: true}
+	for _, c := range []struct {
+		hint      sandbox.Hint
+		cli, http string
+	}{
+		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
+		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
+		{sandbox.HintNoNetwork{}, "with --file PATH; to reach a host, allow it with --allow HOST.", `in "files"; to reach a host, allow it with "network": {"allow": ["HOST"]}.`},
+		{sandbox.HintNoNetwork{Living: true}, "to reach a host, make a sandbox with fumehood create --allow HOST.", `make a sandbox with "network": {"allow": ["HOST"]}.`},
+		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.", `by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
+		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
+		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
+			{Code: sandbox.SkipPipe}}},
+			"8 files were not returned: a, b (too large), a file (a pipe), and 5 more.", "8 files were not returned: a, b (too large), a file (a pipe), and 5 more."},
+	} {
+		hints := []sandbox.Hint{c.hint}
+		if cli, http := wording.CommandLine.Hint(hints), wording.HTTP.Hint(hints); !strings.HasSuffix(cli, c.cli) || !strings.HasSuffix(http, c.http) {
+			t.Errorf("%s: %q and %q", c.hint.Code(), cli, http)
+		}
+	}
+	for _, c := range []struct {
+		err       sandbox.Error
+		cli, http string
+	}{
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.ChooseBackend("docker", "podman")}},
+			"choose another backend: --backend docker or --backend podman", `choose another backend: "backend": "docker" or "backend": "podman"`},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.ChooseImage("python:3.12-slim")}},
+			"choose another image: --image python:3.12-slim", `choose another image: "image": "python:3.12-slim"`},
+		{sandbox.Error{Fix: "install the package bash on this host", Fixes: []sandbox.Hint{sandbox.ChooseRoot()}},
+			"install the package bash on this host; or choose a directory that has it: --root DIR",
+			"install the package bash on this host; or have the operator choose a directory that has it"},
+		{sandbox.Error{Fix: "run as root", Unenforced: []sandbox.LimitName{"memory", "pids"}},
+			`run as root; or run without: --allow-unenforced memory,pids (for all runs: allow_unenforced = ["memory", "pids"] in the configuration file)`,
+			`run as root; or run without: "allow_unenforced": ["memory", "pids"]`},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "allow_build", Values: []string{""}, Purpose: "let it build"}}},
+			"let it build: --allow-build", `let it build: "allow_build": true`},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "package_index", Values: []string{"python=URL"}, Purpose: "name an index"}}},
+			"name an index: --package-index python=URL", "have the operator name an index"},
+	} {
+		if cli, http := wording.CommandLine.Fix(&c.err), wording.HTTP.Fix(&c.err); cli != c.cli || http != c.http {
+			t.Errorf("%q and %q", cli, http)
+		}
+	}
+	err := sandbox.Invalidf("limits.memory", "is over")
+	if cli, http := wording.CommandLine.Text(err), wording.HTTP.Text(err); cli != "--memory: is over" || http != "limits.memory_mib: is over" {
+		t.Errorf("%q and %q", cli, http)
+	}
+}
