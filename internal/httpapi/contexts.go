@@ -26,13 +26,7 @@ func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandb
 	return a.WriteJSON(w, api.ContextList{Contexts: contextsOf(s.Info().Contexts)})
 }
 
-func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req api.ContextRequest
-	release, err := a.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
+func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.ContextRequest) error {
 	c, err := s.CreateContext(r.Context(), req.Name, req.Language, req.Dir)
 	if err != nil {
 		return err
@@ -63,13 +57,7 @@ func (a *apiV1) deleteContext(w *httpd.Response, r *http.Request, c *engine.Cont
 	return done(w, c.Delete(r.Context()))
 }
 
-func (a *apiV1) complete(w *httpd.Response, r *http.Request, c *engine.Context) error {
-	var req api.CompleteRequest
-	release, err := a.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
+func (a *apiV1) complete(w *httpd.Response, r *http.Request, c *engine.Context, req *api.CompleteRequest) error {
 	cursor := len(req.Code)
 	if at := req.Cursor; at != nil {
 		cursor = *at

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -147,6 +149,16 @@ func TestDecodeIsBrief(t *testing.T) {
 		var req api.RunRequest
 		if err := decode([]byte(body), &req); len(err.Error()) > 4<<10 {
 			t.Errorf("%d bytes", len(err.Error()))
+		}
+	}
+}
+
+// A bound of a request that the engine checks too is the engine's.
+func TestBoundsOfTheEngine(t *testing.T) {
+	for field, want := range map[string]int{"ReturnFiles": plan.MaxGlobs, "Metadata": plan.MaxMetadata} {
+		f, _ := reflect.TypeFor[api.Program]().FieldByName(field)
+		if got := f.Tag.Get("max"); got != strconv.Itoa(want) {
+			t.Errorf("%s: at most %s, the engine allows %d", field, got, want)
 		}
 	}
 }

@@ -187,23 +187,11 @@ func (a *apiV1) removeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	return done(w, s.RemoveFile(r.Context(), file, (&query{r: r}).truth("recursive")))
 }
 
-func (a *apiV1) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req api.MoveRequest
-	release, err := a.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
+func (a *apiV1) moveFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.MoveRequest) error {
 	return done(w, s.MoveFile(r.Context(), req.From, req.To, req.Replace))
 }
 
-func (a *apiV1) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req api.FolderRequest
-	release, err := a.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
+func (a *apiV1) makeFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.FolderRequest) error {
 	return done(w, s.MakeFolder(r.Context(), req.Path))
 }
 

@@ -25,6 +25,20 @@ func (a *apiV1) readJSON(w *httpd.Response, r *http.Request, into any) (release 
 	return b.Release, err
 }
 
+// withBody decodes the body of a request for a handler, which has it as long as it runs.
+func withBody[T, On any](a *apiV1, h func(*httpd.Response, *http.Request, On, *T) error) func(*httpd.Response,
+	*http.Request, On) error {
+	return func(w *httpd.Response, r *http.Request, on On) error {
+		var req T
+		release, err := a.readJSON(w, r, &req)
+		defer release()
+		if err != nil {
+			return err
+		}
+		return h(w, r, on, &req)
+	}
+}
+
 // runOf converts a request for a run in a fresh sandbox.
 func runOf(r *api.RunRequest) (run engine.Run, err error) {
 	run.Backend = r.Backend

@@ -178,13 +178,7 @@ func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Executio
 	}
 }
 
-func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
-	var req api.SignalRequest
-	release, err := a.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
+func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution, req *api.SignalRequest) error {
 	signal, err := signalIn(req.Signal)
 	if err != nil {
 		return err
@@ -193,8 +187,8 @@ func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Executio
 }
 
 // signalNames are Linux's, from 1; this host's may differ (signal(7)).
-var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN " +
-	"TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
+var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP " +
+	"TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 
 const maxSignal = 64 // the last real-time signal
 

@@ -141,17 +141,12 @@ func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	return a.WriteJSON(w, showSandbox(s, slices.Contains(include, string(api.SectionPolicy))))
 }
 
-func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req api.SandboxPatch
-	release, err := a.readJSON(w, r, &req)
-	defer release()
+func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.SandboxPatch) error {
+	ends, err := endsOf(&req.Lifetime)
 	if err != nil {
 		return err
 	}
-	patch := engine.Patch{Labels: req.Metadata}
-	if patch.Ends, err = endsOf(&req.Lifetime); err != nil {
-		return err
-	}
+	patch := engine.Patch{Labels: req.Metadata, Ends: ends}
 	if req.Network != nil {
 		policy, err := networkOf(req.Network)
 		if err != nil {

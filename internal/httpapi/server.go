@@ -56,20 +56,22 @@ func (a *apiV1) handlers() map[string]handler {
 		"readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
-		"patchSandbox": a.in(a.patchSandbox), "deleteSandbox": a.in(a.deleteSandbox), "sandboxStats": a.in(a.sandboxStats),
+		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.in(a.deleteSandbox),
+		"sandboxStats":   a.in(a.sandboxStats),
 		"sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
 
 		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
 		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)), "sendStdin": a.in(onRun(a.sendStdin)),
-		"signalRun": a.in(onRun(a.signalRun)),
+		"signalRun": a.in(onRun(withBody(a, a.signalRun))),
 
-		"listContexts": a.in(a.listContexts), "createContext": a.in(a.createContext),
+		"listContexts":  a.in(a.listContexts),
+		"createContext": a.in(withBody(a, a.createContext)),
 		"deleteContext": a.in(inContext(a.deleteContext)), "restartContext": a.in(inContext(a.restartContext)),
-		"interruptContext": a.in(inContext(a.interruptContext)), "complete": a.in(inContext(a.complete)),
+		"interruptContext": a.in(inContext(a.interruptContext)), "complete": a.in(inContext(withBody(a, a.complete))),
 
 		"readFile": a.in(a.readFiles), "writeFile": a.in(a.writeFile), "removeFile": a.in(a.removeFile),
 		"readFileBy": a.in(a.readFiles), "writeFileBy": a.in(a.writeFile), "removeFileBy": a.in(a.removeFile),
-		"moveFile": a.in(a.moveFile), "makeFolder": a.in(a.makeFolder), "clean": a.in(a.clean),
+		"moveFile": a.in(withBody(a, a.moveFile)), "makeFolder": a.in(withBody(a, a.makeFolder)), "clean": a.in(a.clean),
 	}
 }
 

@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
 )
 
 // Metrics are the metrics of GET /metrics. As the observer of an engine they count its runs, whichever face they came
@@ -101,68 +102,43 @@ func (m *Metrics) Observe(o engine.Observation) {
 // engineCollector reports the engine's counts.
 type engineCollector struct{ engine *engine.Engine }
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("fumehood_engine_"+name, help, labels, nil)
-}
-
-var (
-	descSlots    = desc("slots", "Most concurrent executions.")
-	descRunning  = desc("running", "Slots in use.")
-	descQueue    = desc("queue", "Most runs that wait for a slot.")
-	descQueued   = desc("queued", "Runs that wait for a slot.")
-	descClosing  = desc("closing", "Boxes that are being closed after their run was answered.")
-	descLive     = desc("boxes", "Boxes that exist.")
-	descWarm     = desc("warm_boxes", "Boxes that are kept ready.")
-	descRefused  = desc("refused_total", "Runs that ended in an error, by its kind.", "kind")
-	descPanics   = desc("panics_total", "Panics of runs.")
-	descForked   = desc("forked_total", "Runs in a fork of a waiting interpreter.")
-	descLiving   = desc("sandboxes", "Living sandboxes.")
-	descContexts = desc("contexts", "Contexts of living sandboxes.")
-	descPorts    = desc("port_connections", "Open connections to ports of living sandboxes.")
-	descLogs     = desc("log_bytes", "Bytes on disk of the logs of ended executions in living sandboxes.")
-	descCPU      = desc("cpu_seconds_total", "CPU time of all runs that ended.")
-	descAttempts = desc("network_attempts_total", "Attempts of sandboxes to reach something, by the decision.", "decision")
-	descBytes    = desc("network_bytes_total", "Bytes of closed connections of sandboxes.", "direction")
-)
-
-func (engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSlots, descRunning, descQueue, descQueued, descClosing, descLive, descWarm,
-		descRefused, descPanics, descForked, descLiving, descContexts, descPorts, descLogs, descCPU,
-		descAttempts, descBytes} {
-		out <- d
-	}
-}
+// Describe describes no metric: Collect does.
+func (engineCollector) Describe(chan<- *prometheus.Desc) {}
 
 func (c engineCollector) Collect(out chan<- prometheus.Metric) {
-	s := c.engine.Stats()
-	gauge := func(d *prometheus.Desc, v int) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	add := func(kind prometheus.ValueType, name, help string, value float64, labels prometheus.Labels) {
+		d := prometheus.NewDesc("fumehood_engine_"+name, help, nil, labels)
+		out <- prometheus.MustNewConstMetric(d, kind, value)
 	}
-	gauge(descSlots, s.Slots)
-	gauge(descRunning, s.Running)
-	gauge(descQueue, s.Queue)
-	gauge(descQueued, s.Queued)
-	gauge(descClosing, s.Closing)
-	gauge(descLive, s.Live)
-	gauge(descWarm, s.Warm)
-	living := c.engine.Census()
-	gauge(descLiving, living.Sandboxes)
-	gauge(descContexts, living.Contexts)
-	gauge(descPorts, living.Ports)
-	out <- prometheus.MustNewConstMetric(descLogs, prometheus.GaugeValue, float64(s.LogBytes))
+	gauge := func(name, help string, value int) { add(prometheus.GaugeValue, name, help, float64(value), nil) }
+	counter := func(name, help string, value float64) { add(prometheus.CounterValue, name, help, value, nil) }
+	by := func(name, help string, value float64, label, of string) {
+		add(prometheus.CounterValue, name, help, value, prometheus.Labels{label: of})
+	}
+	s, living := c.engine.Stats(), c.engine.Census()
+	gauge("slots", "Most concurrent runs.", s.Slots)
+	gauge("running", "Slots in use.", s.Running)
+	gauge("queue", "Most runs that wait for a slot.", s.Queue)
+	gauge("queued", "Runs that wait for a slot.", s.Queued)
+	gauge("closing", "Boxes that are being closed after their run was answered.", s.Closing)
+	gauge("boxes", "Boxes that exist.", s.Live)
+	gauge("warm_boxes", "Boxes that are kept ready.", s.Warm)
+	gauge("sandboxes", "Living sandboxes.", living.Sandboxes)
+	gauge("contexts", "Contexts of living sandboxes.", living.Contexts)
+	gauge("port_connections", "Open connections to ports of living sandboxes.", living.Ports)
+	gauge("log_bytes", "Bytes on disk of the logs of ended runs in living sandboxes.", int(s.LogBytes))
+	counter("panics_total", "Panics of runs.", float64(s.Panics))
+	counter("forked_total", "Runs in a fork of a waiting interpreter.", float64(s.Forked))
+	counter("cpu_seconds_total", "CPU time of all ended runs.", s.CPUTime.Seconds())
 	for kind, n := range s.Refused {
-		out <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(n), kind.String())
+		by("refused_total", "Runs that ended in an error, by its kind.", float64(n), "kind", kind.String())
 	}
-	out <- prometheus.MustNewConstMetric(descPanics, prometheus.CounterValue, float64(s.Panics))
-	out <- prometheus.MustNewConstMetric(descForked, prometheus.CounterValue, float64(s.Forked))
-	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, s.CPUTime.Seconds())
-	n := s.Network
-	for decision, count := range map[string]uint64{"allowed": n.Allowed, "refused": n.Refused} {
-		out <- prometheus.MustNewConstMetric(descAttempts, prometheus.CounterValue, float64(count), decision)
-	}
-	for direction, bytes := range map[string]int64{"sent": n.Sent, "received": n.Received} {
-		out <- prometheus.MustNewConstMetric(descBytes, prometheus.CounterValue, float64(bytes), direction)
-	}
+	const attempts = "Attempts of sandboxes to reach something, by the decision."
+	const bytes = "Bytes of closed connections of sandboxes."
+	by("network_attempts_total", attempts, float64(s.Network.Allowed), "decision", "allowed")
+	by("network_attempts_total", attempts, float64(s.Network.Refused), "decision", "refused")
+	by("network_bytes_total", bytes, float64(s.Network.Sent), "direction", "sent")
+	by("network_bytes_total", bytes, float64(s.Network.Received), "direction", "received")
 }
 
 // ShowMetrics is the handler of GET /metrics.
