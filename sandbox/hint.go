@@ -5,8 +5,8 @@ import "slices"
 // HintCode names a kind of hint on the wire.
 type HintCode string
 
-// Hint is one fact about a run, or a fix of an error. Each code has a type, which holds its facts. Each face words hints itself.
-// Names are safe to show: letters, digits and the punctuation of paths. "" is unknown.
+// Hint is one fact about a run, or a fix of an error. Each code has a type, which holds its facts. Each face words
+// hints itself. Names are safe to show: letters, digits and the punctuation of paths. "" is unknown.
 type Hint interface{ Code() HintCode }
 
 // HintOf returns the first hint of type T.
@@ -246,12 +246,16 @@ type (
 var Hints = func() map[HintCode]Hint {
 	all := map[HintCode]Hint{}
 	for _, h := range []Hint{
-		HintInterrupted, HintCanceled, HintNotStarted, HintStateKept, HintUnreachable, HintNoInput, HintTerminal, HintFence, HintESModule,
+		HintInterrupted, HintCanceled, HintNotStarted, HintStateKept, HintUnreachable, HintNoInput, HintTerminal,
+		HintFence, HintESModule,
 		HintNoFiles, HintUnlisted, HintPatterns,
-		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{}, HintLost{}, HintNotCompiled{},
+		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{},
+		HintLost{}, HintNotCompiled{},
 		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintStateLost{},
-		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{}, HintOutput{},
-		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{}, HintNoPackage{}, HintLeftOut{},
+		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{},
+		HintOutput{},
+		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{},
+		HintNoPackage{}, HintLeftOut{},
 		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
 		HintSkipped{}, HintUnmatched{}, HintElsewhere{}, HintLeft{},
 		FixSendFile, FixCreate, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,

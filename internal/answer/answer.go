@@ -40,7 +40,8 @@ func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
 // never null.
 func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
-	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text, Results: NewShown(r.Shown)}
+	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text,
+		Results: NewShown(r.Shown)}
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
 		a.Output = &api.Output{Stdout: out.Stream, Stderr: errs.Stream}
 	}
@@ -105,7 +106,8 @@ func newFiles(files []sandbox.File) []api.File {
 	out := make([]api.File, len(files))
 	for i, f := range files {
 		sum, size := sha256.Sum256(f.Data), int64(len(f.Data))
-		out[i] = api.File{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Size: &size, SHA256: hex.EncodeToString(sum[:])}
+		out[i] = api.File{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Size: &size,
+			SHA256: hex.EncodeToString(sum[:])}
 		if isText(f.Data) {
 			content := string(f.Data)
 			out[i].Content = &content
@@ -136,7 +138,8 @@ func newUsage(u sandbox.Usage) api.Usage {
 }
 
 func newTimings(t sandbox.Timings) api.Timings {
-	return api.Timings{QueueMS: Millis(t.Queue), CreateMS: Millis(t.Create), UploadMS: Millis(t.Upload), RunMS: Millis(t.Run), FilesMS: Millis(t.Files)}
+	return api.Timings{QueueMS: Millis(t.Queue), CreateMS: Millis(t.Create), UploadMS: Millis(t.Upload),
+		RunMS: Millis(t.Run), FilesMS: Millis(t.Files)}
 }
 
 // Millis is a duration in milliseconds, to the microsecond.

@@ -15,13 +15,18 @@ import (
 
 // succeeded is the result of print(6*7) where all that was asked is enforced.
 func succeeded() *sandbox.Result {
-	r := &sandbox.Result{ID: sandbox.NewID(), Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Head: []byte("42\n")},
-		Usage:   sandbox.Usage{Wall: 12345678 * time.Nanosecond, CPU: 11345678 * time.Nanosecond, MemoryPeak: 12_345_678},
+	r := &sandbox.Result{ID: sandbox.NewID(), Status: sandbox.StatusSucceeded,
+		Stdout: sandbox.Captured{Head: []byte("42\n")},
+		Usage: sandbox.Usage{Wall: 12345678 * time.Nanosecond, CPU: 11345678 * time.Nanosecond,
+			MemoryPeak: 12_345_678},
 		Timings: sandbox.Timings{Queue: 12 * time.Microsecond, Create: 12345678, Upload: 345678, Run: 12345678}}
-	r.Requested = sandbox.Spec{Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser, Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
-	r.Effective = sandbox.Policy{Backend: "native", Limits: r.Requested.Limits, User: r.Requested.User, Network: r.Requested.Network}
+	r.Requested = sandbox.Spec{Limits: sandbox.DefaultLimits, User: sandbox.DefaultUser,
+		Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}}
+	r.Effective = sandbox.Policy{Backend: "native", Limits: r.Requested.Limits, User: r.Requested.User,
+		Network: r.Requested.Network}
 	for range 25 {
-		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()), State: sandbox.WallEnforced})
+		r.Effective.Walls = append(r.Effective.Walls, sandbox.Wall{Name: string(sandbox.NewID()),
+			State: sandbox.WallEnforced})
 	}
 	return r
 }
@@ -54,7 +59,8 @@ func TestSections(t *testing.T) {
 		if name == "compile" { // of a language that has one
 			r.Compiled = &sandbox.Compiled{}
 		}
-		if _, fields := marshalled(r, section); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
+		if _, fields := marshalled(r,
+			section); fields[name] == nil || string(fields[name]) == "null" || len(fields) != len(always)+1 {
 			t.Errorf("included: %s: %s", name, fields[name])
 		}
 	}
@@ -74,7 +80,8 @@ func TestSections(t *testing.T) {
 	}
 	r := succeeded()
 	r.Compiled = &sandbox.Compiled{ExitCode: -1, Failed: true}
-	if text, _ := marshalled(r); !strings.Contains(text, `"phase":"compile","compile":{"exit_code":null,"stdout":"","stderr":"",`) {
+	if text, _ := marshalled(r); !strings.Contains(text,
+		`"phase":"compile","compile":{"exit_code":null,"stdout":"","stderr":"",`) {
 		t.Error(text)
 	}
 	r.Usage.OOMKills = 2
@@ -85,7 +92,8 @@ func TestSections(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	r := succeeded()
-	r.Files = []sandbox.File{{Path: "a", Mode: 0o755, Data: []byte("€")}, {Path: "b", Mode: 0o600, Data: []byte("\xff")}, {Path: "c", Mode: 0o644, Data: []byte("a\x00")}, {Path: "d", Mode: 0o4, Data: nil}}
+	r.Files = []sandbox.File{{Path: "a", Mode: 0o755, Data: []byte("€")}, {Path: "b", Mode: 0o600,
+		Data: []byte("\xff")}, {Path: "c", Mode: 0o644, Data: []byte("a\x00")}, {Path: "d", Mode: 0o4, Data: nil}}
 	var got []string
 	for _, f := range New(wording.HTTP, r).Files {
 		f.SHA256 = f.SHA256[:4]
@@ -115,7 +123,8 @@ func FuzzShow(f *testing.F) {
 		if !utf8.ValidString(s.text) || s.Truncated != (dropped > 0) {
 			t.Fatalf("%+v", s)
 		}
-		if s.Base64 != nil && (!bytes.Equal(s.Base64[:s.DroppedAt], head) || !bytes.Equal(s.Base64[s.DroppedAt:], tail)) && dropped > 0 {
+		if s.Base64 != nil && (!bytes.Equal(s.Base64[:s.DroppedAt], head) || !bytes.Equal(s.Base64[s.DroppedAt:],
+			tail)) && dropped > 0 {
 			t.Fatalf("%+v", s)
 		}
 		if dropped == 0 && s.DroppedAt != 0 {

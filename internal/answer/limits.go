@@ -38,8 +38,10 @@ type limitField struct {
 
 func limitFields(l *api.Limits) []limitField {
 	return []limitField{
-		{sandbox.LimitTimeout, &l.TimeoutS}, {sandbox.LimitMemory, &l.MemoryMiB}, {sandbox.LimitCPUs, &l.CPUs}, {sandbox.LimitDisk, &l.DiskMiB},
-		{sandbox.LimitPids, &l.Pids}, {sandbox.LimitOutput, &l.OutputKiB}, {sandbox.LimitInodes, &l.Inodes}, {sandbox.LimitOpenFiles, &l.OpenFiles},
+		{sandbox.LimitTimeout, &l.TimeoutS}, {sandbox.LimitMemory, &l.MemoryMiB}, {sandbox.LimitCPUs, &l.CPUs},
+		{sandbox.LimitDisk, &l.DiskMiB},
+		{sandbox.LimitPids, &l.Pids}, {sandbox.LimitOutput, &l.OutputKiB}, {sandbox.LimitInodes, &l.Inodes},
+		{sandbox.LimitOpenFiles, &l.OpenFiles},
 	}
 }
 

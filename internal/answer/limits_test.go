@@ -16,7 +16,8 @@ func TestLimits(t *testing.T) {
 		want string // "" is no error
 	}{
 		{"none", api.Limits{}, ""},
-		{"plain", api.Limits{TimeoutS: number(0.5), MemoryMiB: number(64), CPUs: number(0.25), Pids: number(9), DiskMiB: number(1), OutputKiB: number(1)}, ""},
+		{"plain", api.Limits{TimeoutS: number(0.5), MemoryMiB: number(64), CPUs: number(0.25), Pids: number(9),
+			DiskMiB: number(1), OutputKiB: number(1)}, ""},
 		{"zero", api.Limits{MemoryMiB: number(0)}, "limits.memory_mib"},
 		{"negative", api.Limits{TimeoutS: number(-1)}, "limits.timeout_s"},
 		{"the value that means unlimited inside", api.Limits{Pids: number(-1)}, "limits.pids"},

@@ -18,7 +18,8 @@ type shown struct {
 // plain reports whether the text is the whole output.
 func (s *shown) plain() bool { return !s.Truncated && s.Base64 == nil }
 
-// Text renders a captured stream as text: a line says where and how many bytes were dropped, and U+FFFD replaces what is not UTF-8.
+// Text renders a captured stream as text: a line says where and how many bytes were dropped, and U+FFFD replaces what
+// is not UTF-8.
 func Text(c sandbox.Captured) string { return show(c).text }
 
 // show renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.

@@ -6,7 +6,8 @@ import (
 )
 
 func newSandbox(r *sandbox.Result, differences []sandbox.Difference) *api.Policy {
-	return &api.Policy{Backend: r.Effective.Backend, Requested: newRequested(r), Effective: newEffective(&r.Effective), Differences: List(differences)}
+	return &api.Policy{Backend: r.Effective.Backend, Requested: newRequested(r),
+		Effective: newEffective(&r.Effective), Differences: List(differences)}
 }
 
 // NewSandbox is the section of a living sandbox: nil unless less is enforced than requested, or it was asked for.

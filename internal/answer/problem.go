@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// kindTable maps kinds to HTTP. What this host cannot do is a 4xx too: sent again unchanged, the request fails again, and a 5xx would
-// invite that.
+// kindTable maps kinds to HTTP. What this host cannot do is a 4xx too: sent again unchanged, the request fails again,
+// and a 5xx would invite that.
 var kindTable = map[sandbox.Kind]struct {
 	status int
 	title  string
@@ -41,7 +41,8 @@ const longestText = 4 << 10
 func NewProblem(f wording.Face, err error, detail string) api.Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
-	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status, Kind: kind,
+	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status,
+		Kind:   kind,
 		Detail: brief(cmp.Or(detail, entry.title)), Hint: brief(f.Fix(err))}
 	if fixes := sandbox.FixesOf(err); len(fixes) > 1 || sandbox.FixOf(err) == "" { // a single text has no facts
 		for _, h := range fixes {
@@ -77,8 +78,8 @@ func NewPublicProblem(err error, requestID string) api.Problem {
 	return p
 }
 
-// publicText gathers the texts for users: those of classified errors, and the kernel's fixed texts. Other errors may hold paths and
-// ids of the host, so they stay in the log.
+// publicText gathers the texts for users: those of classified errors, and the kernel's fixed texts. Other errors may
+// hold paths and ids of the host, so they stay in the log.
 func publicText(err error) (detail, op string) {
 	var parts []string
 	for err != nil {

@@ -57,7 +57,8 @@ func Hints(f *Facts) []sandbox.Hint {
 	}
 	for i, name := range []string{"stdout", "stderr"} {
 		if f.Beyond[i] > 0 && r.Status != sandbox.StatusOutputLimit {
-			hints = append(hints, sandbox.HintOutput{Bound: f.bound(sandbox.LimitOutput), Stream: name, Bytes: f.Beyond[i]})
+			hints = append(hints, sandbox.HintOutput{Bound: f.bound(sandbox.LimitOutput), Stream: name,
+				Bytes: f.Beyond[i]})
 		}
 	}
 	if f.Left > 0 && !f.Living && (r.Status == sandbox.StatusSucceeded || r.Status == sandbox.StatusFailed) {
@@ -177,7 +178,8 @@ func (f *Facts) failureHints() []sandbox.Hint {
 	return hints
 }
 
-// refused reports what the network policy refused while the run ran. Other runs of the same sandbox at that time are included.
+// refused reports what the network policy refused while the run ran. Other runs of the same sandbox at that time are
+// included.
 func (f *Facts) refused() sandbox.HintRefused {
 	h := sandbox.HintRefused{Living: f.Living}
 	for _, r := range f.Refusals {

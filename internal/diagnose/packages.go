@@ -34,7 +34,8 @@ func (f *Facts) noInstall(name string) sandbox.Hint {
 	h := sandbox.HintNoInstall{Name: name}
 	for _, l := range f.Languages {
 		if slices.Contains(l.Installers, name) && f.canInstall(&l) {
-			h.Language, h.Offer = l.Title, sandbox.Offer{Packages: true, ByName: true, InCode: l.Installer.Magic != nil}
+			h.Language, h.Offer = l.Title, sandbox.Offer{Packages: true, ByName: true,
+				InCode: l.Installer.Magic != nil}
 		}
 	}
 	return h

@@ -11,18 +11,20 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// systemSymptoms are messages of the C library, which occur in any language. The text comes from the program, so it serves only for
-// advice. Language.Diagnose finds those of a language.
+// systemSymptoms are messages of the C library, which occur in any language. The text comes from the program, so it
+// serves only for advice. Language.Diagnose finds those of a language.
 var systemSymptoms = []struct {
 	text    []string
 	symptom sandbox.Symptom
 }{
-	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitDisk}},
+	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Symptom{Kind: sandbox.SymptomLimit,
+		Limit: sandbox.LimitDisk}},
 	{[]string{"Too many open files"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitOpenFiles}},
 	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"},
 		sandbox.Symptom{Kind: sandbox.SymptomNoNetwork}},
 	{[]string{"Cannot allocate memory"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory}},
-	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"}, sandbox.Symptom{Kind: sandbox.SymptomTerminal}},
+	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"},
+		sandbox.Symptom{Kind: sandbox.SymptomTerminal}},
 }
 
 // forkSymptom is a fork or a thread that was refused. EAGAIN alone also means a socket that has nothing to read.
@@ -183,7 +185,10 @@ func (f *Facts) interpretersOf(command string) []string {
 
 // installs says whether a command exists to fetch programs or packages.
 func (f *Facts) installs(command string) bool {
-	return slices.ContainsFunc(f.Languages, func(l sandbox.Language) bool { return slices.Contains(l.Installers, command) })
+	return slices.ContainsFunc(f.Languages, func(l sandbox.Language) bool {
+		return slices.Contains(l.Installers,
+			command)
+	})
 }
 
 // programFolders hold programs in every root file system.
@@ -195,7 +200,8 @@ func (f *Facts) pathHint(s sandbox.Symptom) sandbox.Hint {
 	base := path.Base(s.Name)
 	switch {
 	case !path.IsAbs(s.Name):
-		if strings.HasPrefix(s.Name, ".") || strings.Contains(s.Name, "/.") { // a program must not make the caller send such a file
+		// a program must not make the caller send such a file
+		if strings.HasPrefix(s.Name, ".") || strings.Contains(s.Name, "/.") {
 			name.Name = ""
 		}
 	case allowed != nil && slices.Contains(programFolders, path.Dir(s.Name)) && !slices.Contains(allowed, base):
@@ -227,7 +233,8 @@ var WritablePlaces = []string{sandbox.Workspace, sandbox.Home, "/tmp", "/dev/shm
 
 func below(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// atProcessLimit reports whether forks or threads were refused, by the host's count or by the number of processes at the deadline.
+// atProcessLimit reports whether forks or threads were refused, by the host's count or by the number of processes at
+// the deadline.
 func (f *Facts) atProcessLimit() bool {
 	return f.Result.Usage.PidsRefused > 0 || f.Tasks >= f.Result.Requested.Limits.Pids
 }
@@ -239,8 +246,8 @@ func (f *Facts) complainsOfProcesses() bool {
 	return forkSymptom().MatchString(text) || slices.ContainsFunc(f.symptoms(text), isPids)
 }
 
-// fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the space among the places,
-// and none limits directories of the host.
+// fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the
+// space among the places, and none limits directories of the host.
 func (f *Facts) fullHint() sandbox.Hint {
 	p := &f.Result.Effective
 	disk, inodes := f.bound(sandbox.LimitDisk), f.bound(sandbox.LimitInodes)

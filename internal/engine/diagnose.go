@@ -8,7 +8,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// diagnose explains the end of an execution. The program's output is hostile and the code that reads it large, so it contains a panic.
+// diagnose explains the end of an execution. The program's output is hostile and the code that reads it large, so it
+// contains a panic.
 func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -20,8 +21,9 @@ func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hin
 	f := diagnose.Facts{
 		Offer:  diagnose.Offer{Languages: config.Languages, Max: config.Max, Packages: config.Packages != nil},
 		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
-		Input: len(x.Request.Stdin) > 0, Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
-		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),
+		Input: len(x.Request.Stdin) > 0, Forbidden: x.forbidden(), GuestGone: o.cause == causeLost,
+		NotStarted: o.notStarted,
+		Tasks:      int64(o.exited.Tasks), Left: int(o.exited.Left),
 		Beyond:   [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
 		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional, Used: x.used,
 	}
@@ -39,7 +41,8 @@ func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hin
 // blockSize is the least size of a file in tmpfs, the file system of the writable places.
 const blockSize = 4 << 10
 
-// The most that used looks at, in all places: what it finds tells the two limits apart, and costs a failed run some 50 ms at the most.
+// The most that used looks at, in all places: what it finds tells the two limits apart, and costs a failed run some 50
+// ms at the most.
 const (
 	maxUsed      = 20_000
 	maxUsedPaths = 2 << 20 // bytes

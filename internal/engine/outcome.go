@@ -60,8 +60,8 @@ func (o *outcome) exitStatus() sandbox.Status {
 	return sandbox.StatusFailed
 }
 
-// interrupted reports whether the program ended by SIGINT. Only the program itself can have sent it: Python does after an uncaught
-// KeyboardInterrupt.
+// interrupted reports whether the program ended by SIGINT. Only the program itself can have sent it: Python does after
+// an uncaught KeyboardInterrupt.
 func (o *outcome) interrupted() bool { return o.exited.Signal == int32(syscall.SIGINT) }
 
 // exitInterrupted is a shell's exit code for SIGINT.

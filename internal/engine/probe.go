@@ -69,7 +69,8 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 }
 
 // preflight predicts a default request, with the operator's waivers, on a backend that works here.
-func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted []string) (without []sandbox.LimitName, refusal error) {
+func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture,
+	accepted []string) (without []sandbox.LimitName, refusal error) {
 	spec, err := e.rules.Box(sandbox.Spec{AllowUnenforced: accepted})
 	if err != nil {
 		return nil, err
@@ -77,7 +78,8 @@ func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture, accepted 
 	f, ok := b.(sandbox.Preflighter)
 	if !ok {
 		if !posture.Ready {
-			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(), Msg: "cannot enforce the default policy on this host"}
+			refusal = &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Name(),
+				Msg: "cannot enforce the default policy on this host"}
 		}
 		return nil, refusal
 	}
@@ -128,7 +130,8 @@ func (e *Engine) defaultName() string {
 	return e.config.Default
 }
 
-// autoChoice caches Auto's choice. What a host can enforce does not change under a running server, and a probe costs more than a run.
+// autoChoice caches Auto's choice. What a host can enforce does not change under a running server, and a probe costs
+// more than a run.
 type autoChoice struct {
 	mu     sync.Mutex                 // guards all below; held while probing, so that concurrent runs probe once
 	chosen map[string]sandbox.Backend // by the run's waivers; "" is none
@@ -166,7 +169,8 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	}
 	if time.Since(e.auto.at) > autoFresh {
 		probed := e.Probe(ctx)
-		if err := ctx.Err(); err != nil { // a backend that did not answer in time may be stronger, and the choice is final
+		// a backend that did not answer in time may be stronger, and the choice is final
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		e.auto.probed, e.auto.at = probed, time.Now()
@@ -239,7 +243,8 @@ func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {
 	return best, rank > 0
 }
 
-// noneUsable returns why Auto can choose none. If the strongest working backend lacks only limits, the fix is to waive them.
+// noneUsable returns why Auto can choose none. If the strongest working backend lacks only limits, the fix is to waive
+// them.
 func noneUsable(probed []Probed) error {
 	var reasons []string
 	for _, p := range probed {
@@ -249,9 +254,11 @@ func noneUsable(probed []Probed) error {
 		}
 		reasons = append(reasons, reason)
 	}
-	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend", Msg: "none works on this host: " + strings.Join(reasons, "; "),
+	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "choose a backend",
+		Msg:   "none works on this host: " + strings.Join(reasons, "; "),
 		Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
-	if i, ok := strongestOf(probed, func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
+	if i, ok := strongestOf(probed,
+		func(p *Probed) bool { return p.Err == nil && len(sandbox.UnenforcedOf(p.Refusal)) > 0 }); ok {
 		r := probed[i].Refusal
 		e.Unenforced, e.Fix, e.Fixes = sandbox.UnenforcedOf(r), sandbox.FixOf(r), nil
 	}

@@ -12,17 +12,18 @@ import (
 
 // Face has the phrases of one interface of Fumehood. They fit into the middle of a sentence.
 type Face struct {
-	set      func(param, value string) string        // sets a parameter of the request; "" if callers cannot
-	raise    func(b sandbox.Bound) string            // raises a limit, to Raise if that is known
-	waive    func(limits []sandbox.LimitName) string // runs without limits
-	allow    func(target string) string              // lets a run reach a target
-	recreate func(target string) string              // makes a sandbox that may reach a target; nil if callers make none
-	allowNow string                                  // lets an existing sandbox reach a target; "" if callers cannot
-	packages func(o sandbox.Offer) string            // requests packages; "" if callers cannot
-	Param    func(op string) string                  // names a part of the request, or a step that failed
-	input    string                                  // gives a program its standard input
-	file     string                                  // sends a file
-	notes    map[sandbox.Note]string                 // fixes as phrases, and hints that differ among the faces
+	set   func(param, value string) string        // sets a parameter of the request; "" if callers cannot
+	raise func(b sandbox.Bound) string            // raises a limit, to Raise if that is known
+	waive func(limits []sandbox.LimitName) string // runs without limits
+	allow func(target string) string              // lets a run reach a target
+	// makes a sandbox that may reach a target; nil if callers make none
+	recreate func(target string) string
+	allowNow string                       // lets an existing sandbox reach a target; "" if callers cannot
+	packages func(o sandbox.Offer) string // requests packages; "" if callers cannot
+	Param    func(op string) string       // names a part of the request, or a step that failed
+	input    string                       // gives a program its standard input
+	file     string                       // sends a file
+	notes    map[sandbox.Note]string      // fixes as phrases, and hints that differ among the faces
 }
 
 // CommandLine speaks of flags.
@@ -59,7 +60,8 @@ var CommandLine = Face{
 		sandbox.FixCheckHost:    "fumehood doctor shows what this host can enforce, and the fix for the rest",
 		sandbox.FixPrune:        "free some space: fumehood deps prune",
 		sandbox.HintNoInput:     "It read from stdin, which is empty. Give it input with -i or --stdin FILE.",
-		sandbox.HintTerminal:    "Code may not open terminals of its own. Run the program without one, or allow them: --terminals.",
+		sandbox.HintTerminal: "Code may not open terminals of its own. Run the program without one, or allow " +
+			"them: --terminals.",
 	},
 }
 
@@ -182,8 +184,10 @@ var fieldsOfParts = map[string]string{"lifetime.idle": "lifetime.idle_s", "lifet
 // flagsOfFields has the flags of fields of the HTTP API.
 var flagsOfFields = func() map[string]string {
 	all := map[string]string{
-		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env", "return_files": "--return",
-		"language": "--lang", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny", "dir": "--workdir",
+		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env",
+		"return_files": "--return",
+		"language":     "--lang", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
+		"dir":   "--workdir",
 		"entry": "FILE", "file name": "FILE",
 	}
 	for _, l := range limits {

@@ -50,22 +50,27 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 		if h.Name != "" {
 			name = strconv.Quote(h.Name)
 		}
-		return fmt.Sprintf("Nothing ran: %s is not among the commands that the policy allows: %s.%s", name, some(h.Allowed), f.allowed(h.Name))
+		return fmt.Sprintf("Nothing ran: %s is not among the commands that the policy allows: %s.%s", name,
+			some(h.Allowed), f.allowed(h.Name))
 	case sandbox.HintChecks:
-		return fmt.Sprintf("Nothing ran: the checks refuse the code by the rule %s; stderr names the lines. %s", h.Rule, h.Advice)
+		return fmt.Sprintf("Nothing ran: the checks refuse the code by the rule %s; stderr names the lines. %s",
+			h.Rule, h.Advice)
 	case sandbox.HintLost:
 		return lost(h)
 	case sandbox.HintNoCommand:
 		return noCommand(h)
 	case sandbox.HintNoFile:
-		return fmt.Sprintf("There is no %s in the sandbox to execute. Send it %s.", cmp.Or(h.Name, "such file"), f.file)
+		return fmt.Sprintf("There is no %s in the sandbox to execute. Send it %s.", cmp.Or(h.Name, "such file"),
+			f.file)
 	case sandbox.HintNoLoader:
-		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after #!.", cmp.Or(h.Name, "the program"))
+		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after "+
+			"#!.", cmp.Or(h.Name, "the program"))
 	case sandbox.HintNotProgram:
 		return fmt.Sprintf("%s cannot be executed. Make it executable, a script with a first line such as #!/bin/sh; "+
 			"or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"), cmp.Or(h.Name, "FILE"))
 	case sandbox.HintLeft:
-		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes before the end.",
+		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes "+
+			"before the end.",
 			count(h.Count, "background process was", "background processes were"), plural(h.Count, "was", "were"))
 	}
 	return ""
@@ -98,18 +103,23 @@ func (f Face) allowed(command string) string {
 func (f Face) reached(h sandbox.Hint) string {
 	switch h := h.(type) {
 	case sandbox.HintMemory:
-		return fmt.Sprintf("It ran out of memory; the limit is %s. Use less at a time%s.", value(h.Bound), f.orRaise(h.Bound))
+		return fmt.Sprintf("It ran out of memory; the limit is %s. Use less at a time%s.", value(h.Bound),
+			f.orRaise(h.Bound))
 	case sandbox.HintMemoryKilled:
-		return fmt.Sprintf("The program reached its memory limit of %s and was killed by the kernel. Use less at a time%s.",
+		return fmt.Sprintf("The program reached its memory limit of %s and was killed by the kernel. Use less at "+
+			"a time%s.",
 			value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintMemoryEnded:
-		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its files. Use less at a time%s.",
+		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its "+
+			"files. Use less at a time%s.",
 			value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintChildren:
-		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. What they did may be missing.%s",
+		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. What they did may be "+
+			"missing.%s",
 			count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
 	case sandbox.HintOutputEnded:
-		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the beginning and the latest output are kept. "+
+		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the "+
+			"beginning and the latest output are kept. "+
 			"Print less, or write to a file.", value(h.Bound))
 	case sandbox.HintOutput:
 		return fmt.Sprintf("%s went over its limit of %s: %s in the middle were dropped. Write less, or to a file%s.",
@@ -120,10 +130,12 @@ func (f Face) reached(h sandbox.Hint) string {
 			if h.Enforcer != "" {
 				by = " (" + h.Enforcer + ")"
 			}
-			return fmt.Sprintf("A writable place is full: all files together may take %s%s.%s", value(h.Bound), by, f.toRaise(h.Bound))
+			return fmt.Sprintf("A writable place is full: all files together may take %s%s.%s", value(h.Bound), by,
+				f.toRaise(h.Bound))
 		}
-		what, ok := map[sandbox.LimitName]string{sandbox.LimitPids: "processes and threads", sandbox.LimitOpenFiles: "open files",
-			sandbox.LimitInodes: "files and folders"}[h.Limit]
+		what, ok := map[sandbox.LimitName]string{sandbox.LimitPids: "processes and threads",
+			sandbox.LimitOpenFiles: "open files",
+			sandbox.LimitInodes:    "files and folders"}[h.Limit]
 		if !ok {
 			what = string(h.Limit)
 		}
@@ -152,10 +164,12 @@ func (f Face) orRaise(b sandbox.Bound) string {
 func (f Face) tried(h sandbox.Hint) string {
 	switch h := h.(type) {
 	case sandbox.HintNotAllowed:
-		return fmt.Sprintf("The program tried to execute %s, which is not among the allowed commands: %s.%s", h.Name, some(h.Allowed), f.allowed(h.Name))
+		return fmt.Sprintf("The program tried to execute %s, which is not among the allowed commands: %s.%s", h.Name,
+			some(h.Allowed), f.allowed(h.Name))
 	case sandbox.HintNoInstall:
 		if way := f.install(h.Offer); way != "" && h.Language != "" {
-			return fmt.Sprintf("%s cannot install anything: a sandbox has no network. Packages for %s are installed before its code runs: %s.",
+			return fmt.Sprintf("%s cannot install anything: a sandbox has no network. Packages for %s are "+
+				"installed before its code runs: %s.",
 				h.Name, h.Language, way)
 		}
 		return fmt.Sprintf("%s cannot install anything: a sandbox has no network, and its system is read-only. "+
@@ -165,13 +179,15 @@ func (f Face) tried(h sandbox.Hint) string {
 		if h.Living && f.recreate != nil {
 			way = f.recreate
 		}
-		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s; to reach a host, %s.", f.file, way("HOST"))
+		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s; to reach a host, %s.",
+			f.file, way("HOST"))
 	case sandbox.HintRefused:
 		return f.refused(h)
 	case sandbox.HintNoModule:
 		return f.noModule(h)
 	case sandbox.HintNoStandard:
-		return fmt.Sprintf("The module %s is of the standard library. It is in the Debian package %s, which the root file system lacks; "+
+		return fmt.Sprintf("The module %s is of the standard library. It is in the Debian package %s, which the "+
+			"root file system lacks; "+
 			"no other package has it.", h.Name, h.Package)
 	case sandbox.HintNoCommands:
 		names := joined(h.Commands, func(c sandbox.MissingCommand) string {
@@ -180,12 +196,15 @@ func (f Face) tried(h sandbox.Hint) string {
 			}
 			return c.Name
 		}, ", ")
-		return fmt.Sprintf("The sandbox lacks commands that the script names: %s. Only programs of its root file system can be used.", names)
+		return fmt.Sprintf("The sandbox lacks commands that the script names: %s. Only programs of its root file "+
+			"system can be used.", names)
 	case sandbox.HintNoPackage:
-		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or has to be built, ask for it by name; "+
+		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or "+
+			"has to be built, ask for it by name; "+
 			"code of your own can be sent %s.", strings.Join(h.Modules, ", "), f.file)
 	case sandbox.HintLeftOut:
-		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names), f.to("have one", h.Offer))
+		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names),
+			f.to("have one", h.Offer))
 	case sandbox.HintMissingFile:
 		name, folder := "A file was not found", ""
 		if h.Name != "" {
@@ -194,13 +213,17 @@ func (f Face) tried(h sandbox.Hint) string {
 		if strings.Contains(h.Name, "/") {
 			folder = " If the program is to write it, make its folder first."
 		}
-		return fmt.Sprintf("%s: only files that were sent are in %s. Send it %s.%s", name, sandbox.Workspace, f.file, folder)
+		return fmt.Sprintf("%s: only files that were sent are in %s. Send it %s.%s", name, sandbox.Workspace, f.file,
+			folder)
 	case sandbox.HintReadOnly:
-		return fmt.Sprintf("Only %s, %s and /tmp can be written to%s.", sandbox.Workspace, sandbox.Home, instead(h.Name))
+		return fmt.Sprintf("Only %s, %s and /tmp can be written to%s.", sandbox.Workspace, sandbox.Home,
+			instead(h.Name))
 	case sandbox.HintOutside:
-		return fmt.Sprintf("There is no %s in the sandbox. Files are read from and written to %s%s.", cmp.Or(h.Name, "such file"), sandbox.Workspace, instead(h.Name))
+		return fmt.Sprintf("There is no %s in the sandbox. Files are read from and written to %s%s.",
+			cmp.Or(h.Name, "such file"), sandbox.Workspace, instead(h.Name))
 	case sandbox.HintNotebook:
-		return "A line of the code begins with % or !, which only notebooks understand." + f.to("install packages", h.Offer)
+		return "A line of the code begins with % or !, which only notebooks understand." +
+			f.to("install packages", h.Offer)
 	}
 	return ""
 }
@@ -229,7 +252,8 @@ func (f Face) noModule(h sandbox.HintNoModule) string {
 	own := " Code of your own can be sent " + f.file + "."
 	switch {
 	case way != "" && h.ByName:
-		return name + " is not there, and auto does not take it for needed. To have it installed before the run, " + way + "." + own
+		return name + " is not there, and auto does not take it for needed. To have it installed before the run, " +
+			way + "." + own
 	case way != "":
 		return name + " is not there. To have it installed before the run, " + way + "." + own
 	}
@@ -284,9 +308,11 @@ func files(h sandbox.Hint) string {
 }
 
 var skipWords = map[sandbox.SkipCode]string{
-	sandbox.SkipTooLarge: "too large", sandbox.SkipTooMany: "too many files", sandbox.SkipTotal: "too large together", sandbox.SkipSymlink: "a symbolic link",
-	sandbox.SkipDevice: "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket", sandbox.SkipUnreadable: "could not be read",
-	sandbox.SkipChanged: "changed while it was read", sandbox.SkipUnwritten: "could not be written",
+	sandbox.SkipTooLarge: "too large", sandbox.SkipTooMany: "too many files", sandbox.SkipTotal: "too large together",
+	sandbox.SkipSymlink: "a symbolic link",
+	sandbox.SkipDevice:  "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket",
+	sandbox.SkipUnreadable: "could not be read",
+	sandbox.SkipChanged:    "changed while it was read", sandbox.SkipUnwritten: "could not be written",
 }
 
 func skipped(h sandbox.HintSkipped) string {
@@ -296,7 +322,8 @@ func skipped(h sandbox.HintSkipped) string {
 		if name == "" { // a name can be any text, and readers take a hint for Fumehood's own words
 			name = "a file"
 		}
-		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code { // a reason follows the last of its files
+		// a reason follows the last of its files
+		if shown[i] = name; i == len(h.Files)-1 || h.Files[i+1].Code != s.Code {
 			shown[i] += " (" + skipWords[s.Code] + ")"
 		}
 	}
@@ -314,7 +341,8 @@ var signals = map[int]string{
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
-	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with thousands of sockets or file locks, or that runs out of " +
+	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with thousands of sockets " +
+		"or file locks, or that runs out of " +
 		"memory again and again",
 	15: "SIGTERM, which Fumehood does not send by itself",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",

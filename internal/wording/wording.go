@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the program.
+// Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the
+// program.
 func (f Face) Hint(hints []sandbox.Hint) string {
 	var parts []string
 	interrupted := slices.ContainsFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintStateKept })
@@ -35,18 +36,21 @@ func (f Face) sentences(h sandbox.Hint, interrupted bool) string {
 
 // notes has the sentences that are the same on every face.
 var notes = map[sandbox.Note]string{
-	sandbox.HintInterrupted: "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody interrupted it from outside.",
+	sandbox.HintInterrupted: "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody " +
+		"interrupted it from outside.",
 	sandbox.HintCanceled:    "The run was canceled before it ended.",
 	sandbox.HintNotStarted:  "The run was canceled before the program was started; nothing ran.",
 	sandbox.HintStateKept:   "The code was interrupted; variables and files of the context are still there.",
 	sandbox.HintUnreachable: "Not every address may be reached from the sandbox.",
 	sandbox.HintTerminal:    "Code may not open terminals of its own here. Run the program without one.",
 	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
-	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no require: " +
+	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no " +
+		"require: " +
 		"write import instead.",
 	sandbox.HintNoFiles:  "New files could not be read, so not all were returned.",
 	sandbox.HintUnlisted: "The workspace holds too many files to examine; the rest was not returned.",
-	sandbox.HintPatterns: "The patterns of files to return took too long to match against so many paths; the rest was not examined.",
+	sandbox.HintPatterns: "The patterns of files to return took too long to match against so many paths; the rest " +
+		"was not examined.",
 }
 
 // Fix words the fixes of an error in one sentence. It is "" if there is none.
@@ -76,7 +80,8 @@ func (f Face) Way(h sandbox.Hint) string {
 		if values == nil {
 			values = []string{""}
 		}
-		if ways := joined(values, func(value string) string { return f.set(h.Param, value) }, " or "); f.set(h.Param, "") != "" {
+		if ways := joined(values, func(value string) string { return f.set(h.Param, value) }, " or "); f.set(h.Param,
+			"") != "" {
 			return h.Purpose + ": " + ways
 		}
 		return "have the operator " + h.Purpose
@@ -88,7 +93,8 @@ func (f Face) Way(h sandbox.Hint) string {
 func (f Face) Text(err error) string {
 	var parts []string
 	for err != nil {
-		e, ok := err.(*sandbox.Error) //nolint:errorlint // a wrapped one is followed below, behind the words that wrap it
+		// a wrapped one is followed below, behind the words that wrap it
+		e, ok := err.(*sandbox.Error) //nolint:errorlint
 		if !ok {
 			text := err.Error()
 			var inner *sandbox.Error

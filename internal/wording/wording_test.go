@@ -144,7 +144,8 @@ func example(f reflect.StructField) reflect.Value {
 
 // TestFaces: each face says the same in words that its callers can paste.
 func TestFaces(t *testing.T) {
-	memory := sandbox.HintMemoryKilled{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Value: 512 << 20, Raise: 1 << 30}}
+	memory := sandbox.HintMemoryKilled{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Value: 512 << 20,
+		Raise: 1 << 30}}
 	seconds := sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 30e9, Raise: 60e9}}
 	refused := sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a.com:443", Fix: true}}, Living: true}
 	for _, c := range []struct {
@@ -153,16 +154,22 @@ func TestFaces(t *testing.T) {
 	}{
 		{memory, "or raise it: --memory 1GiB.", "or raise limits.memory_mib to 1024."},
 		{seconds, "or raise it: --timeout 60s.", "or raise limits.timeout_s to 60."},
-		{sandbox.HintNoNetwork{}, "with --file PATH; to reach a host, allow it with --allow HOST.", `in "files"; to reach a host, allow it with "network": {"allow": ["HOST"]}.`},
-		{sandbox.HintNoNetwork{Living: true}, "to reach a host, make a sandbox with fumehood create --allow HOST.", `make a sandbox with "network": {"allow": ["HOST"]}.`},
-		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.", `by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
+		{sandbox.HintNoNetwork{}, "with --file PATH; to reach a host, allow it with --allow HOST.",
+			`in "files"; to reach a host, allow it with "network": {"allow": ["HOST"]}.`},
+		{sandbox.HintNoNetwork{Living: true}, "to reach a host, make a sandbox with fumehood create --allow HOST.",
+			`make a sandbox with "network": {"allow": ["HOST"]}.`},
+		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.",
+			`by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
-		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b", Code: sandbox.SkipTooLarge},
+		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
+			Code: sandbox.SkipTooLarge},
 			{Code: sandbox.SkipPipe}}},
-			"8 files were not returned: a, b (too large), a file (a pipe), and 5 more.", "8 files were not returned: a, b (too large), a file (a pipe), and 5 more."},
+			"8 files were not returned: a, b (too large), a file (a pipe), and 5 more.", "8 files were not " +
+				"returned: a, b (too large), a file (a pipe), and 5 more."},
 	} {
 		hints := []sandbox.Hint{c.hint}
-		if cli, http := wording.CommandLine.Hint(hints), wording.HTTP.Hint(hints); !strings.HasSuffix(cli, c.cli) || !strings.HasSuffix(http, c.http) {
+		if cli, http := wording.CommandLine.Hint(hints), wording.HTTP.Hint(hints); !strings.HasSuffix(cli,
+			c.cli) || !strings.HasSuffix(http, c.http) {
 			t.Errorf("%s: %q and %q", c.hint.Code(), cli, http)
 		}
 	}
@@ -171,7 +178,8 @@ func TestFaces(t *testing.T) {
 		cli, http string
 	}{
 		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.ChooseBackend("docker", "podman")}},
-			"choose another backend: --backend docker or --backend podman", `choose another backend: "backend": "docker" or "backend": "podman"`},
+			"choose another backend: --backend docker or --backend podman",
+			`choose another backend: "backend": "docker" or "backend": "podman"`},
 		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.ChooseImage("python:3.12-slim")}},
 			"choose another image: --image python:3.12-slim", `choose another image: "image": "python:3.12-slim"`},
 		{sandbox.Error{Fix: "install the package bash on this host", Fixes: []sandbox.Hint{sandbox.ChooseRoot()}},
@@ -180,9 +188,11 @@ func TestFaces(t *testing.T) {
 		{sandbox.Error{Fix: "run as root", Unenforced: []sandbox.LimitName{"memory", "pids"}},
 			`run as root; or run without: --allow-unenforced memory,pids (for all runs: allow_unenforced = ["memory", "pids"] in the configuration file)`,
 			`run as root; or run without: "allow_unenforced": ["memory", "pids"]`},
-		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "allow_build", Values: []string{""}, Purpose: "let it build"}}},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "allow_build", Values: []string{""},
+			Purpose: "let it build"}}},
 			"let it build: --allow-build", `let it build: "allow_build": true`},
-		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "package_index", Values: []string{"python=URL"}, Purpose: "name an index"}}},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixParam{Param: "package_index", Values: []string{"python=URL"},
+			Purpose: "name an index"}}},
 			"name an index: --package-index python=URL", "have the operator name an index"},
 	} {
 		if cli, http := wording.CommandLine.Fix(&c.err), wording.HTTP.Fix(&c.err); cli != c.cli || http != c.http {
@@ -190,7 +200,8 @@ func TestFaces(t *testing.T) {
 		}
 	}
 	err := sandbox.Invalidf("limits.memory", "is over")
-	if cli, http := wording.CommandLine.Text(err), wording.HTTP.Text(err); cli != "--memory: is over" || http != "limits.memory_mib: is over" {
+	if cli, http := wording.CommandLine.Text(err), wording.HTTP.Text(err); cli != "--memory: is "+
+		"over" || http != "limits.memory_mib: is over" {
 		t.Errorf("%q and %q", cli, http)
 	}
 }

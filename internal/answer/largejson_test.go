@@ -16,11 +16,13 @@ func TestJSONText(t *testing.T) {
 	binary := []byte(strings.Repeat("\xff\x00", longText) + "x")
 	result := func() *sandbox.Result {
 		return &sandbox.Result{
-			Stdout:    sandbox.Captured{Head: []byte(long)},
-			Stderr:    sandbox.Captured{Head: binary, Tail: []byte("tail"), Dropped: 1},
-			Compiled:  &sandbox.Compiled{Stdout: sandbox.Captured{Head: []byte(long[1:])}, Stderr: sandbox.Captured{Head: []byte(long)}},
+			Stdout: sandbox.Captured{Head: []byte(long)},
+			Stderr: sandbox.Captured{Head: binary, Tail: []byte("tail"), Dropped: 1},
+			Compiled: &sandbox.Compiled{Stdout: sandbox.Captured{Head: []byte(long[1:])},
+				Stderr: sandbox.Captured{Head: []byte(long)}},
 			Exception: &sandbox.Exception{Name: long, Value: "short", Traceback: long[1:] + "\xff"},
-			Files:     []sandbox.File{{Path: "b", Data: binary}, {Path: "a", Data: binary[1:]}, {Path: "c", Data: []byte("short")}, {Path: "d", Data: []byte(long)}},
+			Files: []sandbox.File{{Path: "b", Data: binary}, {Path: "a", Data: binary[1:]}, {Path: "c",
+				Data: []byte("short")}, {Path: "d", Data: []byte(long)}},
 		}
 	}
 	var got, want bytes.Buffer

@@ -14,8 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large answer once, unencoded: its JSON
-// is up to six times as long, and an ordinary encoder holds several such buffers.
+// JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large answer once,
+// unencoded: its JSON is up to six times as long, and an ordinary encoder holds several such buffers.
 type JSON struct {
 	frames [][]byte // the JSON around the long texts: one more than those
 	long   []any    // string or []byte
