@@ -188,7 +188,8 @@ func TestMemoryBudget(t *testing.T) {
 			"Private_Clean:")
 		t.Logf("guest: %d KiB resident, %d of them private", resident>>10, private>>10)
 		if resident > memoryBudget || private > privateBudget {
-			t.Errorf("%d bytes resident and %d private; the budget is %d and %d", resident, private, memoryBudget, privateBudget)
+			t.Errorf("%d bytes resident and %d private; the budget is %d and %d", resident, private, memoryBudget,
+				privateBudget)
 		}
 	}
 	if found < 2 { // a third one may make the root of later sandboxes

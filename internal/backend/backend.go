@@ -20,7 +20,8 @@ type Options struct {
 	Stderr   *os.File // receives a failing guest's last output; nil discards it
 	Lack     []string // for tests: pretend that this host lacks these
 
-	LookupEnv func(name string) (string, bool) // environment for finding engines and the run folder; nil is the process's
+	// environment for finding engines and the run folder; nil is the process's
+	LookupEnv func(name string) (string, bool)
 
 	// For docker and podman only.
 	Image            string    // default image; "" is the backend's choice

@@ -47,7 +47,8 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	defer records.Close()
 	m := &maker{}
 	open := func() (e *engine.Engine, stop func()) {
-		set, err := backend.Open(backend.Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"), RunDir: filepath.Join(state, "run")})
+		set, err := backend.Open(backend.Options{Libexec: os.Getenv("FUMEHOOD_LIBEXEC"),
+			RunDir: filepath.Join(state, "run")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,8 +56,9 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 		if _, err := m.Probe(t.Context()); err != nil {
 			t.Skip(err)
 		}
-		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1, Packages: packages,
-			Living: engine.LivingConfig{StateDir: state, Store: records}})
+		e, err = engine.New(engine.Config{Backends: []sandbox.Backend{m}, Languages: lang.All(), Warm: 1,
+			Packages: packages,
+			Living:   engine.LivingConfig{StateDir: state, Store: records}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +71,8 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	first, stop := open()
 	spec := sandbox.Spec{AllowUnenforced: []string{"memory", "cpus", "pids"}}
 	if packages == nil {
-		_, err = first.Run(t.Context(), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash", Code: []byte("true")}})
+		_, err = first.Run(t.Context(), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash",
+			Code: []byte("true")}})
 	} else { // boxes that can get packages are made for living sandboxes alone
 		var other *engine.Sandbox
 		if other, _, err = first.Create(t.Context(), engine.Living{Spec: spec}); err == nil {
@@ -128,7 +131,8 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := found.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 2\n" || found.Info().Spec.Labels["of"] != "me" {
+	if r, err := found.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 2\n" ||
+		found.Info().Spec.Labels["of"] != "me" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := found.Close(); err != nil {

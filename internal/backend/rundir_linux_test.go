@@ -43,7 +43,8 @@ func TestEveryBackendChecksItsRunFolder(t *testing.T) {
 	}
 	refused := func(who string, err error) {
 		t.Helper()
-		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "others may write to "+shared) ||
+		if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(),
+			"others may write to "+shared) ||
 			sandbox.FixOf(err) == "" {
 			t.Errorf("%s: %v", who, err)
 		}

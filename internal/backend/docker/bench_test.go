@@ -37,7 +37,8 @@ func BenchmarkTrue(b *testing.B) {
 	defer c.Close()
 	b.Run("fumehood", func(b *testing.B) {
 		for b.Loop() {
-			p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/true"}, Dir: sandbox.Workspace,
+			p, err := c.Start(ctx, guest.Start{ID: string(sandbox.NewID()), Argv: []string{"/bin/true"},
+				Dir:  sandbox.Workspace,
 				Env:  sandbox.DefaultEnv,
 				User: sandbox.DefaultUser})
 			if err != nil {

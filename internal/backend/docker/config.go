@@ -171,7 +171,8 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
-		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: box.mounts(spec), Runtime: b.options.Runtime,
+		Tmpfs: to.tmpfs(spec), Binds: []string{guestBind(volume, "ro")}, Mounts: box.mounts(spec),
+		Runtime: b.options.Runtime,
 		Resources: container.Resources{
 			Memory: memory, MemorySwap: memory, PidsLimit: &pids,
 			CPUPeriod: cpuPeriod, CPUQuota: spec.Limits.CPUMillis * cpuPeriod / 1000,
@@ -244,7 +245,8 @@ func (box *Box) mounts(spec *sandbox.Spec) []mount.Mount {
 	if box.to.sockets {
 		list = append(list, bind(filepath.Join(box.Dir, socketFolder), socketDir, true))
 	}
-	if spec.Network.Linked() { // otherwise engines copy the host's file; Podman refuses the option --dns without a network
+	// Without this, engines copy the host's file; Podman refuses the option --dns without a network.
+	if spec.Network.Linked() {
 		list = append(list, bind(filepath.Join(box.Dir, resolverFile), resolverPath, false))
 	}
 	for _, m := range box.shown(spec) {

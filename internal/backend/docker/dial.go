@@ -21,8 +21,9 @@ func (box *Box) dial(ctx context.Context) (net.Conn, error) {
 	}
 	to := box.to
 	made, err := ask(ctx, to, "dial guest", callTimeout, func(ctx context.Context) (client.ExecCreateResult, error) {
-		return to.api.ExecCreate(ctx, box.name(), client.ExecCreateOptions{User: "0:0", AttachStdin: true, AttachStdout: true,
-			Env: []string{confine.EnvPlan + "="}, WorkingDir: "/",
+		return to.api.ExecCreate(ctx, box.name(), client.ExecCreateOptions{User: "0:0", AttachStdin: true,
+			AttachStdout: true,
+			Env:          []string{confine.EnvPlan + "="}, WorkingDir: "/",
 			Cmd: []string{guestPath, confine.BridgeArg + path.Join(socketDir, socketFile)}})
 	})
 	if err != nil {

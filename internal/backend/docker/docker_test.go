@@ -64,7 +64,8 @@ func run(t *testing.T, box sandbox.Box, script string) string {
 		t.Fatal(err)
 	}
 	var out []byte
-	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil }, true); err != nil {
+	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil },
+		true); err != nil {
 		t.Fatal(err)
 	}
 	return string(out)
@@ -380,7 +381,8 @@ func TestRuntime(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		o.Runtime = "kata"
 		b := open(t, o)
-		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) == "" {
+		if box, err := b.Create(within(t), spec()); sandbox.KindOf(err) != sandbox.Unsupported ||
+			sandbox.FixOf(err) == "" {
 			if err == nil {
 				t.Errorf("the reported kernel is %s", box.Effective().Kernel)
 				_ = box.Close()

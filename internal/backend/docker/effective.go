@@ -97,7 +97,8 @@ func (to *connection) walls(linked bool) []sandbox.Wall {
 	if to.hostUID() == "shared" {
 		users = sandbox.Wall{Name: "user ids", State: sandbox.WallPartial,
 			Detail: "the code has the host's user id of the same number, in every container",
-			Fix:    "enable userns-remap (https://docs.docker.com/engine/security/userns-remap), or use a rootless engine"}
+			Fix: "enable userns-remap (https://docs.docker.com/engine/security/userns-remap), or use a " +
+				"rootless engine"}
 	}
 	if to.podman && to.hostUID() == "shared" {
 		users.Fix = "use a rootless engine: systemctl --user enable --now podman.socket"

@@ -140,7 +140,8 @@ func newClient(at *endpoint) (*client.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, client.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: config},
+		options = append(options, client.WithHTTPClient(&http.Client{
+			Transport:     &http.Transport{TLSClientConfig: config},
 			CheckRedirect: client.CheckRedirect}))
 	}
 	return client.New(append(options, client.WithHost(at.host))...)
@@ -223,7 +224,8 @@ func (to *connection) podmanRootless(ctx context.Context) (bool, error) {
 		error) {
 		return to.api.Dialer()(ctx)
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+to.api.ClientVersion()+"/info", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+to.api.ClientVersion()+"/info",
+		nil)
 	if err != nil {
 		return false, err
 	}

@@ -75,7 +75,8 @@ func (e *engine) absent(at *endpoint, err error) error {
 	case client.IsErrConnectionFailed(err):
 		return e.error(sandbox.Unavailable, "no engine answers "+where+": "+err.Error(), e.startFix())
 	}
-	return e.error(sandbox.Unavailable, fmt.Sprintf("the server %s is not a usable engine: %v", where, err), e.startFix())
+	return e.error(sandbox.Unavailable, fmt.Sprintf("the server %s is not a usable engine: %v", where, err),
+		e.startFix())
 }
 
 // oldest lists the first versions with API version 1.40, the oldest that the client supports.
@@ -92,8 +93,8 @@ func startFix(name, system string) string {
 	case system != "linux":
 		return "start Docker Desktop; or set DOCKER_HOST; to install it: https://docs.docker.com/get-started/get-docker"
 	case name == Podman:
-		return "start it: systemctl --user enable --now podman.socket (as root: systemctl enable --now podman.socket); " +
-			"or set CONTAINER_HOST; to install it, use your distribution's package podman"
+		return "start it: systemctl --user enable --now podman.socket (as root: systemctl enable --now " +
+			"podman.socket); or set CONTAINER_HOST; to install it, use your distribution's package podman"
 	}
 	return "sudo systemctl start docker, or start Docker Desktop; or set DOCKER_HOST; to install it: " +
 		"https://docs.docker.com/engine/install"
@@ -114,8 +115,8 @@ func (e *engine) permissionFix() string {
 	if e.options.Name == Podman {
 		return "use your own engine: systemctl --user enable --now podman.socket"
 	}
-	return "sudo usermod -aG docker $USER, then log in again (the group docker is as powerful as root); or use Podman, " +
-		"which needs no such right"
+	return "sudo usermod -aG docker $USER, then log in again (the group docker is as powerful as root); or use " +
+		"Podman, which needs no such right"
 }
 
 func (to *connection) hangs(step string, bound time.Duration) error {

@@ -224,7 +224,8 @@ func (to *connection) mismatch(found client.ImageInspectResult, image string) er
 		return nil
 	}
 	return &sandbox.Error{Kind: sandbox.Unsupported, Op: to.engine.options.Name + ": use image",
-		Msg: fmt.Sprintf("the image %s is for %s/%s, but the engine runs on linux/%s", image, found.Os, found.Architecture,
+		Msg: fmt.Sprintf("the image %s is for %s/%s, but the engine runs on linux/%s", image, found.Os,
+			found.Architecture,
 			to.arch),
 		Fix: fmt.Sprintf("%s pull --platform linux/%s %s", to.engine.options.Name, to.arch, image)}
 }

@@ -122,7 +122,8 @@ func TestImages(t *testing.T) {
 		}
 		ids := map[string]bool{"": true, b.RootID(within(t), "localhost/fumehood-test-nowhere:1"): true}
 		for _, content := range []string{"1", "2"} { // as a pull of the same tag
-			name := loadImageOf(t, to, "moves", made{to.arch, nil, map[string][]byte{"tmp/": nil, "file": []byte(content)}})
+			name := loadImageOf(t, to, "moves", made{to.arch, nil, map[string][]byte{"tmp/": nil,
+				"file": []byte(content)}})
 			ids[b.RootID(within(t), name)] = true
 		}
 		if len(ids) != 3 {
@@ -232,7 +233,8 @@ func TestPull(t *testing.T) {
 		t.Errorf("it said %q, not %q", said.String(), want)
 	}
 	refuses = true
-	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "x:2") ||
+	if err := to.pull(within(t), "x:2"); sandbox.KindOf(err) != sandbox.Invalid ||
+		!strings.Contains(err.Error(), "x:2") ||
 		!strings.Contains(sandbox.FixOf(err), "docker login") {
 		t.Errorf("a refused image: %v", err)
 	}
@@ -281,7 +283,8 @@ func TestPoisonedVolume(t *testing.T) {
 		to := connected(t, b)
 		image := loadImageOf(t, to, "poison", made{architecture: to.arch, files: map[string][]byte{"tmp/": nil,
 			"run/fumehood-guest/":               nil,
-			"run/fumehood-guest/fumehood-guest": []byte("no program"), "run/fumehood-guest/more": []byte("of the image")}})
+			"run/fumehood-guest/fumehood-guest": []byte("no program"),
+			"run/fumehood-guest/more":           []byte("of the image")}})
 		create(t, b, spec()).Close()
 		name := b.engine.filled[to.arch]
 		t.Cleanup(func() {

@@ -21,9 +21,11 @@ func (to *connection) linkable() error {
 	}
 	switch {
 	case !to.local:
-		return no("the engine at "+to.host+" is not on this host, so it cannot have a gate", "use an engine on this host")
+		return no("the engine at "+to.host+" is not on this host, so it cannot have a gate",
+			"use an engine on this host")
 	case os.Geteuid() != 0 || to.rootless:
-		return no("only root can give a container of root's engine an interface", "run fumehood as root, with root's engine")
+		return no("only root can give a container of root's engine an interface",
+			"run fumehood as root, with root's engine")
 	case to.kernel() != sandbox.KernelShared:
 		return no("the runtime "+to.runtime()+" has a kernel of its own, which takes no interface after its start",
 			"use the engine's default runtime, or the backend gvisor")

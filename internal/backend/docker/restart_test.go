@@ -70,7 +70,8 @@ func (e *ownEngine) launch(t *testing.T, program string, arguments ...string) *e
 
 func (e *ownEngine) start(t *testing.T) {
 	t.Helper()
-	arguments := []string{"--containerd", e.dir + "/c", "--host", "unix://" + e.dir + "/s", "--data-root", e.dir + "/data",
+	arguments := []string{"--containerd", e.dir + "/c", "--host", "unix://" + e.dir + "/s", "--data-root",
+		e.dir + "/data",
 		"--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
 		"--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"}
 	if e.live {

@@ -75,7 +75,8 @@ func render(t *testing.T) []byte {
 	slices.Sort(absent.Names)
 	// For an ABI that the profile does not name, the engine's filter kills the process. The guest's filter answers x32
 	// numbers as unknown, as on every backend.
-	architectures := []map[string]any{{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []string{"SCMP_ARCH_X32"}},
+	architectures := []map[string]any{{"architecture": "SCMP_ARCH_X86_64",
+		"subArchitectures": []string{"SCMP_ARCH_X32"}},
 		{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []string{}}}
 	text, err := json.MarshalIndent(map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1,
 		"archMap":  architectures,

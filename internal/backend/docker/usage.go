@@ -19,7 +19,8 @@ func (box *Box) Usage(ctx context.Context) (sandbox.Usage, error) {
 		defer box.mu.Unlock()
 		return box.last, nil
 	}
-	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+	u := sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1,
+		DiskWritten: -1}
 	if box.counters != nil {
 		box.counters.read(&u)
 	} else {

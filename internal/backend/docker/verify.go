@@ -80,7 +80,8 @@ func differences(at *container.InspectResponse, ours []string) (wrong []string) 
 	check(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return o == "seccomp=unconfined" }),
 		"its system calls are not filtered")
 	for _, c := range h.CapAdd {
-		check(slices.Contains(guestCaps, "CAP_"+strings.TrimPrefix(strings.ToUpper(c), "CAP_")), "it has the capability "+c)
+		check(slices.Contains(guestCaps, "CAP_"+strings.TrimPrefix(strings.ToUpper(c), "CAP_")),
+			"it has the capability "+c)
 	}
 	for _, m := range at.Mounts {
 		if !slices.Contains(ours, m.Destination) {
@@ -108,7 +109,8 @@ func (box *Box) unmet(spec *sandbox.Spec, h *container.HostConfig) (names []sand
 		ok                      bool
 		requested, says, kernel int64
 	}{
-		{sandbox.LimitMemory, h.Memory == memory && swap && holds(kernelMemory, memory), memory, h.Memory, kernelMemory},
+		{sandbox.LimitMemory, h.Memory == memory && swap && holds(kernelMemory, memory), memory, h.Memory,
+			kernelMemory},
 		{sandbox.LimitCPUs, saysCPU == cpu && holds(kernelCPU, cpu), cpu, saysCPU, kernelCPU},
 		{sandbox.LimitPids, saysPids == pids && holds(kernelPids, pids), pids, saysPids, kernelPids},
 	} {

@@ -78,7 +78,8 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{{Type: specs.UserNamespace}, {Type: specs.PIDNamespace},
 			networkOf(spec),
 			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}},
-			UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID, box.IDs)},
+			UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID,
+				box.IDs)},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

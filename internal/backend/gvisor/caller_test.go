@@ -93,7 +93,8 @@ func testOrdinaryUser(t *testing.T) {
 		t.Errorf("it prints %q", out)
 	}
 	p := box.Effective()
-	if p.HostUID != hostid.Shared || p.Limits.MemoryBytes != sandbox.Unlimited && p.Enforcers[sandbox.LimitMemory] == "" {
+	if p.HostUID != hostid.Shared || p.Limits.MemoryBytes != sandbox.Unlimited &&
+		p.Enforcers[sandbox.LimitMemory] == "" {
 		t.Errorf("in effect is %+v", p)
 	}
 	pids := processesOf(box.ID())

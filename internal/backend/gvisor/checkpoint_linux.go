@@ -31,7 +31,8 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	box.saving.Lock()
 	defer box.saving.Unlock()
 	if !box.spec.Lifetime.Living {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint", Msg: "a one-shot sandbox cannot be saved",
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "gvisor: checkpoint",
+			Msg: "a one-shot sandbox cannot be saved",
 			Fix: "create a living sandbox"}
 	}
 	if box.Policy.Network.Linked() {
@@ -57,7 +58,8 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 	}
 	err = errors.Join(err, box.release(), box.answers())
 	if err == nil {
-		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec, Held: slices.Collect(maps.Keys(files))}.write(image)
+		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec,
+			Held: slices.Collect(maps.Keys(files))}.write(image)
 	}
 	if err != nil {
 		return at("checkpoint", err)

@@ -313,7 +313,8 @@ func TestRestoreOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer image.Close()
-	if err := (saved{Form: savedForm - 1, Key: make([]byte, guest.KeySize), Spec: livingSpec()}).write(image); err != nil {
+	if err := (saved{Form: savedForm - 1, Key: make([]byte, guest.KeySize),
+		Spec: livingSpec()}).write(image); err != nil {
 		t.Fatal(err)
 	}
 	_, err = b.Restore(context.Background(), dir, livingSpec())

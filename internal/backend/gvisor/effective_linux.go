@@ -38,8 +38,8 @@ func walls(tree *cgroup.Tree, made, linked bool) []sandbox.Wall {
 	}
 	kernel := "gVisor, in a process without network or capabilities, behind a system call filter"
 	if linked {
-		kernel = "gVisor, in a process without capabilities and with no network but the sandbox's, behind a system call " +
-			"filter"
+		kernel = "gVisor, in a process without capabilities and with no network but the sandbox's, behind a system " +
+			"call filter"
 	}
 	list := []sandbox.Wall{
 		{Name: "kernel", State: enforced, Detail: kernel},

@@ -71,7 +71,8 @@ func execute(t testing.TB, c *client.Client, argv ...string) string {
 		t.Fatal(err)
 	}
 	var out []byte
-	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil }, true); err != nil {
+	if _, err := p.Stream(ctx, func(o guest.Output) error { out = append(out, o.Data...); return nil },
+		true); err != nil {
 		t.Fatal(err)
 	}
 	return string(out)
@@ -96,7 +97,8 @@ func left(b *Backend, box sandbox.ID) (list []string) {
 			list = append(list, dir)
 		}
 	}
-	if text, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(text), b.options.RunDir) {
+	if text, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(text),
+		b.options.RunDir) {
 		list = append(list, "mounts")
 	}
 	return list

@@ -67,7 +67,8 @@ func frozen(s sandbox.Spec) sandbox.Spec {
 func readSaved(dir, name string) (s saved, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, savedFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint in " + name, Err: err}
+		return s, &sandbox.Error{Kind: sandbox.NotFound, Op: "gvisor: restore", Msg: "no checkpoint in " + name,
+			Err: err}
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &s)
@@ -102,7 +103,8 @@ func (box *Box) rename(ctx context.Context, conn net.Conn, from *checkpoint) err
 	if err != nil {
 		return err
 	}
-	again := guest.Reborn{Key: box.Key[:], ID: string(box.Sandbox), Entropy: make([]byte, entropyBytes), Clock: time.Now(),
+	again := guest.Reborn{Key: box.Key[:], ID: string(box.Sandbox), Entropy: make([]byte, entropyBytes),
+		Clock: time.Now(),
 		Lease: box.spec.Lifetime.GuestLease()}
 	rand.Read(again.Entropy)
 	for _, p := range running {

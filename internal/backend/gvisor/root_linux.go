@@ -137,8 +137,8 @@ func (r *root) places(spec *sandbox.Spec) error {
 	for _, l := range spec.Layers {
 		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
 	}
-	// The root contains the host folder's links unchanged, and another user's link may lead anywhere: os.Root follows none
-	// that leads out.
+	// The root contains the host folder's links unchanged, and another user's link may lead anywhere: os.Root follows
+	// none that leads out.
 	inside, err := os.OpenRoot(r.dir)
 	if err != nil {
 		return err

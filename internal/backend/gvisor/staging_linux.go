@@ -210,7 +210,8 @@ func (s *staging) attach() error {
 		if err == nil {
 			err = unix.MoveMount(p.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}
-		// A clone of a shared mount is shared too, and systemd makes all shared: mounts made here would appear on the host.
+		// A clone of a shared mount is shared too, and systemd makes all shared: mounts made here would appear on the
+		// host.
 		if err == nil {
 			err = unix.Mount("", at, "", unix.MS_REC|unix.MS_PRIVATE, "")
 		}

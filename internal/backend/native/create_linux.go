@@ -146,7 +146,8 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	}
 	switch {
 	case !b.kernel.atLeast(5, 14):
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel", Msg: "this kernel is " + b.kernel.release,
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel",
+			Msg: "this kernel is " + b.kernel.release,
 			Fix: "use Linux " + leastKernel + " or newer"}
 	case spec.Network.Linked():
 		return tap.Available()

@@ -37,12 +37,12 @@ func explainClone(err error) error {
 		e.Fix = "as root: sysctl user.max_user_namespaces=65536"
 	case errors.Is(err, unix.EPERM) && appArmorRestricts():
 		e.Msg = "AppArmor on this host forbids ordinary users to make user namespaces"
-		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for fumehood " +
-			"that allows userns, or run as root"
+		e.Fix = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or add an AppArmor profile for " +
+			"fumehood that allows userns, or run as root"
 	case errors.Is(err, unix.EPERM):
 		e.Msg = "this host forbids ordinary users to make user namespaces"
-		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in the " +
-			"seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
+		e.Fix = "as root: sysctl kernel.unprivileged_userns_clone=1, if it exists; inside a container allow it in " +
+			"the seccomp profile (Docker: --security-opt seccomp=unconfined); or run as root"
 	case errors.Is(err, unix.ENOSYS):
 		e.Msg = "a seccomp filter on this host forbids processes in new namespaces"
 		e.Fix = "inside a container allow clone3 in the seccomp profile (Docker: --security-opt seccomp=unconfined)"
@@ -75,8 +75,8 @@ func explainSetup(f *confine.Failure) error {
 	case denied && (f.Step == confine.StepKnobs || strings.HasPrefix(f.Step, confine.StepRoot+" proc")):
 		e.Kind = sandbox.Unsupported
 		e.Msg = "the kernel refuses a new /proc because this host's /proc is partly hidden, as in most containers"
-		e.Fix = "start the container with --security-opt systempaths=unconfined (Docker, Podman) or procMount: Unmasked " +
-			"(Kubernetes); or use another backend"
+		e.Fix = "start the container with --security-opt systempaths=unconfined (Docker, Podman) or procMount: " +
+			"Unmasked (Kubernetes); or use another backend"
 	case denied && appArmorRestricts():
 		e.Kind = sandbox.Unsupported
 		e.Msg = "AppArmor on this host denies all rights in an ordinary user's namespaces"

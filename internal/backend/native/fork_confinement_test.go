@@ -147,8 +147,10 @@ func fromOutside(h *house) map[string]string {
 		}
 		for _, id := range strings.Fields(line(read(h, program, "status"), "Uid:") + line(read(h, program, "status"),
 			"Gid:")) {
-			// The first three are the guest's ids; the fourth, of one thread, may be the one with which it last read /proc.
-			if guests := strings.Fields(line(read(h, guest, "status"), "Uid:")); id == "0" || slices.Contains(guests[:3], id) {
+			// The first three are the guest's ids; the fourth, of one thread, may be the one with which it last read
+			// /proc.
+			if guests := strings.Fields(line(read(h, guest, "status"), "Uid:")); id == "0" ||
+				slices.Contains(guests[:3], id) {
 				h.Errorf("the host id of %q is %s, its guest is %q", strings.TrimSpace(read(h, program, "comm")), id,
 					strings.TrimSpace(read(h, guest, "comm")))
 			}

@@ -33,22 +33,27 @@ func TestForkMeetsItsLimits(t *testing.T) {
 			sandbox.StatusTimeout, "so far"},
 		{"time, spent", "print('so far')\nwhile True: pass", sandbox.Limits{Timeout: 500 * time.Millisecond},
 			sandbox.StatusTimeout, "so far"},
-		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20}, sandbox.StatusOutOfMemory,
+		{"memory", "print('so far'); x = b'x' * (1 << 30)", sandbox.Limits{MemoryBytes: 64 << 20},
+			sandbox.StatusOutOfMemory,
 			"67108864"},
 		{"memory of a child", "import os\nprint('so far')\nif os.fork() == 0: x = b'x' * (1 << 30)\nprint(os.wait()[1])",
 			sandbox.Limits{MemoryBytes: 64 << 20},
 			sandbox.StatusSucceeded, "67108864"},
 		{"output", "import sys\nwhile True: print('x' * 1000); sys.stderr.write('y' * 1000)",
 			sandbox.Limits{OutputBytes: 64 << 10}, sandbox.StatusOutputLimit, "xxx"},
-		{"processes", "import os\nwhile True:\n    if os.fork() == 0: os.read(os.pipe()[0], 1)", sandbox.Limits{Pids: 16},
+		{"processes", "import os\nwhile True:\n    if os.fork() == 0: os.read(os.pipe()[0], 1)",
+			sandbox.Limits{Pids: 16},
 			sandbox.StatusFailed, ""},
-		{"files", "f = [open('/dev/null') for _ in range(100)]", sandbox.Limits{OpenFiles: 64}, sandbox.StatusFailed, ""},
-		{"disk", "open('x', 'wb').write(bytes(32 << 20))", sandbox.Limits{DiskBytes: 8 << 20}, sandbox.StatusFailed, ""},
+		{"files", "f = [open('/dev/null') for _ in range(100)]", sandbox.Limits{OpenFiles: 64}, sandbox.StatusFailed,
+			""},
+		{"disk", "open('x', 'wb').write(bytes(32 << 20))", sandbox.Limits{DiskBytes: 8 << 20}, sandbox.StatusFailed,
+			""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h.TB = t
 			during(h, "print('up', flush=True); import time; time.sleep(600)", func(_, neighbour int) {
-				run, before := engine.Run{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}}, h.Stats().Forked
+				run, before := engine.Run{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}},
+					h.Stats().Forked
 				result, err := h.Run(t.Context(), run)
 				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 &&
 					run.Spec.Limits.Timeout < stepTimeout; before++ {
@@ -58,8 +63,10 @@ func TestForkMeetsItsLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if result.Status != c.status || !strings.Contains(string(result.Stdout.Head)+fmt.Sprint(result.Hints), c.says) {
-					t.Errorf("%s, %.200q, %.500q, %+v", result.Status, result.Stdout.Head, result.Stderr.Head, result.Hints)
+				if result.Status != c.status || !strings.Contains(string(result.Stdout.Head)+fmt.Sprint(result.Hints),
+					c.says) {
+					t.Errorf("%s, %.200q, %.500q, %+v", result.Status, result.Stdout.Head, result.Stderr.Head,
+						result.Hints)
 				}
 				if h.Stats().Forked != before+1 {
 					t.Error("it was no fork")
@@ -92,14 +99,17 @@ func (h *house) atOnce(n int, do func()) {
 		all.Go(func() {
 			word := fmt.Sprint("run ", i)
 			r := python3("import os, sys; print(sys.argv[1], os.environ['WORD'], open('word').read()); sys.exit(len(os.listdir('/proc/self/fd')))")
-			r.Args, r.Env, r.Files = []string{word}, []string{"WORD=" + word}, []sandbox.File{{Path: "word", Data: []byte(word)}}
+			r.Args, r.Env, r.Files = []string{word}, []string{"WORD=" + word}, []sandbox.File{{Path: "word",
+				Data: []byte(word)}}
 			result, err := h.Run(context.Background(), engine.Run{Request: r})
 			if err != nil {
 				h.Error(err)
 				return
 			}
-			if want := word + " " + word + " " + word + "\n"; string(result.Stdout.Head) != want || result.ExitCode != 4 {
-				h.Errorf("run %d: %s %d, %q, %q, %+v", i, result.Status, result.ExitCode, result.Stdout.Head, result.Stderr.Head,
+			if want := word + " " + word + " " + word + "\n"; string(result.Stdout.Head) != want ||
+				result.ExitCode != 4 {
+				h.Errorf("run %d: %s %d, %q, %q, %+v", i, result.Status, result.ExitCode, result.Stdout.Head,
+					result.Stderr.Head,
 					result.Hints)
 			}
 		})

@@ -62,7 +62,8 @@ func TestForkWithoutItsGroups(t *testing.T) {
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Fork(context.Background(), f); err == nil || !strings.Contains(err.Error(), "not all descriptors") {
+	if _, err := box.Fork(context.Background(), f); err == nil || !strings.Contains(err.Error(),
+		"not all descriptors") {
 		t.Errorf("got %v", err)
 	}
 }

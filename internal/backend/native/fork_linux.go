@@ -41,13 +41,16 @@ const pipeSize = 256 << 10
 // CPU, whose start may have used up their quota, and those with too little memory.
 func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	l := &spec.Limits
-	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 || 0 < l.Pids && l.Pids < 8 {
+	if 0 < l.CPUMillis && l.CPUMillis < 1000 || 0 < l.MemoryBytes && l.MemoryBytes < 32<<20 ||
+		0 < l.Pids && l.Pids < 8 {
 		return false
 	}
 	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) &&
 		spec.Commands == nil &&
-		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool { return !strings.HasPrefix(l.At, "/opt/fumehood/") }) &&
-		len(spec.Mounts) == 0 && spec.Workspace == ""
+		len(spec.Mounts) == 0 && spec.Workspace == "" &&
+		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool {
+			return !strings.HasPrefix(l.At, "/opt/fumehood/")
+		})
 }
 
 // Fork puts a fork of a zygote into the sandbox.

@@ -95,7 +95,8 @@ sys.modules["odd"] = A("modules")`},
 		code: "class A:\n    def __del__(self):\n        import colorsys\n        print(colorsys)\na = A()"},
 	{name: "modules hold things to the end", code: "import held", files: map[string]string{
 		"held.py": "import os\nclass A:\n    def __del__(self):\n        print('gone', os)\na = A()\n"}},
-	{name: "all callbacks forgotten", code: "import atexit; atexit.register(print, 'no'); atexit._clear(); print('on')"},
+	{name: "all callbacks forgotten",
+		code: "import atexit; atexit.register(print, 'no'); atexit._clear(); print('on')"},
 	{name: "all modules forgotten", code: "import sys; sys.modules.clear(); print('on')"},
 	{name: "callbacks in a child", code: "import atexit, os; atexit.register(print, 'end', flush=True)\nif os.fork(): os.wait()"},
 	{name: "streams closed", code: "import os, sys; print('on', flush=True); sys.stderr.close(); sys.stdout.close(); os.close(0)"},
@@ -255,7 +256,8 @@ func TestForkDoesWhatAStartDoes(t *testing.T) {
 			r := python3(d.code)
 			r.Return.Globs = []string{"kept"}
 			r.Args = []string{"", " ", "a=b", "'\"$(x)\n", "\xff\xfe", "äöü", "-u", "--", strings.Repeat("long", 20000)}
-			r.Env = []string{"ODD=\xff=\n= x ", "EMPTY=", "_=y", "UTF=äöü€", "LONG=" + strings.Repeat("l", 100000), "X=1",
+			r.Env = []string{"ODD=\xff=\n= x ", "EMPTY=", "_=y", "UTF=äöü€", "LONG=" + strings.Repeat("l", 100000),
+				"X=1",
 				"GLIBC=1"}
 			for name, text := range d.files {
 				r.Files = append(r.Files, sandbox.File{Path: name, Data: []byte(text)})

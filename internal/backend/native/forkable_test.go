@@ -39,7 +39,10 @@ func TestWhenItForks(t *testing.T) {
 			r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20,
 				OpenFiles: 100}
 		}, true, "[]"},
-		{"a variable that is as it was", func(r *engine.Run) { r.Request.Env = []string{"HOME=/home/agent", "LANG=C.UTF-8"} },
+		{"a variable that is as it was", func(r *engine.Run) {
+			r.Request.Env = []string{"HOME=/home/agent",
+				"LANG=C.UTF-8"}
+		},
 			true, "/home/agent"},
 		{"packages", func(r *engine.Run) {
 			r.Spec = layerSpec(t)
@@ -66,7 +69,8 @@ func TestWhenItForks(t *testing.T) {
 		{"home", func(r *engine.Run) { r.Request.Env = []string{"HOME=/tmp"} }, false, "/tmp"},
 		{"path of programs", func(r *engine.Run) { r.Request.Env = []string{"PATH=/usr/bin"} }, false, "[]"},
 		{"preloading", func(r *engine.Run) { r.Request.Env = []string{"LD_PRELOAD="} }, false, "[]"},
-		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} }, false,
+		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} },
+			false,
 			"[]"},
 		{"the allocator", func(r *engine.Run) { r.Request.Env = []string{"MALLOC_ARENA_MAX=1"} }, false, "[]"},
 		{"sensitive for the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
@@ -77,7 +81,8 @@ func TestWhenItForks(t *testing.T) {
 			r.Request.Language, r.Request.Code, r.Request.Command = "", nil, []string{"python3", "-c", say}
 		}, false, "[]"},
 		{"an entry", func(r *engine.Run) {
-			r.Request.Code, r.Request.Entry, r.Request.Files = nil, "a.py", []sandbox.File{{Path: "a.py", Data: []byte(say)}}
+			r.Request.Code, r.Request.Entry, r.Request.Files = nil, "a.py", []sandbox.File{{Path: "a.py",
+				Data: []byte(say)}}
 		}, false, "[]"},
 		{"allowed commands", func(r *engine.Run) { r.Spec.Commands = []string{"python3"} }, false, "[]"},
 		{"a folder of the host", func(r *engine.Run) {

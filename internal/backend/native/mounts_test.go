@@ -77,7 +77,8 @@ func TestMounts(t *testing.T) {
 	s := spec()
 	s.Mounts = []sandbox.Mount{{Source: dir, Target: "/data/in"}}
 	box := create(t, b, s)
-	if o := run(t, box, "/bin/sh", "-c", "cat /data/in/x; echo y > /data/in/y"); o.stdout != "data" || o.exited.Code == 0 {
+	if o := run(t, box, "/bin/sh", "-c", "cat /data/in/x; echo y > /data/in/y"); o.stdout != "data" ||
+		o.exited.Code == 0 {
 		t.Errorf("got %+v", o)
 	}
 	for _, m := range []sandbox.Mount{

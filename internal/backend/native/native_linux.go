@@ -151,7 +151,8 @@ func listen(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) +
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" +
+		strconv.Itoa(int(folder.Fd())) +
 		"/" + socketFile})
 	if err != nil {
 		return nil, err

@@ -165,7 +165,8 @@ func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 // TestEveryStepFails makes each creation step fail in turn. The code must never start, the error must name the step,
 // and nothing may be left behind.
 func TestEveryStepFails(t *testing.T) {
-	steps := slices.Concat(HostSteps, confine.Steps, []string{confine.StepRoot + " proc", confine.StepRoot + " dev/null",
+	steps := slices.Concat(HostSteps, confine.Steps, []string{confine.StepRoot + " proc",
+		confine.StepRoot + " dev/null",
 		confine.StepRoot + " workspace", confine.StepRoot + " etc/passwd", confine.StepRoot + " proc/kcore"})
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {

@@ -87,8 +87,9 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 	if _, err := nolink.Stat(mount.Source); err != nil {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + mount.Source, Err: err}
 	}
-	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"), Source: mount.Source,
-		Flags: confine.NoLinks}
+	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"),
+		Source: mount.Source,
+		Flags:  confine.NoLinks}
 	if mount.Writable {
 		step.Flags |= confine.Writable
 	}

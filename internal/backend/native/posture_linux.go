@@ -66,7 +66,8 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbo
 }
 
 func (b *Backend) landlockWall() sandbox.Wall {
-	w := sandbox.Wall{Name: "landlock", State: sandbox.WallEnforced, Detail: fmt.Sprintf("version %d", b.kernel.landlock)}
+	w := sandbox.Wall{Name: "landlock", State: sandbox.WallEnforced, Detail: fmt.Sprintf("version %d",
+		b.kernel.landlock)}
 	switch {
 	case b.kernel.landlock == 0:
 		w.State, w.Detail = sandbox.WallMissing, "this kernel lacks it, or it is disabled"

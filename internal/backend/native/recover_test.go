@@ -72,7 +72,8 @@ func TestReap(t *testing.T) {
 
 // TestRestart kills servers of living boxes.
 func TestRestart(t *testing.T) {
-	backendtest.Restart(t, backendtest.Restarted{Accept: accepted(), Open: func(t *testing.T, run string) sandbox.Backend {
+	backendtest.Restart(t, backendtest.Restarted{Accept: accepted(), Open: func(t *testing.T,
+		run string) sandbox.Backend {
 		b, err := New(Options{Guest: guestProgram, RunDir: run, GuestStderr: os.Stderr})
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +134,8 @@ func TestCountsOverRestarts(t *testing.T) {
 	runOut := func(box sandbox.Box) { run(t, box, "/usr/bin/tail", "/dev/zero") }
 	total := func(box sandbox.Box, want int64) {
 		t.Helper()
-		if u, err := box.Usage(context.Background()); err != nil || u.OOMKills != want || box.(*Box).OOMKills() != want {
+		if u, err := box.Usage(context.Background()); err != nil || u.OOMKills != want ||
+			box.(*Box).OOMKills() != want {
 			t.Errorf("%d and %d kills, want %d; %v", u.OOMKills, box.(*Box).OOMKills(), want, err)
 		}
 	}
@@ -206,7 +208,8 @@ func isGone(t *testing.T, dir string) {
 	if _, err := os.Stat(dir); err != nil {
 		return
 	}
-	if own, err := os.ReadFile("/proc/self/cgroup"); err == nil && strings.Contains(string(own), "/"+filepath.Base(dir)) {
+	if own, err := os.ReadFile("/proc/self/cgroup"); err == nil && strings.Contains(string(own),
+		"/"+filepath.Base(dir)) {
 		return
 	}
 	t.Errorf("%s is left", dir)

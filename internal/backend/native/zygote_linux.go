@@ -51,7 +51,8 @@ func (zs *zygotes) take(b *Backend, f *sandbox.Fork) (*zygote, error) {
 	if zs.ready != nil && zs.ready.dead() {
 		zs.giveUp(b, errors.New("it has ended"))
 	}
-	if (zs.ready == nil || zs.forks >= zygoteForks) && !zs.coming && !zs.closed && time.Since(zs.failed) >= zygoteBackoff {
+	if (zs.ready == nil || zs.forks >= zygoteForks) && !zs.coming && !zs.closed &&
+		time.Since(zs.failed) >= zygoteBackoff {
 		zs.coming = true
 		zs.starter.Go(func() { zs.start(b, f) })
 	}
@@ -142,7 +143,8 @@ func (b *Backend) startZygote(f *sandbox.Fork) (*zygote, error) {
 		{Do: confine.File, Target: path.Join(path.Dir(script), "enter"), Source: string(fork.Entrance()), Mode: 0o644},
 		{Do: confine.Dir, Target: strings.TrimPrefix(sandbox.Workspace, "/"), Mode: 0o755},
 	})
-	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, drained: make(chan struct{}), ended: make(chan struct{})}
+	z := &zygote{zygote: f.Zygote, argv: f.Argv, reads: f.Reads, drained: make(chan struct{}),
+		ended: make(chan struct{})}
 	g, err := z.spawn(b)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ func New(ctx context.Context, conn net.Conn, key [guest.KeySize]byte) (*Client, 
 	}
 	if c.welcome.Version != guest.Version || c.welcome.Generation < generation {
 		c.Close()
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Msg: "the guest speaks another version of the protocol"}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: op,
+			Msg: "the guest speaks another version of the protocol"}
 	}
 	return c, nil
 }

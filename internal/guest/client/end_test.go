@@ -182,7 +182,8 @@ func TestSignals(t *testing.T) {
 	m := shell("exit 0")
 	run(t, c, m)
 	for _, scope := range []guest.SignalScope{guest.ScopeProcess, guest.ScopeGroup, guest.ScopeExecution} {
-		if err := c.Signal(ctx, guest.Signal{ID: m.ID, Signal: 15, Scope: scope}); sandbox.KindOf(err) != sandbox.NotFound {
+		if err := c.Signal(ctx, guest.Signal{ID: m.ID, Signal: 15,
+			Scope: scope}); sandbox.KindOf(err) != sandbox.NotFound {
 			t.Errorf("to one that is gone: %v", err)
 		}
 	}

@@ -246,7 +246,8 @@ func (c *Client) Watch(ctx context.Context, req guest.Watch, ready func(), fn fu
 		if err := k.expect(&m); err != nil {
 			return err
 		}
-		if !m.Overflow && (m.Op < guest.ChangeCreate || m.Op > guest.ChangeMode || m.Path != "." && !isEntryPath(m.Path)) {
+		if !m.Overflow && (m.Op < guest.ChangeCreate || m.Op > guest.ChangeMode || m.Path != "." &&
+			!isEntryPath(m.Path)) {
 			return k.wrap(wire.ErrProtocol)
 		}
 		if err := fn(m); err != nil {

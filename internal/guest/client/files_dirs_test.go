@@ -38,7 +38,8 @@ func TestFoldersMovesAndRemovals(t *testing.T) {
 		if st.Mode&0o7777 != 0o700 {
 			t.Errorf("mode %o, want 700", st.Mode&0o7777)
 		}
-		wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/a"}), sandbox.Exists, syscall.EEXIST, dir+"/a exists already")
+		wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/a"}), sandbox.Exists, syscall.EEXIST,
+			dir+"/a exists already")
 		wantError(t, c.MakeDir(ctx, guest.MakeDir{Path: dir + "/x/y"}), sandbox.NotFound, syscall.ENOENT, "")
 		must(t, c.WriteFile(ctx, guest.WriteFile{Path: dir + "/p/q/f", MakeParent: true, Atomic: true},
 			strings.NewReader("1")))
@@ -49,8 +50,10 @@ func TestFoldersMovesAndRemovals(t *testing.T) {
 		if got := get(t, dir+"/p/q/f"); got != "2" {
 			t.Errorf("after the move: %q", got)
 		}
-		wantError(t, c.Move(ctx, guest.Move{From: dir + "/p", To: dir + "/p/q/z"}), sandbox.Invalid, 0, "moved into itself")
-		wantError(t, c.Move(ctx, guest.Move{From: dir + "/p/q/f/", To: dir + "/h"}), sandbox.Invalid, syscall.ENOTDIR, "")
+		wantError(t, c.Move(ctx, guest.Move{From: dir + "/p", To: dir + "/p/q/z"}), sandbox.Invalid, 0,
+			"moved into itself")
+		wantError(t, c.Move(ctx, guest.Move{From: dir + "/p/q/f/", To: dir + "/h"}), sandbox.Invalid, syscall.ENOTDIR,
+			"")
 		wantError(t, c.Remove(ctx, guest.Remove{Path: dir + "/p"}), sandbox.Invalid, syscall.ENOTEMPTY, "not empty")
 		must(t, c.Remove(ctx, guest.Remove{Path: dir + "/p", Contents: true}))
 		onlyEntry(t, dir, "a", "p")
@@ -58,7 +61,8 @@ func TestFoldersMovesAndRemovals(t *testing.T) {
 		must(t, c.Remove(ctx, guest.Remove{Path: dir + "/p/"}))
 		must(t, c.Remove(ctx, guest.Remove{Path: dir + "/a", Recursive: true}))
 		onlyEntry(t, dir)
-		wantError(t, c.Remove(ctx, guest.Remove{Path: dir + "/a"}), sandbox.NotFound, syscall.ENOENT, dir+"/a does not exist")
+		wantError(t, c.Remove(ctx, guest.Remove{Path: dir + "/a"}), sandbox.NotFound, syscall.ENOENT,
+			dir+"/a does not exist")
 	})
 }
 
@@ -85,8 +89,10 @@ func TestAtomicWriteAndWhatIsThere(t *testing.T) {
 	must(t, write(guest.WriteFile{Path: "pipe", Atomic: true}))
 	must(t, os.Mkdir(dir+"/folder", 0o755))
 	for _, atomic := range []bool{false, true} {
-		wantError(t, write(guest.WriteFile{Path: "folder", Atomic: atomic}), sandbox.Invalid, syscall.EISDIR, "is a folder")
-		wantError(t, write(guest.WriteFile{Path: "target", Atomic: atomic, Exclusive: true}), sandbox.Exists, syscall.EEXIST,
+		wantError(t, write(guest.WriteFile{Path: "folder", Atomic: atomic}), sandbox.Invalid, syscall.EISDIR,
+			"is a folder")
+		wantError(t, write(guest.WriteFile{Path: "target", Atomic: atomic, Exclusive: true}), sandbox.Exists,
+			syscall.EEXIST,
 			"exists already")
 		wantError(t, write(guest.WriteFile{Path: "target/", Atomic: atomic}), sandbox.Invalid, syscall.ENOTDIR, "")
 		must(t, os.Symlink("folder", dir+"/up"))
@@ -119,7 +125,8 @@ func TestPathsThatAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/proc/self/environ", "/proc/1/root/etc/hostname", "/proc", "/sys/kernel/uevent_seqnum",
+	for _, path := range []string{"/proc/self/environ", "/proc/1/root/etc/hostname", "/proc",
+		"/sys/kernel/uevent_seqnum",
 		"/proc/self/fd/0"} {
 		_, err := c.ReadFile(ctx, guest.ReadFile{Path: path}, io.Discard)
 		wantError(t, err, sandbox.Invalid, 0, "")
@@ -214,7 +221,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	for _, name := range names {
 		var b bytes.Buffer
-		if _, err := c.ReadFile(limit(t), guest.ReadFile{Path: dir + "/" + name}, &b); err != nil || b.String() != name {
+		if _, err := c.ReadFile(limit(t), guest.ReadFile{Path: dir + "/" + name}, &b); err != nil ||
+			b.String() != name {
 			t.Errorf("%q: %q, %v", name, &b, err)
 		}
 	}

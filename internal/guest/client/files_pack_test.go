@@ -88,7 +88,8 @@ func TestUnpackThenPack(t *testing.T) {
 		large := strings.Repeat("x", 200_000)
 		exe := file("bin/tool", "run")
 		exe.Mode, exe.MTime = 0o7755, 1e18
-		made, err := unpack(t, c, guest.Unpack{Base: dir}, file("a", "1"), folder("empty"), exe, file("deep/er/f", large),
+		made, err := unpack(t, c, guest.Unpack{Base: dir}, file("a", "1"), folder("empty"), exe,
+			file("deep/er/f", large),
 			link("out", "/etc/passwd"), file("a", "2"), file("none", ""))
 		must(t, err)
 		if made.Files != 7 || made.Bytes != uint64(len(large))+5 {
@@ -145,7 +146,8 @@ func TestUnpackRefuses(t *testing.T) {
 		must(t, os.Symlink(outside, base+"/planted"))
 		hard := item{FileInfo: guest.FileInfo{Path: "f", Type: guest.FileDevice}}
 		for _, items := range [][]item{
-			{file("../evil", "x")}, {file("a/../../evil", "x")}, {file("/evil", "x")}, {file("", "x")}, {file("a\x00b", "x")},
+			{file("../evil", "x")}, {file("a/../../evil", "x")}, {file("/evil", "x")}, {file("", "x")},
+			{file("a\x00b", "x")},
 			{file(".", "x")},
 			{file("a//b", "x")}, {file("a/", "x")}, {file("./a", "x")}, {folder("../evil")}, {link("../evil", "x")},
 			{file("planted/evil", "x")}, {file("planted/d/evil", "x")}, {folder("planted")}, {folder("planted/evil")},
@@ -265,7 +267,8 @@ func TestWritesWhileTheCodeSwapsALink(t *testing.T) {
 				err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/d/g", MakeParent: true, Atomic: true},
 					strings.NewReader("x"))
 			case 2:
-				err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/d/sub/h", MakeParent: true}, strings.NewReader("x"))
+				err = c.WriteFile(limit(t), guest.WriteFile{Path: dir + "/d/sub/h", MakeParent: true},
+					strings.NewReader("x"))
 			}
 			if err != nil {
 				refused++
@@ -390,11 +393,12 @@ func TestSlowReadersHoldUpNobody(t *testing.T) {
 				if i%2 == 0 {
 					_, err = c.ReadFile(ctx, guest.ReadFile{Path: dir + "/large"}, blockedWriter{ctx, blocked})
 				} else {
-					err = c.Pack(ctx, guest.Pack{Base: dir, Paths: []string{"large"}}, func(guest.FileInfo, io.Reader) error {
-						blocked <- struct{}{}
-						<-ctx.Done()
-						return ctx.Err()
-					})
+					err = c.Pack(ctx, guest.Pack{Base: dir, Paths: []string{"large"}},
+						func(guest.FileInfo, io.Reader) error {
+							blocked <- struct{}{}
+							<-ctx.Done()
+							return ctx.Err()
+						})
 				}
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("a canceled call: %v", err)

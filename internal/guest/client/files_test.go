@@ -240,7 +240,8 @@ func TestCanceledWriteLeavesTheOldFile(t *testing.T) {
 			t.Errorf("error of the reader: %v", err)
 		}
 		ctx, cancel := context.WithCancel(limit(t))
-		err = c.WriteFile(ctx, guest.WriteFile{Path: dir + "/f", Atomic: true}, &cancelReader{cancel: cancel, after: 20})
+		err = c.WriteFile(ctx, guest.WriteFile{Path: dir + "/f", Atomic: true},
+			&cancelReader{cancel: cancel, after: 20})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %v", err)
 		}

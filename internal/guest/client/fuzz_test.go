@@ -24,7 +24,8 @@ func FuzzHostileGuest(f *testing.F) {
 	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 2, Offset: 1 << 63, Data: []byte("abc")}),
 		uint8(guest.TypeFailed),
 		guest.Append(nil, &guest.Failed{Kind: 200, Op: "\x1b[2J", Errno: 1 << 31, Stream: 1}), []byte{})
-	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 3, Data: []byte("done 1 1\n"), BeforeStdout: 1 << 63,
+	f.Add(welcome, uint8(guest.TypeOutput), out(guest.Output{Stream: 3, Data: []byte("done 1 1\n"),
+		BeforeStdout: 1 << 63,
 		BeforeStderr: 1}),
 		uint8(guest.TypeOutput), out(guest.Output{Stream: 1, Offset: 9, Data: []byte("a"), BeforeStdout: 1}), []byte{})
 	f.Add(welcome, uint8(guest.TypeProcesses), guest.Append(nil, &guest.Processes{Processes: make([]guest.ProcessInfo,

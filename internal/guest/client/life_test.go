@@ -143,7 +143,8 @@ func TestReborn(t *testing.T) {
 	start(t, c, stay)
 	start(t, other, go1)
 	key := [32]byte{7, 7}
-	m := guest.Reborn{Key: key[:], ID: "again", Entropy: []byte("some noise"), Keep: []string{stay.ID}, Clock: time.Now()}
+	m := guest.Reborn{Key: key[:], ID: "again", Entropy: []byte("some noise"), Keep: []string{stay.ID},
+		Clock: time.Now()}
 	if err := c.Reborn(ctx, guest.Reborn{Key: []byte("short")}); sandbox.KindOf(err) != sandbox.Invalid {
 		t.Errorf("a short key: %v", err)
 	}
@@ -276,7 +277,8 @@ func TestGuestIsDeafToSignals(t *testing.T) {
 	c := g.Client(t)
 	for s := syscall.Signal(1); s <= 64; s++ {
 		if s == syscall.SIGKILL || s == syscall.SIGSTOP || s >= 32 && s <= 34 {
-			continue // those that nobody can ignore, and those that the C library keeps; to pid 1 the kernel drops all of them
+			// Nobody can ignore the first two; the C library keeps the others. To pid 1 the kernel drops all.
+			continue
 		}
 		for range 3 {
 			if err := syscall.Kill(g.PID, s); err != nil {

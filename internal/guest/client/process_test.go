@@ -101,7 +101,8 @@ func TestEndsOfProcesses(t *testing.T) {
 			t.Errorf("%s: %d foreign kills", test.script, e.ForeignKill)
 		}
 	}
-	e := run(t, c, guest.Start{ID: newID(), Argv: []string{"/usr/bin/python3", "-c", "import os; os._exit(256+3)"}}).exited
+	e := run(t, c, guest.Start{ID: newID(), Argv: []string{"/usr/bin/python3", "-c",
+		"import os; os._exit(256+3)"}}).exited
 	if e.Code != 3 {
 		t.Errorf("exit 256+3: %+v", e)
 	}

@@ -69,7 +69,8 @@ func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
 	}
 	m = shell("ulimit -Sn")
 	m.Limits = []guest.Rlimit{{Resource: 99, Value: 1}}
-	if _, err := c.Start(limit(t), m); sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "limits") {
+	if _, err := c.Start(limit(t), m); sandbox.KindOf(err) != sandbox.Invalid ||
+		!strings.Contains(err.Error(), "limits") {
 		t.Errorf("an unknown limit: %v", err)
 	}
 }
@@ -103,23 +104,29 @@ func TestStartsThatFail(t *testing.T) {
 		{"no id", guest.Start{Argv: []string{"true"}}, sandbox.Invalid, 0, "id"},
 		{"id with a slash", guest.Start{ID: "a/b", Argv: []string{"true"}}, sandbox.Invalid, 0, "id"},
 		{"no program", guest.Start{ID: newID()}, sandbox.Invalid, 0, "program"},
-		{"unknown program", guest.Start{ID: newID(), Argv: []string{"no-such-program"}}, sandbox.NotFound, syscall.ENOENT,
+		{"unknown program", guest.Start{ID: newID(), Argv: []string{"no-such-program"}}, sandbox.NotFound,
+			syscall.ENOENT,
 			"no-such-program"},
 		{"empty path", guest.Start{ID: newID(), Argv: []string{"sh"}, Env: []string{"PATH="}}, sandbox.NotFound,
 			syscall.ENOENT, "sh"},
 		{"a folder", guest.Start{ID: newID(), Argv: []string{"/usr"}}, sandbox.Invalid, syscall.EACCES, "execute /usr"},
 		{"no format", guest.Start{ID: newID(), Argv: []string{script}}, sandbox.Invalid, syscall.ENOEXEC, "#!"},
-		{"no directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "/no/such"}, sandbox.NotFound, syscall.ENOENT,
+		{"no directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "/no/such"}, sandbox.NotFound,
+			syscall.ENOENT,
 			"/no/such"},
-		{"relative directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "usr"}, sandbox.Invalid, 0, "absolute"},
+		{"relative directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "usr"}, sandbox.Invalid, 0,
+			"absolute"},
 		{"NUL in an argument", guest.Start{ID: newID(), Argv: []string{"true", "a\x00b"}}, sandbox.Invalid, 0, "NUL"},
 		{"NUL in the program", guest.Start{ID: newID(), Argv: []string{"tr\x00ue"}}, sandbox.Invalid, 0, "NUL"},
-		{"NUL in the environment", guest.Start{ID: newID(), Argv: []string{"true"}, Env: []string{"A=\x00"}}, sandbox.Invalid,
+		{"NUL in the environment", guest.Start{ID: newID(), Argv: []string{"true"}, Env: []string{"A=\x00"}},
+			sandbox.Invalid,
 			0, "NUL"},
-		{"NUL in the directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "/\x00"}, sandbox.Invalid, 0, "NUL"},
+		{"NUL in the directory", guest.Start{ID: newID(), Argv: []string{"true"}, Dir: "/\x00"}, sandbox.Invalid, 0,
+			"NUL"},
 		{"too long", guest.Start{ID: newID(), Argv: []string{"true", strings.Repeat("x", 200_000)}}, sandbox.TooLarge,
 			syscall.E2BIG, ""},
-		{"large buffer", guest.Start{ID: newID(), Argv: []string{"true"}, Buffer: guest.MaxBuffer + 1}, sandbox.TooLarge, 0,
+		{"large buffer", guest.Start{ID: newID(), Argv: []string{"true"}, Buffer: guest.MaxBuffer + 1},
+			sandbox.TooLarge, 0,
 			""},
 		{"signal 65", guest.Start{ID: newID(), Argv: []string{"true"}, KillSignal: 65}, sandbox.Invalid, 0, "signal"},
 	} {

@@ -161,7 +161,8 @@ func at(what string, err error) error { return &stepDetail{what, err} }
 func (a *applying) identity() error {
 	g := a.plan.Guest
 	if !isIdentity(g.UID, g.GID) {
-		// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups stay.
+		// With one id mapped by an ordinary user, the kernel denies setgroups (CVE-2014-8989), and the caller's groups
+		// stay.
 		fd, err := unix.Openat(a.root.proc, "self/setgroups", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err

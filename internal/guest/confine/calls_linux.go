@@ -102,12 +102,12 @@ func carryOut(calls []Call) error {
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	rest = credentialCalls()
 	if p.Listen != "" {
-		// In a container the kernel may be gVisor's: it has no securebits, and its root has only the capabilities of its
-		// bounding set.
+		// In a container the kernel may be gVisor's: it has no securebits, and its root has only the capabilities of
+		// its bounding set.
 		rest[len(rest)-1].Pass = unix.EINVAL
 	} else {
-		// A cgroup namespace's root is its maker's group. On v1 the guest was spawned in its server's group, so the code
-		// gets a new namespace, which shows "/" instead of the host's names. A container has its own.
+		// A cgroup namespace's root is its maker's group. On v1 the guest was spawned in its server's group, so the
+		// code gets a new namespace, which shows "/" instead of the host's names. A container has its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
 	}
 	return p.Landlock.calls(), rest

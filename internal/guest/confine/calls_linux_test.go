@@ -51,7 +51,8 @@ func decode(t *testing.T, b []byte) (calls []decoded, pointers map[uint32]uint32
 		for i := range words {
 			words[i] = binary.LittleEndian.Uint64(row[8*i:])
 		}
-		c := decoded{number: words[0], keep: words[7]>>12&1 == 1, pass: uint16(words[7] >> 16), skip: uint16(words[7] >> 32)}
+		c := decoded{number: words[0], keep: words[7]>>12&1 == 1, pass: uint16(words[7] >> 16),
+			skip: uint16(words[7] >> 32)}
 		for i := range c.args {
 			c.args[i] = words[1+i]
 			c.kept[i] = words[7]>>(6+i)&1 == 1
@@ -96,7 +97,8 @@ func compare(t *testing.T, calls []Call) {
 				inner++
 				where := uint32(g.args[i]) + uint32(len(a.Data)) - 8
 				to, linked := pointers[where]
-				if !linked || !bytes.HasPrefix(data[to:], a.Inner) || !bytes.HasPrefix(g.memory[i], a.Data[:len(a.Data)-8]) {
+				if !linked || !bytes.HasPrefix(data[to:], a.Inner) || !bytes.HasPrefix(g.memory[i],
+					a.Data[:len(a.Data)-8]) {
 					t.Errorf("call %d: argument %d does not point to what its last word is to point to", n, i)
 				}
 			case !bytes.HasPrefix(g.memory[i], a.Data):

@@ -11,7 +11,8 @@ import (
 // TestPlan: a plan is read as written, and always gives the same bytes, by which the host compares plans.
 func TestPlan(t *testing.T) {
 	p := &Plan{
-		ID: "id", Key: []byte{1}, Hostname: "name", Guest: sandbox.User{UID: 1, GID: 2}, Code: sandbox.User{UID: 3, GID: 4},
+		ID: "id", Key: []byte{1}, Hostname: "name", Guest: sandbox.User{UID: 1, GID: 2},
+		Code: sandbox.User{UID: 3, GID: 4},
 		Root: []Step{{Do: Dir, Target: "a", Mode: 0o755}, {Do: Bind, Target: "b", Source: "/b"}}, Template: 1 << 40,
 		Loopback: true,
 		Limits:   []Rlimit{{1, 2, 3}, {4, 5, 6}}, Payload: []Rlimit{{7, 8, 9}},

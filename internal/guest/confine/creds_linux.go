@@ -19,8 +19,8 @@ func takeIdentity(uid, gid uint32, setgroups bool) error {
 	if err := syscall.Setresgid(int(gid), int(gid), int(gid)); err != nil {
 		return err
 	}
-	// With only id 1000 mapped, the guest is not uid 0 of its namespace. Its capabilities survive, because only a change
-	// away from uid 0 clears them.
+	// With only id 1000 mapped, the guest is not uid 0 of its namespace. Its capabilities survive, because only a
+	// change away from uid 0 clears them.
 	return syscall.Setresuid(int(uid), int(uid), int(uid))
 }
 

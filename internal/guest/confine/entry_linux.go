@@ -32,8 +32,8 @@ func (p *Plan) Entry(dir string) []Call {
 		call(unix.SYS_SETRESUID, uid, uid, uid),
 		// Its old id was not root of this namespace, so the change of id has not dropped its capabilities.
 		call(unix.SYS_CAPSET, bytesOf(&header), bytesOf(&none)),
-		// As exec does if ids are equal; changing ids has cleared it. Without it, a process may not read its own descriptors
-		// in /proc.
+		// As exec does if ids are equal; changing ids has cleared it. Without it, a process may not read its own
+		// descriptors in /proc.
 		call(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
 		call(unix.SYS_CHDIR, cstring(dir)),
 		call(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),

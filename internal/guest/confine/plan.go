@@ -18,8 +18,8 @@ type Plan struct {
 	Key      []byte // the guest demands it on connections
 	Hostname string
 
-	// Guest is the guest's user, Code that of the processes it starts. They are equal if only one id is mapped; the guest
-	// then keeps no capability, otherwise CAP_SETUID, CAP_SETGID and CAP_KILL in its own user namespace.
+	// Guest is the guest's user, Code that of the processes it starts. They are equal if only one id is mapped; the
+	// guest then keeps no capability, otherwise CAP_SETUID, CAP_SETGID and CAP_KILL in its own user namespace.
 	Guest, Code sandbox.User
 
 	Root     []Step
@@ -170,8 +170,8 @@ const (
 
 // Steps lists the steps in order, for the test that fails each.
 var Steps = []string{StepPlan, StepKnobs, StepPrivate, StepSources, StepIdentity, StepNewRoot, StepRoot, StepSealRoot,
-	StepPivot,
-	StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps, StepNoNewPriv,
+	StepPivot, StepHostname, StepLoopback, StepNesting, StepWatches, StepRlimits, StepLandlock, StepSpawner, StepCaps,
+	StepNoNewPriv,
 	StepSeccomp}
 
 type Failure struct {

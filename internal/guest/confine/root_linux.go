@@ -79,7 +79,8 @@ func openSource(s Step, fds []int) (int, error) {
 	if err != nil || s.Do != Device {
 		return fd, err
 	}
-	// A link or a file in place of a device node has turned masks into holes (CVE-2025-31133), so check the opened file.
+	// A link or a file in place of a device node has turned masks into holes (CVE-2025-31133), so check the opened
+	// file.
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fd, err
@@ -268,7 +269,8 @@ func (r *root) dir(s Step) error {
 
 func (r *root) file(s Step) error {
 	return r.in(s.Target, func(parent int, name string) error {
-		fd, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, s.Mode)
+		fd, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			s.Mode)
 		if err != nil {
 			return err
 		}

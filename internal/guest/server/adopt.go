@@ -50,7 +50,8 @@ func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
 	if !s.cfg.Init {
 		return nil, &guest.Failed{Kind: sandbox.Unsupported, Op: "adopt " + m.ID, Msg: "the guest is not pid 1"}
 	}
-	p := newProcess(s, &guest.Start{ID: m.ID, Argv: m.Argv, KillTree: m.KillTree, KillSignal: m.KillSignal, Grace: m.Grace,
+	p := newProcess(s, &guest.Start{ID: m.ID, Argv: m.Argv, KillTree: m.KillTree, KillSignal: m.KillSignal,
+		Grace: m.Grace,
 		Drain: m.Drain})
 	if err := s.table.reserve(p); err != nil {
 		return nil, err

@@ -52,7 +52,8 @@ func (f *follower) check() error {
 			continue
 		}
 		if f.next[i] > o.ring.End() {
-			return &guest.Failed{Kind: sandbox.Invalid, Op: "attach", Msg: o.stream.String() + " is shorter than this offset"}
+			return &guest.Failed{Kind: sandbox.Invalid, Op: "attach", Msg: o.stream.String() +
+				" is shorter than this offset"}
 		}
 		if f.next[i] < o.ring.Start() && !o.lossy {
 			return &guest.Failed{Kind: sandbox.NotFound, Op: "attach", Value: o.ring.Start(), Stream: o.stream,

@@ -139,9 +139,10 @@ const restOfStat = " 0 -1 4194560 98 0 0 0 1 2 3 4 20 0 1 0 123456 2600960 256 1
 
 func TestParseStat(t *testing.T) {
 	for in, want := range map[string]stat{
-		"77 (sh) S 1 2 3":              {pid: 77, parent: 1, group: 2, session: 3, threads: 1, spawned: 123456},
-		"77 () S 9 9 9 (a) b) Z 1 2 3": {pid: 77, parent: 1, group: 2, session: 3, threads: 1, spawned: 123456, zombie: true},
-		"77 (new\nline )) R 10 20 30":  {pid: 77, parent: 10, group: 20, session: 30, threads: 1, spawned: 123456},
+		"77 (sh) S 1 2 3": {pid: 77, parent: 1, group: 2, session: 3, threads: 1, spawned: 123456},
+		"77 () S 9 9 9 (a) b) Z 1 2 3": {pid: 77, parent: 1, group: 2, session: 3, threads: 1, spawned: 123456,
+			zombie: true},
+		"77 (new\nline )) R 10 20 30": {pid: 77, parent: 10, group: 20, session: 30, threads: 1, spawned: 123456},
 	} {
 		if got, ok := parseStat(77, []byte(in+restOfStat)); !ok || got != want {
 			t.Errorf("%q: %+v", in, got)

@@ -68,7 +68,8 @@ func accept(raw syscall.RawConn) (fd int, err error) {
 	waiting := raw.Read(func(l uintptr) bool {
 		for {
 			var r uintptr
-			r, _, errno = syscall.Syscall6(syscall.SYS_ACCEPT4, l, 0, 0, syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0, 0)
+			r, _, errno = syscall.Syscall6(syscall.SYS_ACCEPT4, l, 0, 0, syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0,
+				0)
 			fd = int(r)
 			if errno != syscall.EINTR && errno != syscall.ECONNABORTED {
 				return errno != syscall.EAGAIN

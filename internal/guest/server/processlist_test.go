@@ -24,7 +24,8 @@ func TestTheLongestListIsOneMessage(t *testing.T) {
 		}
 		b := guest.Append(nil, &m)
 		var back guest.Processes
-		if err := guest.Parse(b, &back); len(b) > wire.MaxMessage || err != nil || len(back.Processes) != guest.MaxProcesses {
+		if err := guest.Parse(b, &back); len(b) > wire.MaxMessage || err != nil ||
+			len(back.Processes) != guest.MaxProcesses {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}
 	}

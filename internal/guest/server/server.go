@@ -21,7 +21,8 @@ type Config struct {
 
 	Lease    time.Duration // ends the guest without a Lease message; 0 means never
 	Promoted func()        // called when a lease makes a one-shot guest a living one; may be nil
-	Lifeline *os.File      // end-of-file ends the guest until a host gives it a lease; may be nil, should be non-blocking
+	// end-of-file ends the guest until a host gives it a lease; may be nil, should be non-blocking
+	Lifeline *os.File
 
 	// Spawner prepares the one thread that starts all processes, which inherit its confinement. May be nil.
 	Spawner func() error

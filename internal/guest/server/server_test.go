@@ -174,7 +174,8 @@ func TestBrokenMessagesEndTheirCallAlone(t *testing.T) {
 		}
 		return guest.Type(got), &f, err
 	}
-	for _, bad := range []guest.Type{guest.TypeStart, guest.TypeAttach, guest.TypeInput, guest.TypeAck, guest.TypeSignal,
+	for _, bad := range []guest.Type{guest.TypeStart, guest.TypeAttach, guest.TypeInput, guest.TypeAck,
+		guest.TypeSignal,
 		guest.TypeResize, guest.TypeWait, guest.TypeLease, guest.TypeReborn} {
 		if _, _, err := call(bad, []byte{0x80}); err != wire.ErrReset {
 			t.Errorf("request %d, malformed: %v", bad, err)

@@ -153,7 +153,8 @@ func TestCreateFails(t *testing.T) {
 	}
 	if tree.Enforcer(Pids) != "" {
 		const overflow = 1 << 62 // above the kernel's own bound
-		if g, err := tree.Create("limit", Limits{Pids: overflow}); err == nil || !strings.Contains(err.Error(), "pids.max") {
+		if g, err := tree.Create("limit", Limits{Pids: overflow}); err == nil ||
+			!strings.Contains(err.Error(), "pids.max") {
 			t.Errorf("got %v, %v", g, err)
 		}
 	}
@@ -185,7 +186,8 @@ func TestDoor(t *testing.T) {
 		}
 	}
 	if len(d.Tasks) != v1 || (d.V2 > 0) != (v1 < len(g.branches)) || descriptors(t) != before+len(g.branches) {
-		t.Errorf("got %+v for %d v1 parts of %d; %d descriptors, %d before", d, v1, len(g.branches), descriptors(t), before)
+		t.Errorf("got %+v for %d v1 parts of %d; %d descriptors, %d before", d, v1, len(g.branches), descriptors(t),
+			before)
 	}
 	d.Close()
 	if err := os.Remove(g.branches[len(g.branches)-1].Dir); err != nil {
@@ -262,7 +264,8 @@ func TestFiles(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "read "+dir+": ") {
 		t.Errorf("got %v", err)
 	}
-	for text, want := range map[string]int64{"": -1, "max\n": -1, "9223372036854771712\n": 9223372036854771712, "-5": -5,
+	for text, want := range map[string]int64{"": -1, "max\n": -1, "9223372036854771712\n": 9223372036854771712,
+		"-5":  -5,
 		"1 2": -1} {
 		if err := os.WriteFile(filepath.Join(dir, "n"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -271,7 +274,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%q is %d", text, got)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "k"), []byte("oom 3\noom_kill 2\noom_kill_group x\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "k"), []byte("oom 3\noom_kill 2\noom_kill_group x\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]int64{"oom": 3, "oom_kill": 2, "oom_kill_group": -1, "kill": -1} {
@@ -301,7 +305,8 @@ func TestHierarchies(t *testing.T) {
 		{"hybrid",
 			"30 23 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 			"4:memory:/m\n0::/\n",
-			"/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified", map[Controller]string{Memory: "/sys/fs/cgroup/memory/m"}},
+			"/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified",
+			map[Controller]string{Memory: "/sys/fs/cgroup/memory/m"}},
 		{"a container that sees its own group only",
 			"30 23 0:26 /docker/abc /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n",
 			"2:pids:/docker/abc/x\n",

@@ -72,8 +72,10 @@ func Find(dirs []string, name string) *Group {
 			v2         bool
 			controller Controller
 		}{
-			{"memory.max", true, Memory}, {"pids.max", false, Pids}, {"cpu.max", true, CPU}, {"cgroup.events", true, ""},
-			{"memory.limit_in_bytes", false, Memory}, {"cpu.cfs_quota_us", false, CPU}, {"cpuacct.usage", false, CPUAcct},
+			{"memory.max", true, Memory}, {"pids.max", false, Pids}, {"cpu.max", true, CPU},
+			{"cgroup.events", true, ""},
+			{"memory.limit_in_bytes", false, Memory}, {"cpu.cfs_quota_us", false, CPU},
+			{"cpuacct.usage", false, CPUAcct},
 		} {
 			if _, err := os.Stat(filepath.Join(b.Dir, mark.file)); err == nil {
 				b.V2 = b.V2 || mark.v2
@@ -187,7 +189,8 @@ func (d *Door) Close() {
 
 // Usage reads the group's counters. A figure that is unknown here is -1.
 func (g *Group) Usage() sandbox.Usage {
-	u := sandbox.Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+	u := sandbox.Usage{CPU: -1, MemoryNow: -1, MemoryPeak: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1,
+		DiskWritten: -1}
 	for _, b := range g.branches {
 		if b.V2 {
 			readV2(&u, b)

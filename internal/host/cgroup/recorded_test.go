@@ -29,7 +29,8 @@ func TestRecorded(t *testing.T) {
 	if there, err := Recorded([]string{gone, group}, isTree); err != nil || len(there) != 1 || there[0] != group {
 		t.Errorf("got %v, %v", there, err)
 	}
-	for what, dir := range map[string]string{"another group": filepath.Dir(group), "a folder": elsewhere, "a link": link,
+	for what, dir := range map[string]string{"another group": filepath.Dir(group), "a folder": elsewhere,
+		"a link":             link,
 		"a path with a link": filepath.Join(above, filepath.Base(group)), "a path that goes up": group + "/../" +
 			filepath.Base(group)} {
 		if there, err := Recorded([]string{group, dir}, isTree); err == nil {

@@ -128,8 +128,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 			}
 		}
 		c.step = Birth
-		// Keep the old capabilities until the new user namespace exists, as hosts may restrict making one to root. They are
-		// not effective after a change away from uid 0 (capabilities(7)).
+		// Keep the old capabilities until the new user namespace exists, as hosts may restrict making one to root. They
+		// are not effective after a change away from uid 0 (capabilities(7)).
 		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0)
 		if errno != 0 {
 			goto out
@@ -171,18 +171,21 @@ func forkExec(c *child) (pid, failed uintptr) {
 		}
 	}
 	for i = range c.ignored {
-		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, c.ignored[i], uintptr(unsafe.Pointer(&action)), 0, 8,
+			0, 0)
 	}
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8, 0,
-		0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&none)), 0, 8,
+		0, 0)
 	c.step = Session
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto out
 	}
-	// A thread that moves itself stops no others. A move by pid waits 6 to 18 ms for RCU (cgroup_attach_lock, Linux 6.18).
+	// A thread that moves itself stops no others. A move by pid waits 6 to 18 ms for RCU (cgroup_attach_lock, Linux
+	// 6.18).
 	c.step = Enter
 	for i = range c.tasks {
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, c.tasks[i], uintptr(unsafe.Pointer(&self)), 1); errno != 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, c.tasks[i], uintptr(unsafe.Pointer(&self)),
+			1); errno != 0 {
 			goto out
 		}
 	}
@@ -201,7 +204,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 			goto out
 		}
 		for i = range c.ambient {
-			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c.ambient[i], 0,
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE,
+				c.ambient[i], 0,
 				0, 0)
 			if errno != 0 {
 				goto out
@@ -214,8 +218,8 @@ func forkExec(c *child) (pid, failed uintptr) {
 			goto out
 		}
 	}
-	// Go's descriptors are close-on-exec already; this closes those that the process inherited or that non-Go code opened.
-	// Linux 5.11, else nothing.
+	// Go's descriptors are close-on-exec already; this closes those that the process inherited or that non-Go code
+	// opened. Linux 5.11, else nothing.
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), ^uintptr(0), unix.CLOSE_RANGE_CLOEXEC)
 	c.step = Terminal
 	if c.tty {

@@ -249,7 +249,8 @@ func (c *child) clone(o *Order) {
 	}
 	c.call = cloning{unix.SYS_CLONE, [3]uintptr{flags | signal, 0, uintptr(unsafe.Pointer(&c.pidfd))}}
 	if o.Cgroup > 0 {
-		c.clone3 = cloneArgs{flags: uint64(flags | unix.CLONE_INTO_CGROUP), pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),
+		c.clone3 = cloneArgs{flags: uint64(flags | unix.CLONE_INTO_CGROUP),
+			pidfd:      uint64(uintptr(unsafe.Pointer(&c.pidfd))),
 			exitSignal: uint64(signal), cgroup: uint64(o.Cgroup)}
 		c.call = cloning{unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&c.clone3)), unsafe.Sizeof(c.clone3), 0}}
 	}

@@ -33,7 +33,8 @@ func shell(t testing.TB, script string) *fork.Order {
 	}
 	t.Cleanup(func() { null.Close() })
 	fd := int(null.Fd())
-	return &fork.Order{Paths: []string{"/bin/sh"}, Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
+	return &fork.Order{Paths: []string{"/bin/sh"}, Argv: []string{"sh", "-c", script},
+		Env:   []string{"PATH=/usr/bin:/bin"},
 		Dir:   "/",
 		Files: []int{fd, fd, fd}}
 }

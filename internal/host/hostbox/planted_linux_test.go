@@ -104,12 +104,14 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 				"real")})
 		}, true, ""},
 		{"a record that names the victim's process", func(s *scene) {
-			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
+			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "",
+				"instances/abcdefghij/boxes/" + id + "/x":     "",
 				"instances/abcdefghij/record.json":            record(s.run + "/fumehood-abcdefghij"),
 				"fumehood-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, true, ""},
 		{"a record and a link to a file of the victim's", func(s *scene) {
-			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
+			s.plant(attacker, map[string]string{"instances/abcdefghij/lock": "",
+				"instances/abcdefghij/boxes/" + id + "/x":      "",
 				"instances/abcdefghij/record.json":             record(s.run + "/fumehood-abcdefghij"),
 				"fumehood-abcdefghij/" + id + "/cgroup.events": "",
 				"fumehood-abcdefghij/" + id + "/cgroup.kill":   "-> " + s.home + "/photos/cat"})
@@ -119,13 +121,15 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 				"instances/abcdefghij/boxes/x": ""})
 		}, true, ""},
 		{"a record of one's own that names a process", func(s *scene) {
-			s.plant(victim, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id + "/x": "",
+			s.plant(victim, map[string]string{"instances/abcdefghij/lock": "", "instances/abcdefghij/boxes/" + id +
+				"/x": "",
 				"instances/abcdefghij/record.json":            record(s.run + "/fumehood-abcdefghij"),
 				"fumehood-abcdefghij/" + id + "/cgroup.procs": fmt.Sprint(s.process.Process.Pid)})
 		}, false, "instances/abcdefghij/record.json"},
 		{"what bears no record", func(s *scene) {
 			s.plant(victim, map[string]string{"instances/photos/boxes/x": "", "instances/photos/cat": "meow",
-				"instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home + "/photos"})
+				"instances/letters/lock": "", "instances/letters/a": "", "instances/linked": "-> " + s.home +
+					"/photos"})
 		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,7 +140,8 @@ func TestPlantedBeforeCleanUp(t *testing.T) {
 			after := s.files()
 			if c.refused && (got.ReapKind != sandbox.Unavailable || got.OpenKind != sandbox.Unavailable ||
 				!strings.Contains(got.OpenFix, "XDG_RUNTIME_DIR")) ||
-				!c.refused && (got.Open != "" || !strings.Contains(got.Reap, c.says) || (got.Reap == "") != (c.says == "")) {
+				!c.refused && (got.Open != "" || !strings.Contains(got.Reap, c.says) ||
+					(got.Reap == "") != (c.says == "")) {
 				t.Errorf("the victim got %+v", got)
 			}
 			if before != after {

@@ -28,8 +28,9 @@ func TestPairsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
 		}
 		defer other.Release()
 		n := int64(s.Guest-firstHostID) / IDs
-		return syscall.FcntlFlock(other.file.Fd(), 37 /* F_OFD_SETLK */, &syscall.Flock_t{Type: syscall.F_WRLCK, Start: n,
-			Len: 1})
+		return syscall.FcntlFlock(other.file.Fd(), 37 /* F_OFD_SETLK */, &syscall.Flock_t{Type: syscall.F_WRLCK,
+			Start: n,
+			Len:   1})
 	}
 	heir, err := syscall.Dup(int(held[0].file.Fd())) // as the guest inherits it
 	if err != nil {

@@ -53,8 +53,8 @@ func ReadBox(dir string) (b Box, err error) {
 		return b, err
 	}
 	if err = json.Unmarshal(text, &b); err != nil {
-		return Box{}, &sandbox.Error{Op: "read " + file, Err: err, Fix: "find out which program wrote it, then run: rm -r " +
-			dir}
+		return Box{}, &sandbox.Error{Op: "read " + file, Err: err,
+			Fix: "find out which program wrote it, then run: rm -r " + dir}
 	}
 	return b, nil
 }

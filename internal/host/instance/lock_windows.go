@@ -11,8 +11,8 @@ const errLocked = windows.ERROR_LOCK_VIOLATION
 
 // tryLock locks an open file until its last handle closes.
 func tryLock(f *os.File) error {
-	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0,
-		1, 0, &windows.Overlapped{})
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
+		0, 1, 0, &windows.Overlapped{})
 }
 
 // openMaking opens a file beside the folder: a folder itself cannot be locked here.

@@ -45,7 +45,8 @@ func Stat(path string) (os.FileInfo, error) {
 
 // Refuse returns the error for a symbolic link. It omits the target, which hostile code may have chosen.
 func Refuse(link string) error {
-	return &sandbox.Error{Kind: sandbox.Invalid, Msg: link + " is a symbolic link, and sandboxed code may have created it",
+	return &sandbox.Error{Kind: sandbox.Invalid,
+		Msg: link + " is a symbolic link, and sandboxed code may have created it",
 		Fix: "name the file or folder by a path without links, or replace the link"}
 }
 

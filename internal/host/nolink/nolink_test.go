@@ -34,7 +34,8 @@ func TestLinks(t *testing.T) {
 			if err == nil {
 				f.Close()
 			}
-			if (err != nil) != linked || err != nil && (sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) == "" ||
+			if (err != nil) != linked || err != nil && (sandbox.KindOf(err) != sandbox.Invalid ||
+				sandbox.FixOf(err) == "" ||
 				strings.Contains(err.Error(), "leads")) {
 				t.Errorf("%s: %s: %v", name, path, err)
 			}

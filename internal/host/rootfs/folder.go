@@ -31,7 +31,8 @@ func CheckTarget(target string) error {
 		return sandbox.Invalidf("mounts", "target %q must be an absolute path without . and .. parts", target)
 	}
 	for _, taken := range []string{"/proc", "/dev", "/sys", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64"} {
-		if clean == taken || strings.HasPrefix(clean, taken+"/") && (taken == "/proc" || taken == "/dev" || taken == "/sys") {
+		if clean == taken || strings.HasPrefix(clean, taken+"/") && (taken == "/proc" || taken == "/dev" ||
+			taken == "/sys") {
 			return sandbox.Invalidf("mounts", "target %s belongs to the sandbox itself", target)
 		}
 	}

@@ -17,8 +17,8 @@ var HiddenPlaces = []string{"/usr/etc", "/usr/local/etc", "/usr/src", "/usr/lib/
 // host's root may read (mode 0400).
 var (
 	MaskedFiles = []string{"bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "diskstats", "interrupts",
-		"kallsyms", "kcore", "key-users", "keys", "latency_stats", "locks", "mdstat", "modules", "partitions", "sched_debug",
-		"softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
+		"kallsyms", "kcore", "key-users", "keys", "latency_stats", "locks", "mdstat", "modules", "partitions",
+		"sched_debug", "softirqs", "swaps", "sys/kernel/random/boot_id", "timer_list",
 		"timer_stats", "version", "vmstat", "zoneinfo"}
 	MaskedFolders = []string{"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi"}
 )

@@ -46,7 +46,8 @@ func TestLinksOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict(steps)
-	if _, _, err := Restricted(dir, []string{"python3"}); err == nil || !strings.Contains(err.Error(), "leads out of it") {
+	if _, _, err := Restricted(dir, []string{"python3"}); err == nil || !strings.Contains(err.Error(),
+		"leads out of it") {
 		t.Errorf("a folder of modules that is a link out of the root: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "usr/lib/python3.99")); err != nil {

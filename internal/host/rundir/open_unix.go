@@ -179,7 +179,8 @@ func (w *walk) isWritten(path string) error {
 func (w *walk) look(path string) (element, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) && w.make {
-		if err = os.Mkdir(path, 0o700); err == nil || errors.Is(err, fs.ErrExist) { // another process made it; check that
+		// If another process has made it, check what that made.
+		if err = os.Mkdir(path, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
 			info, err = os.Lstat(path)
 		}
 	}
@@ -193,8 +194,8 @@ func (w *walk) look(path string) (element, error) {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	at := element{path: path, mode: uint32(st.Mode), uid: st.Uid, dev: uint64(st.Dev), names: uint64(st.Nlink)}
-	// If each user has a group of the same number, as on Ubuntu, the umask is 002, and everything that a user clones and
-	// builds is writable by that group.
+	// If each user has a group of the same number, as on Ubuntu, the umask is 002, and everything that a user clones
+	// and builds is writable by that group.
 	if w.code && (st.Gid == 0 || int(st.Gid) == os.Geteuid() || w.trusted[st.Gid]) {
 		at.mode &^= byGroup
 	}

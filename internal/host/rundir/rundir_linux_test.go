@@ -35,7 +35,10 @@ func TestJudge(t *testing.T) {
 		{"in a folder that others write to", 0o777, nil, "up", " and could"},
 		{"in a stranger's folder", 0o755, func(up, _ string) error { return os.Chown(up, stranger, stranger) }, "up",
 			" belongs to"},
-		{"a stranger's in a sticky folder", sticky, func(_, file string) error { return os.Chown(file, stranger, stranger) },
+		{"a stranger's in a sticky folder", sticky, func(_, file string) error {
+			return os.Chown(file, stranger,
+				stranger)
+		},
 			"up/file", " belongs to"},
 		{"written by root's group", 0o755, func(_, file string) error { return os.Chmod(file, 0o775) }, "", ""},
 		{"written by a group", 0o755, toGroup, "up/file", " and could"},
@@ -54,7 +57,8 @@ func TestJudge(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(top) })
 			up, file := filepath.Join(top, "up"), filepath.Join(top, "up", "file")
-			err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(up, 0o700), os.Chmod(up, c.up), os.WriteFile(file, nil, 0o700))
+			err = errors.Join(os.Chmod(top, 0o755), os.Mkdir(up, 0o700), os.Chmod(up, c.up),
+				os.WriteFile(file, nil, 0o700))
 			if c.change != nil && err == nil {
 				err = c.change(up, file)
 			}
@@ -96,16 +100,20 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 	}{
 		{"nothing there", func(string) error { return nil }, ""},
 		{"in a sticky folder", func(top string) error { return dir(top+"/up", sticky) }, ""},
-		{"its own", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o700)) }, ""},
+		{"its own", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o700)) },
+			""},
 		{"written by a group, below what is closed", func(top string) error {
 			return errors.Join(os.Chmod(top, 0o700), dir(top+"/up", 0o777))
 		}, ""},
 		{"by links of root's", func(top string) error {
-			return errors.Join(dir(top+"/real", 0o755), os.Symlink("second", top+"/up"), os.Symlink(top+"/real", top+"/second"))
+			return errors.Join(dir(top+"/real", 0o755), os.Symlink("second", top+"/up"),
+				os.Symlink(top+"/real", top+"/second"))
 		}, ""},
-		{"open", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o750)) }, "up/run"},
+		{"open", func(top string) error { return errors.Join(dir(top+"/up", 0o755), dir(top+"/up/run", 0o750)) },
+			"up/run"},
 		{"a stranger's", func(top string) error {
-			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700), os.Chown(top+"/up/run", stranger, stranger))
+			return errors.Join(dir(top+"/up", sticky), dir(top+"/up/run", 0o700),
+				os.Chown(top+"/up/run", stranger, stranger))
 		}, "up/run"},
 		{"a link", func(top string) error {
 			return errors.Join(dir(top+"/own", 0o700), dir(top+"/up", sticky), os.Symlink(top+"/own", top+"/up/run"))
@@ -128,7 +136,8 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 			return errors.Join(dir(top+"/up", sticky), os.Chown(top+"/up", stranger, stranger))
 		}, "up"},
 		{"a stranger's link above", func(top string) error {
-			return errors.Join(dir(top+"/own", 0o700), os.Symlink("own", top+"/up"), os.Lchown(top+"/up", stranger, stranger))
+			return errors.Join(dir(top+"/own", 0o700), os.Symlink("own", top+"/up"),
+				os.Lchown(top+"/up", stranger, stranger))
 		}, "up"},
 		{"behind a link", func(top string) error {
 			return errors.Join(dir(top+"/open", 0o777),
@@ -157,7 +166,8 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 				defer root.Close()
 				there, wantErr := os.Lstat(root.Name()) // by a name without links
 				info, err := root.Stat(".")
-				if err = errors.Join(err, wantErr); err != nil || !os.SameFile(there, info) || info.Mode() != os.ModeDir|0o700 {
+				if err = errors.Join(err, wantErr); err != nil || !os.SameFile(there, info) ||
+					info.Mode() != os.ModeDir|0o700 {
 					t.Errorf("%s is %v, %v", root.Name(), info, err)
 				}
 				if real, err := filepath.EvalSymlinks(run); real != root.Name() {
@@ -167,7 +177,8 @@ func TestWhoCouldHavePlantedIt(t *testing.T) {
 			}
 			for _, open := range []func(string) (*os.Root, error){Open, Make} {
 				_, err := open(run)
-				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), filepath.Join(top, c.bad)) ||
+				if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(),
+					filepath.Join(top, c.bad)) ||
 					sandbox.FixOf(err) == "" {
 					t.Errorf("got %v", err)
 				}

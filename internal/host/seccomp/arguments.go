@@ -21,25 +21,28 @@ func byArgument(o Options) map[int][]Rule {
 		unix.SYS_SENDMSG:    noMore(2, unix.MSG_MORE),
 		unix.SYS_SENDMMSG:   noMore(3, unix.MSG_MORE),
 		unix.SYS_CLONE: {{Arg: 0, Mask: cloneNamespaces, Op: AnyBit, Answer: eperm},
-			// Only threads may share descriptors: otherwise locks would outlive the process that took them, by which they
-			// are counted.
-			{Arg: 0, Mask: unix.CLONE_FILES | unix.CLONE_THREAD, Op: In, Values: []uint32{unix.CLONE_FILES}, Answer: eperm}},
-		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers, []uint32{
-			unix.TIOCSTI,                     // types into other programs' terminals (CVE-2017-5226)
-			0x541c,                           // TIOCLINUX, the same by the console's selection
-			unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
-			unix.TIOCCONS,                    // takes the console's output
-			unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
-			0x9408, 0x80089418, 0x40089416, // BTRFS_IOC_SYNC, BTRFS_IOC_START_SYNC, BTRFS_IOC_WAIT_SYNC: as syncfs
-			// These load the kernel's modules for bridges, frame relay and VLANs before they check the caller (net/socket.c):
-			// SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}{BR,IF}.
-			0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3,
-			// SIOCGSTAMP, SIOCGSTAMPNS, old and new: the first on a socket enables time stamps, like the option SO_TIMESTAMP.
-			0x8906, 0x8907, 0x80108906, 0x80108907,
-		})}},
-		// /proc/locks, by which locks are counted, does not attribute open file description locks. A lease on a host file
-		// delays its openers by up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by file systems
-		// without them.
+			// Only threads may share descriptors: otherwise locks would outlive the process that took them, by which
+			// they are counted.
+			{Arg: 0, Mask: unix.CLONE_FILES | unix.CLONE_THREAD, Op: In, Values: []uint32{unix.CLONE_FILES},
+				Answer: eperm}},
+		unix.SYS_IOCTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: eperm, Values: slices.Concat(fileSystemNumbers,
+			[]uint32{
+				unix.TIOCSTI,                     // types into other programs' terminals (CVE-2017-5226)
+				0x541c,                           // TIOCLINUX, the same by the console's selection
+				unix.TIOCSETD,                    // loads line disciplines (CVE-2017-2636)
+				unix.TIOCCONS,                    // takes the console's output
+				unix.FS_IOC_SETFLAGS, 0x401c5820, // FS_IOC_FSSETXATTR: immutable files cannot be cleaned up
+				0x9408, 0x80089418, 0x40089416, // BTRFS_IOC_SYNC, BTRFS_IOC_START_SYNC, BTRFS_IOC_WAIT_SYNC: as syncfs
+				// These load the kernel's modules for bridges, frame relay and VLANs before they check the caller
+				// (net/socket.c): SIOC{G,S}IFBR, SIOC{ADD,DEL}DLCI, SIOC{G,S}IFVLAN, SIOCBR{ADD,DEL}{BR,IF}.
+				0x8940, 0x8941, 0x8980, 0x8981, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89a2, 0x89a3,
+				// SIOCGSTAMP, SIOCGSTAMPNS, old and new: the first on a socket enables time stamps, like the option
+				// SO_TIMESTAMP.
+				0x8906, 0x8907, 0x80108906, 0x80108907,
+			})}},
+		// /proc/locks, by which locks are counted, does not attribute open file description locks. A lease on a host
+		// file delays its openers by up to fs.lease-break-time; F_NOTIFY is the older watch. Answered as by file
+		// systems without them.
 		unix.SYS_FCNTL: {{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{
 			unix.F_SETLEASE, unix.F_NOTIFY, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW}}},
 		// POSIX_FADV_DONTNEED drops everyone's cache of a file, even a read-only one.
@@ -90,8 +93,8 @@ func sockets(families ...uint32) []Rule {
 	stream, datagram := []uint32{unix.SOCK_STREAM}, []uint32{unix.SOCK_DGRAM}
 	rules := []Rule{
 		{Arg: 0, Mask: anyBits, Op: NotIn, Answer: eafnosupport, Values: families},
-		// Protocol 0 is every family's default, and AF_UNIX accepts its own number too. Besides these only TCP and UDP: no
-		// raw or ping sockets, and no rarely reviewed transports (SCTP, DCCP, MPTCP).
+		// Protocol 0 is every family's default, and AF_UNIX accepts its own number too. Besides these only TCP and UDP:
+		// no raw or ping sockets, and no rarely reviewed transports (SCTP, DCCP, MPTCP).
 		{Arg: 2, Mask: anyBits, Op: NotIn, Answer: eproto, Values: []uint32{0, unix.AF_UNIX, unix.IPPROTO_TCP,
 			unix.IPPROTO_UDP}},
 		{Arg: 1, Mask: kind, Op: NotIn, Answer: eperm, Values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM,
@@ -111,8 +114,10 @@ func sockets(families ...uint32) []Rule {
 		return rules
 	}
 	return append(rules,
-		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: stream, When: &Guard{Arg: 2, Value: unix.IPPROTO_TCP}},
-		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: datagram, When: &Guard{Arg: 2, Value: unix.IPPROTO_UDP}})
+		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: stream, When: &Guard{Arg: 2,
+			Value: unix.IPPROTO_TCP}},
+		Rule{Arg: 1, Mask: kind, Op: NotIn, Answer: eproto, Values: datagram,
+			When: &Guard{Arg: 2, Value: unix.IPPROTO_UDP}})
 }
 
 // options are the socket options that programs may set, by level. Missing are those that
@@ -125,16 +130,16 @@ var options = []struct {
 	level  uint32
 	values []uint32
 }{
-	// A compiled filter takes memory of which the whole host has half a gigabyte (net.core.bpf_jit_limit); without it, no
-	// sandbox gets a system call filter.
+	// A compiled filter takes memory of which the whole host has half a gigabyte (net.core.bpf_jit_limit); without it,
+	// no sandbox gets a system call filter.
 	{unix.SOL_SOCKET, []uint32{unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_DONTROUTE, unix.SO_BROADCAST, unix.SO_SNDBUF,
 		unix.SO_KEEPALIVE, unix.SO_OOBINLINE, unix.SO_PRIORITY, unix.SO_LINGER, unix.SO_REUSEPORT, unix.SO_PASSCRED,
 		unix.SO_RCVLOWAT, unix.SO_SNDLOWAT, unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_BINDTODEVICE, unix.SO_PASSSEC,
 		unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_INCOMING_CPU, unix.SO_MAX_PACING_RATE,
 		unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW, unix.SO_PASSPIDFD}},
 	{unix.IPPROTO_IP, []uint32{unix.IP_TOS, unix.IP_TTL, unix.IP_PKTINFO, unix.IP_MTU_DISCOVER, unix.IP_RECVTTL,
-		unix.IP_RECVTOS,
-		unix.IP_FREEBIND, unix.IP_RECVORIGDSTADDR, unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_MULTICAST_IF, unix.IP_MULTICAST_TTL,
+		unix.IP_RECVTOS, unix.IP_FREEBIND, unix.IP_RECVORIGDSTADDR, unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_MULTICAST_IF,
+		unix.IP_MULTICAST_TTL,
 		unix.IP_MULTICAST_LOOP, unix.IP_MULTICAST_ALL, unix.IP_UNICAST_IF}},
 	{unix.IPPROTO_IPV6, []uint32{unix.IPV6_V6ONLY, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_IF,
 		unix.IPV6_MULTICAST_HOPS, unix.IPV6_MULTICAST_LOOP,
@@ -142,9 +147,9 @@ var options = []struct {
 		unix.IPV6_RECVTCLASS, unix.IPV6_TCLASS, unix.IPV6_DONTFRAG, unix.IPV6_AUTOFLOWLABEL, unix.IPV6_ADDR_PREFERENCES,
 		unix.IPV6_RECVORIGDSTADDR, unix.IPV6_FREEBIND, unix.IPV6_UNICAST_IF}},
 	{unix.IPPROTO_TCP, []uint32{unix.TCP_NODELAY, unix.TCP_MAXSEG, unix.TCP_CORK, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL,
-		unix.TCP_KEEPCNT, unix.TCP_SYNCNT, unix.TCP_LINGER2, unix.TCP_DEFER_ACCEPT, unix.TCP_WINDOW_CLAMP, unix.TCP_QUICKACK,
-		unix.TCP_CONGESTION, unix.TCP_THIN_LINEAR_TIMEOUTS, unix.TCP_THIN_DUPACK, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN,
-		unix.TCP_TIMESTAMP,
+		unix.TCP_KEEPCNT, unix.TCP_SYNCNT, unix.TCP_LINGER2, unix.TCP_DEFER_ACCEPT, unix.TCP_WINDOW_CLAMP,
+		unix.TCP_QUICKACK, unix.TCP_CONGESTION, unix.TCP_THIN_LINEAR_TIMEOUTS, unix.TCP_THIN_DUPACK,
+		unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN, unix.TCP_TIMESTAMP,
 		unix.TCP_NOTSENT_LOWAT, unix.TCP_FASTOPEN_CONNECT, unix.TCP_INQ}},
 	{unix.IPPROTO_UDP, []uint32{unix.UDP_SEGMENT}},
 }
@@ -183,16 +188,18 @@ func prctlOptions(o Options) []Rule {
 		unix.PR_SET_UNALIGN, unix.PR_GET_KEEPCAPS, unix.PR_SET_KEEPCAPS, unix.PR_GET_TIMING, unix.PR_SET_TIMING,
 		unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_GET_SECCOMP, unix.PR_SET_SECCOMP, unix.PR_CAPBSET_READ,
 		unix.PR_CAPBSET_DROP, unix.PR_GET_TSC, unix.PR_SET_TSC, unix.PR_GET_SECUREBITS, unix.PR_SET_SECUREBITS,
-		unix.PR_SET_TIMERSLACK, unix.PR_GET_TIMERSLACK, unix.PR_MCE_KILL, unix.PR_MCE_KILL_GET, unix.PR_SET_CHILD_SUBREAPER,
-		unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_TID_ADDRESS,
-		unix.PR_SET_THP_DISABLE, unix.PR_GET_THP_DISABLE, unix.PR_CAP_AMBIENT, unix.PR_SVE_SET_VL, unix.PR_SVE_GET_VL,
-		unix.PR_GET_SPECULATION_CTRL, unix.PR_SET_SPECULATION_CTRL, unix.PR_PAC_RESET_KEYS, unix.PR_SET_TAGGED_ADDR_CTRL,
-		unix.PR_GET_TAGGED_ADDR_CTRL, unix.PR_SET_SYSCALL_USER_DISPATCH, unix.PR_PAC_SET_ENABLED_KEYS,
-		unix.PR_PAC_GET_ENABLED_KEYS,
-		unix.PR_SME_SET_VL, unix.PR_SME_GET_VL, unix.PR_SET_MDWE, unix.PR_GET_MDWE, unix.PR_GET_AUXV, unix.PR_SET_PTRACER}}}
+		unix.PR_SET_TIMERSLACK, unix.PR_GET_TIMERSLACK, unix.PR_MCE_KILL, unix.PR_MCE_KILL_GET,
+		unix.PR_SET_CHILD_SUBREAPER, unix.PR_GET_CHILD_SUBREAPER, unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS,
+		unix.PR_GET_TID_ADDRESS, unix.PR_SET_THP_DISABLE, unix.PR_GET_THP_DISABLE, unix.PR_CAP_AMBIENT,
+		unix.PR_SVE_SET_VL, unix.PR_SVE_GET_VL, unix.PR_GET_SPECULATION_CTRL, unix.PR_SET_SPECULATION_CTRL,
+		unix.PR_PAC_RESET_KEYS, unix.PR_SET_TAGGED_ADDR_CTRL, unix.PR_GET_TAGGED_ADDR_CTRL,
+		unix.PR_SET_SYSCALL_USER_DISPATCH, unix.PR_PAC_SET_ENABLED_KEYS, unix.PR_PAC_GET_ENABLED_KEYS,
+		unix.PR_SME_SET_VL, unix.PR_SME_GET_VL, unix.PR_SET_MDWE, unix.PR_GET_MDWE, unix.PR_GET_AUXV,
+		unix.PR_SET_PTRACER}}}
 	if !o.NestedFilters {
-		rules = append(rules, Rule{Arg: 1, Mask: anyBits, Op: In, Answer: einval, Values: []uint32{unix.SECCOMP_MODE_FILTER},
-			When: &Guard{Arg: 0, Value: unix.PR_SET_SECCOMP}})
+		rules = append(rules, Rule{Arg: 1, Mask: anyBits, Op: In, Answer: einval,
+			Values: []uint32{unix.SECCOMP_MODE_FILTER},
+			When:   &Guard{Arg: 0, Value: unix.PR_SET_SECCOMP}})
 	}
 	return rules
 }

@@ -60,7 +60,8 @@ func (p *Policy) spans() []span {
 		if !ok {
 			c = call{answer: eperm}
 		}
-		if n := len(out); n > 0 && len(c.rules) == 0 && len(out[n-1].call.rules) == 0 && out[n-1].call.answer == c.answer {
+		if n := len(out); n > 0 && len(c.rules) == 0 && len(out[n-1].call.rules) == 0 &&
+			out[n-1].call.answer == c.answer {
 			continue
 		}
 		out = append(out, span{nr, c})

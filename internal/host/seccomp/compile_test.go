@@ -126,14 +126,19 @@ func TestRefused(t *testing.T) {
 		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
 		unix.SYS_MOUNT_SETATTR, unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
 		unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_PTRACE,
-		unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
+		unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD,
+		unix.SYS_KCMP,
 		unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 		unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG,
-		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME,
-		unix.SYS_ADJTIMEX, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_VHANGUP,
-		unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_REMAP_FILE_PAGES, unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP,
+		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+		unix.SYS_CLOCK_ADJTIME,
+		unix.SYS_ADJTIMEX, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
+		unix.SYS_VHANGUP,
+		unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_REMAP_FILE_PAGES, unix.SYS_CLONE3,
+		unix.SYS_IO_URING_SETUP,
 		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET, unix.SYS_IO_SETUP,
-		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_SYNC,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY,
+		unix.SYS_SYNC,
 		unix.SYS_SYNCFS,
 		unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE,
 	}
@@ -146,7 +151,8 @@ func TestRefused(t *testing.T) {
 		}
 		if (p.Answer(unix.SYS_LANDLOCK_RESTRICT_SELF, [6]uint64{}) == Allow) != o.NestedFilters ||
 			(p.Answer(unix.SYS_SECCOMP, [6]uint64{unix.SECCOMP_SET_MODE_FILTER}) == Allow) != o.NestedFilters ||
-			(p.Answer(unix.SYS_PRCTL, [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}) == Allow) != o.NestedFilters {
+			(p.Answer(unix.SYS_PRCTL, [6]uint64{unix.PR_SET_SECCOMP,
+				unix.SECCOMP_MODE_FILTER}) == Allow) != o.NestedFilters {
 			t.Errorf("%s: filters of the code's own", name)
 		}
 		if (p.Answer(unix.SYS_FSYNC, [6]uint64{}) == Allow) != o.HostWritable ||

@@ -66,7 +66,8 @@ type Options struct {
 	// HostWritable means that a host directory is mounted read-write. Files there cannot get set-id bits then, as they
 	// outlive the sandbox and other host users could run them.
 	HostWritable bool
-	// NoNewPrograms means that only listed programs may be executed: memfd_create and execution by descriptor are refused.
+	// NoNewPrograms means that only listed programs may be executed: memfd_create and execution by descriptor are
+	// refused.
 	NoNewPrograms bool
 	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. Nothing counts
 	// compiled filters, and the whole host shares one limit (net.core.bpf_jit_limit).

@@ -21,7 +21,8 @@ func configure(socket int) error {
 	}
 	err = send(socket, []message{
 		linkMessage(loopback, unix.IFF_UP),
-		linkMessage(index, 0, attribute(unix.IFLA_ADDRESS, sandbox.LinkHardware), number(unix.IFLA_MTU, sandbox.LinkMTU),
+		linkMessage(index, 0, attribute(unix.IFLA_ADDRESS, sandbox.LinkHardware),
+			number(unix.IFLA_MTU, sandbox.LinkMTU),
 			number(unix.IFLA_TXQLEN, queue)),
 		addressMessage(index, sandbox.LinkAddress4),
 	})
@@ -91,7 +92,8 @@ func addressMessage(index int32, p netip.Prefix) message {
 
 func routeMessage(index int32, gateway netip.Addr) message {
 	// struct rtmsg: family, lengths of the destination and the source, service, table, protocol, scope, type, flags
-	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST,
+	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE,
+		unix.RTN_UNICAST,
 		0, 0, 0, 0}
 	return message{unix.RTM_NEWROUTE, create, join(b, [][]byte{attribute(unix.RTA_GATEWAY, gateway.AsSlice()),
 		number(unix.RTA_OIF, uint32(index))})}

@@ -120,7 +120,8 @@ func (o opened) attach(ctx context.Context) error {
 	if err != nil {
 		return os.NewSyscallError("TUNSETIFF", err)
 	}
-	if err := unix.IoctlSetInt(o.file, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6); err != nil {
+	if err := unix.IoctlSetInt(o.file, unix.TUNSETOFFLOAD,
+		unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6); err != nil {
 		return os.NewSyscallError("TUNSETOFFLOAD", err)
 	}
 	return unix.SetNonblock(o.file, true)
@@ -140,7 +141,8 @@ func explain(err error) error {
 		e.Fix = "run: modprobe tun; in a container, give it the device (docker run --device " + device + ")"
 	case opening && errors.Is(err, fs.ErrPermission):
 		e.Msg, e.Err = "this user may not open "+device, nil
-		e.Fix = "run: chmod 0666 " + device + ", which gives no rights outside of a user's own namespaces; or run as root"
+		e.Fix = "run: chmod 0666 " + device +
+			", which gives no rights outside of a user's own namespaces; or run as root"
 	case opening:
 		e.Msg, e.Fix = device+" does not work", "run: modprobe tun (CONFIG_TUN)"
 	case errors.Is(err, unix.ENODEV):

@@ -12,8 +12,8 @@ const (
 	direntBytes = 16 << 10 // read from a folder at once
 	nameCost    = 32       // fixed cost of a name, in addition to its bytes
 
-	// heldNames bounds the names that one call keeps in memory, in bytes: some 50,000 of usual length. Of a larger folder
-	// the first ones in order are kept, and the folder is read again when they are used up.
+	// heldNames bounds the names that one call keeps in memory, in bytes: some 50,000 of usual length. Of a larger
+	// folder the first ones in order are kept, and the folder is read again when they are used up.
 	heldNames = 2 << 20
 )
 

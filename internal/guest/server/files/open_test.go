@@ -32,18 +32,21 @@ func TestOpenWithoutOpenat2(t *testing.T) {
 	check(t, os.WriteFile(dir+"/a/f", []byte("x"), 0o644))
 	for name, target := range map[string]string{"rel": "a", "abs": dir + "/a", "up": "a/../a/b/..", "file": "a/f",
 		"slash": "a/f/", "dangling": "none",
-		"loop": "loop", "magic": "/proc/self/root", "fd": "/proc/self/fd/0", "proc": "/proc/self", "root": "/", "dot": "."} {
+		"loop": "loop", "magic": "/proc/self/root", "fd": "/proc/self/fd/0", "proc": "/proc/self", "root": "/",
+		"dot": "."} {
 		check(t, os.Symlink(target, dir+"/"+name))
 	}
 	base, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	check(t, err)
 	defer unix.Close(base)
-	paths := []string{"", ".", "/", "a", "a/", "a/f", "a/f/", "a/f/x", "none", "none/x", "rel", "rel/f", "rel/", "abs/f",
+	paths := []string{"", ".", "/", "a", "a/", "a/f", "a/f/", "a/f/x", "none", "none/x", "rel", "rel/f", "rel/",
+		"abs/f",
 		"up/f", "file", "slash", "dangling",
 		"loop", "loop/x", "magic", "magic/etc", "fd", "proc/fd", "proc/status", "proc/root", "root", "root/etc",
 		"dot/dot/a/f", "..", "../" + filepath.Base(dir) + "/a/f", "/etc", "a/../a/f"}
-	flags := map[string]int{"read": unix.O_RDONLY | openAlways, "path": openPath, "nofollow": openPath | unix.O_NOFOLLOW,
-		"folder": openFolder, "write": unix.O_WRONLY | openAlways}
+	flags := map[string]int{"read": unix.O_RDONLY | openAlways, "path": openPath,
+		"nofollow": openPath | unix.O_NOFOLLOW,
+		"folder":   openFolder, "write": unix.O_WRONLY | openAlways}
 	// No link on /proc is followed, not even an ordinary one, nor any ".." below a folder: neither is ever needed.
 	stricter := map[string]bool{"proc/fd": true, "proc/status": true, "proc/root": true, "a/../a/f": true}
 	for _, path := range paths {
@@ -55,12 +58,14 @@ func TestOpenWithoutOpenat2(t *testing.T) {
 					continue
 				}
 				if want != got || (wantErr == nil) != (gotErr == nil) {
-					t.Errorf("%s %q, resolve %#x: %v, %v; the kernel has %v, %v", kind, path, resolve, got, gotErr, want, wantErr)
+					t.Errorf("%s %q, resolve %#x: %v, %v; the kernel has %v, %v", kind, path, resolve, got, gotErr,
+						want, wantErr)
 				}
 			}
 		}
 	}
-	fd, err := walking.open(base, "rel/made", unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|openAlways, 0o600, 0)
+	fd, err := walking.open(base, "rel/made", unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|openAlways, 0o600,
+		0)
 	check(t, err)
 	unix.Close(fd)
 	if _, err := os.Stat(dir + "/a/made"); err != nil {

@@ -91,7 +91,8 @@ func allow(dir int, name string) error {
 		return nil
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.EACCES
 	}
 	return unix.Fchmodat(dir, name, ownerBits, 0)

@@ -162,7 +162,8 @@ func (u *unpacker) begin(info *guest.FileInfo) error {
 	}
 	fd := -1
 	if err := replacing(dir, name, func() (err error) {
-		fd, err = u.tree.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, 0o600, within)
+		fd, err = u.tree.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, 0o600,
+			within)
 		return err
 	}); err != nil {
 		return err

@@ -62,7 +62,8 @@ func (t *Tree) openForWriting(p place, req *guest.WriteFile) (int, error) {
 	}
 	defer unix.Close(dir)
 	for range maxTries { // the code may make and remove the file meanwhile
-		fd, err := t.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, defaultFileMode, 0)
+		fd, err := t.open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, defaultFileMode,
+			0)
 		if err == nil {
 			if err = unix.Fchmod(fd, orMode(req.Mode, defaultFileMode)); err == nil { // despite the umask
 				return fd, nil
@@ -140,7 +141,8 @@ func (t *Tree) beginReplacement(p place, req *guest.WriteFile) (*replacement, er
 	w := &replacement{dir: dir, fd: -1, name: name, temporary: temporaryPrefix + rand.Text()}
 	mode, err := replacementMode(dir, name, req)
 	if err == nil {
-		w.fd, err = t.open(dir, w.temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, 0o600, 0)
+		w.fd, err = t.open(dir, w.temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|openAlways, 0o600,
+			0)
 	}
 	if err == nil {
 		err = unix.Fchmod(w.fd, mode)
