@@ -71,7 +71,7 @@ func document(t *testing.T) object {
 			one := o
 			one.Name += method
 			if strings.HasPrefix(method, "P") {
-				one.Body, one.Optional = api.MediaBytes, true
+				one.Body = api.MediaBytes
 			}
 			item[strings.ToLower(method)] = operation(one, requests, answers, problems)
 		}
@@ -101,7 +101,7 @@ func operation(o api.Operation, requests, answers *schemas, problems object) obj
 	}
 	switch {
 	case o.Body == api.MediaBytes:
-		op["requestBody"] = object{"required": !o.Optional, "content": object{api.MediaBytes: object{}}}
+		op["requestBody"] = object{"required": false, "content": object{api.MediaBytes: object{}}}
 	case o.Body != nil:
 		op["requestBody"] = object{"required": !o.Optional, "content": object{api.MediaJSON: object{
 			"schema": requests.of(reflect.TypeOf(o.Body)), "example": json.RawMessage(o.Example)}}}
@@ -130,7 +130,7 @@ func responses(o api.Operation, answers *schemas, problems object) object {
 			switch {
 			case media == api.MediaJSON:
 				schema = object{"type": "object"}
-			case strings.HasPrefix(media, "text/"):
+			case strings.HasPrefix(media, "text/") && media != api.MediaEvents:
 				schema = object{"type": "string"}
 			}
 		default:

@@ -29,12 +29,13 @@ const tunnelProtocol = "tcp"
 
 // toPort is any request to /v1/sandboxes/{id}/ports/{port}/{path...}.
 func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		return httpd.Refuse(http.StatusMethodNotAllowed, sandbox.Invalid, r.Method+" is not passed on", "")
+	}
 	port, err := portOf(r)
 	if err != nil {
 		return err
-	}
-	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
-		return httpd.Refuse(http.StatusMethodNotAllowed, sandbox.Invalid, r.Method+" is not passed on", "")
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
