@@ -108,7 +108,7 @@ func (a *apiV1) readyz(w *httpd.Response, r *http.Request) error {
 	switch b := a.readiness.get(r.Context(), a.Engine().ProbeDefault); {
 	case b.Err != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the default backend does not work on this host",
-			Fix: "fumehood doctor says what would help"}
+			Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
 	case b.Refusal != nil:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "a default request is refused", Err: b.Refusal}
 	}

@@ -60,7 +60,7 @@ func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:])
 
 // errKey is the same for a missing key and a wrong one, so that neither reveals which keys exist.
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
-	Fix: "send it as Authorization: Bearer KEY, or as X-API-Key: KEY"}
+	Fixes: []sandbox.Hint{sandbox.FixSendKey}}
 
 // authorize finds the key of a request. It compares every key in constant time, so that timing reveals nothing. It
 // refuses two credentials in one request: a proxy might have checked the other.
