@@ -18,7 +18,8 @@ const (
 	EventStderr    EventKind = "stderr"    // output
 	EventResult    EventKind = "result"    // a value that the code displayed
 	EventException EventKind = "exception" // an uncaught exception
-	EventDone      EventKind = "done"      // the end; always the last event
+	EventDone      EventKind = "done"      // how the run ended
+	EventProblem   EventKind = "problem"   // why Fumehood failed. It or EventDone is the last event
 )
 
 // Event is one entry of a run's log.
@@ -34,17 +35,20 @@ type Event struct {
 	Result    *sandbox.Shown     // of EventResult
 	Exception *sandbox.Exception // of EventException
 	Done      *Done              // of EventDone
+	Failure   string             // of EventProblem
 }
 
-// Done is how a run ended: its result without output and files, or why there is none.
+// Done is how a run ended: its result without output, values and files.
 type Done struct {
-	Status   sandbox.Status
-	ExitCode int // -1 if there is none
-	Signal   int // 0 if there is none
-	Usage    sandbox.Usage
-	Timings  sandbox.Timings
-	Hints    []sandbox.Hint
-	Failure  string // why Fumehood failed; then there is no status
+	Status    sandbox.Status
+	ExitCode  int // -1 if there is none
+	Signal    int // 0 if there is none
+	Exception *sandbox.Exception
+	Usage     sandbox.Usage
+	Timings   sandbox.Timings
+	Hints     []sandbox.Hint
+	Packages  []sandbox.Package
+	Findings  []sandbox.Finding
 }
 
 var eventKinds = map[eventlog.Kind]EventKind{eventlog.Progress: EventProgress, eventlog.Stdout: EventStdout,
@@ -56,9 +60,13 @@ func event(e engine.Event) Event {
 	if e.Step != nil {
 		out.Progress = *e.Step
 	}
-	if d := e.Ended; d != nil {
-		out.Done = &Done{Status: d.Status, ExitCode: d.ExitCode, Signal: d.Signal, Usage: d.Usage, Timings: d.Timings,
-			Hints: d.Hints, Failure: d.Failure}
+	switch d := e.Ended; {
+	case d == nil:
+	case d.Failure != "":
+		out.Kind, out.Failure = EventProblem, d.Failure
+	default:
+		out.Done = &Done{Status: d.Status, ExitCode: d.ExitCode, Signal: d.Signal, Exception: d.Exception, Usage: d.Usage,
+			Timings: d.Timings, Hints: d.Hints, Packages: d.Packages, Findings: d.Findings}
 	}
 	return out
 }

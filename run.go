@@ -38,8 +38,11 @@ func (r *Run) ID() sandbox.ID { return r.run.ID() }
 // Wait waits for the end of the run and returns its result. The end of ctx ends the wait, not the run.
 func (r *Run) Wait(ctx context.Context) (*sandbox.Result, error) { return r.run.Wait(ctx) }
 
+// Done returns a channel that is closed when the run has ended.
+func (r *Run) Done() <-chan struct{} { return r.run.Done() }
+
 // Follow passes each event with an id above after to take, in order and once, and waits for new ones until ctx ends.
-// It returns nil after the last event, EventDone. It is Invalid if after is above the last id.
+// It returns nil after the last event, EventDone or EventProblem. It is Invalid if after is above the last id.
 func (r *Run) Follow(ctx context.Context, after uint64, take func(Event) error) error {
 	return r.run.Follow(ctx, after, func(e engine.Event) error { return take(event(e)) })
 }

@@ -123,6 +123,9 @@ func (s *Sandbox) RemoveFile(ctx context.Context, file string, recursive bool) e
 	return s.sandbox.RemoveFile(ctx, file, recursive)
 }
 
+// Clean empties the workspace. A workspace that is a directory of the host requires force.
+func (s *Sandbox) Clean(ctx context.Context, force bool) error { return s.sandbox.Clean(ctx, force) }
+
 // DialPort connects to a TCP port on which a program in the sandbox listens. The sandbox needs no network for it.
 func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	return s.sandbox.DialPort(ctx, port)
@@ -147,6 +150,9 @@ type Update struct {
 	Ends     Ends
 	Network  *sandbox.NetworkPolicy
 }
+
+// Ended returns why the sandbox has ended, as a NotFound error, or nil.
+func (s *Sandbox) Ended() error { return s.sandbox.Ended() }
 
 // Close ends the sandbox, cancels its runs, and waits until all of it is removed.
 func (s *Sandbox) Close() error { return s.sandbox.Close() }
