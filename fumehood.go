@@ -101,13 +101,13 @@ func Open(c Config) (*Fumehood, error) {
 // Invalid and TooLarge for a wrong request, Busy when all slots and the queue are full, Unsupported where the backend
 // or the host cannot enforce it, Unavailable while closing.
 func (f *Fumehood) Run(ctx context.Context, run OneShot) (*sandbox.Result, error) {
-	return f.engine.Run(ctx, engine.Run{Backend: run.Backend, Spec: run.Spec, Request: run.Request})
+	return f.engine.Run(ctx, engine.OneShot{Backend: run.Backend, Spec: run.Spec, Request: run.Request})
 }
 
 // Create makes a living sandbox. If there is one of the same name, Create returns that one, and created is false.
 // The kind of an error is Invalid, Quota, Busy, Unsupported or Unavailable.
 func (f *Fumehood) Create(ctx context.Context, c Create) (s *Sandbox, created bool, err error) {
-	living, created, err := f.engine.Create(ctx, engine.Living{Name: c.Name, Backend: c.Backend, Spec: c.Spec, Ends: engine.Ends(c.Ends)})
+	living, created, err := f.engine.Create(ctx, engine.Create{Name: c.Name, Backend: c.Backend, Spec: c.Spec, Ends: engine.Ends(c.Ends)})
 	if err != nil {
 		return nil, false, err
 	}

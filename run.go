@@ -25,12 +25,12 @@ type Request struct {
 	Interactive bool // keeps the standard input of a command open for Run.Input
 }
 
-func (r Request) exec() engine.Exec {
-	return engine.Exec{Context: r.Context, Request: r.Request, Detached: r.Background, Interactive: r.Interactive}
+func (r Request) exec() engine.RunRequest {
+	return engine.RunRequest{Context: r.Context, Request: r.Request, Background: r.Background, Interactive: r.Interactive}
 }
 
 // Run is a run in a living sandbox. Its methods are safe for concurrent use.
-type Run struct{ run *engine.Execution }
+type Run struct{ run *engine.Run }
 
 // ID returns the run's id, by which Sandbox.FindRun finds it.
 func (r *Run) ID() sandbox.ID { return r.run.ID() }
@@ -76,7 +76,7 @@ type RunInfo struct {
 	ExitCode   int            // -1 while there is none
 }
 
-func runInfo(i engine.ExecutionInfo) RunInfo {
+func runInfo(i engine.RunInfo) RunInfo {
 	return RunInfo{ID: i.ID, Context: i.Context, Language: i.Language, Command: i.Command, Began: i.Began,
-		Deadline: i.Deadline, Background: i.Detached, Status: i.Status, ExitCode: i.ExitCode}
+		Deadline: i.Deadline, Background: i.Background, Status: i.Status, ExitCode: i.ExitCode}
 }

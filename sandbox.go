@@ -51,7 +51,7 @@ func (s *Sandbox) Start(ctx context.Context, r Request) (*Run, error) {
 
 // FindRun finds a run by its id: one that runs, or one of the last 100 that ended.
 func (s *Sandbox) FindRun(id sandbox.ID) (*Run, error) {
-	run, err := s.sandbox.Execution(id)
+	run, err := s.sandbox.FindRun(id)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Sandbox) FindRun(id sandbox.ID) (*Run, error) {
 // Runs lists the runs in progress and the last 100 that ended, the oldest first.
 func (s *Sandbox) Runs() []RunInfo {
 	var list []RunInfo
-	for _, i := range s.sandbox.Executions() {
+	for _, i := range s.sandbox.Runs() {
 		list = append(list, runInfo(i))
 	}
 	return list

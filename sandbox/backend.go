@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so each
-// is written once for all backends and languages.
+// Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so
+// each is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Pauser, Checkpointer and Promoter on a Box; Preflighter
-// and Restorer on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Pauser, Checkpointer and Promoter on a Box;
+// Preflighter and Restorer on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
 
-	// Probe reports which isolation layers are available on this host. An error says why the backend cannot work here and
-	// how to fix that.
+	// Probe reports which isolation layers are available on this host. An error says why the backend cannot work here
+	// and how to fix that.
 	Probe(ctx context.Context) (Posture, error)
 
-	// Create returns a ready box, or an error with nothing left behind. The engine sets Spec.ID; the name of everything made
-	// on the host derives from it. A missing layer or an unenforced named limit is an error, unless the spec waives it.
+	// Create returns a ready box, or an error with nothing left behind. The engine sets Spec.ID; the name of everything
+	// made on the host derives from it. A missing layer or an unenforced named limit is an error, unless the spec
+	// waives it.
 	Create(ctx context.Context, spec Spec) (Box, error)
 
-	// Reap destroys what is ours and has neither a living owner nor a life of its own: one-shot boxes of dead servers, boxes
-	// whose creation was never completed, and what is left of living boxes (Lifetime.Living) whose guest has ended. It never
-	// ends a living box. It is idempotent.
+	// Reap destroys what is ours and has neither a living owner nor a life of its own: one-shot boxes of dead servers,
+	// boxes whose creation was never completed, and what is left of living boxes (Lifetime.Living) whose guest has
+	// ended. It never ends a living box. It is idempotent.
 	Reap(ctx context.Context) error
 
-	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, there is none of this
-	// ID, and Msg says what is known; Exists, a living process owns it; Busy, another process is at it, so try again. An
-	// error leaves the box as it was.
+	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, there is none
+	// of this ID, and Msg says what is known; Exists, a living process owns it; Busy, another process is at it, so try
+	// again. An error leaves the box as it was.
 	Reattach(ctx context.Context, id ID) (Box, error)
 
 	// Close releases what the backend holds. It never ends a living box, which anybody may then reattach.
@@ -39,8 +40,8 @@ type Backend interface {
 
 // Preflighter is a Backend that predicts what Create would do with a complete spec.
 type Preflighter interface {
-	// Preflight returns the limits that would not be enforced, and the error with which Create would refuse the spec. Set-up
-	// failures cannot be predicted.
+	// Preflight returns the limits that would not be enforced, and the error with which Create would refuse the spec.
+	// Set-up failures cannot be predicted.
 	Preflight(spec Spec) (unenforced []LimitName, refusal error)
 }
 
@@ -48,31 +49,32 @@ type Preflighter interface {
 type Rooted interface {
 	Root(spec Spec) Root
 
-	// RootID identifies what an image holds now: its name may lead to another one after a pull. "" if that is not known, as before it is fetched.
+	// RootID identifies what an image holds now: its name may lead to another one after a pull. "" if that is not
+	// known, as before it is fetched.
 	RootID(ctx context.Context, image string) string
 }
 
 // Restorer is a Backend that makes boxes from checkpoints.
 type Restorer interface {
-	// Restore returns a ready box that continues from the checkpoint in dir: memory, processes and the sandbox's own files.
-	// The guest has a new key; executions that were running can be attached to. The spec equals the saved one except for ID,
-	// labels, lifetime, and the memory and CPU limits.
+	// Restore returns a ready box that continues from the checkpoint in dir: memory, processes and the sandbox's own
+	// files. The guest has a new key; runs that were running can be attached to. The spec equals the saved one except
+	// for ID, labels, lifetime, and the memory and CPU limits.
 	Restore(ctx context.Context, dir string, spec Spec) (Box, error)
 }
 
 // Checkpointer is a Box whose whole state can be saved while it lives on.
 type Checkpointer interface {
 	// Checkpoint writes the sandbox's state into dir, an empty host directory that only the caller can read: the state
-	// contains every secret of the sandbox. The sandbox pauses and its connections end; dial again once Checkpoint returns.
-	// Host directories are not saved. On an error the sandbox runs on, and dir holds no checkpoint.
+	// contains every secret of the sandbox. The sandbox pauses and its connections end; dial again once Checkpoint
+	// returns. Host directories are not saved. On an error the sandbox runs on, and dir holds no checkpoint.
 	Checkpoint(ctx context.Context, dir string) error
 }
 
 // Promoter is a Box that can become a living one.
 type Promoter interface {
-	// Promote makes Reap spare the box and Reattach find it. A one-shot box's guest still ends with its server until the caller
-	// has given it the lease (Lifetime.GuestLease), which must come second. The connection that tells the guest of the
-	// server's death stays open meanwhile. Further calls replace the recorded lifetime.
+	// Promote makes Reap spare the box and Reattach find it. A one-shot box's guest still ends with its server until
+	// the caller has given it the lease (Lifetime.GuestLease), which must come second. The connection that tells the
+	// guest of the server's death stays open meanwhile. Further calls replace the recorded lifetime.
 	Promote(ctx context.Context, lifetime Lifetime) error
 }
 
@@ -99,7 +101,7 @@ type Box interface {
 	Close() error
 }
 
-// Usage is what a sandbox or an execution has used. A negative figure is unknown on this backend.
+// Usage is what a sandbox or a run has used. A negative figure is unknown on this backend.
 type Usage struct {
 	Wall        time.Duration
 	CPU         time.Duration // user and system, all processes

@@ -1,7 +1,7 @@
 package sandbox
 
-// CheckMode says what the checks of source text do before a run. They are advice: whoever wants to can hide anything from them, and no
-// isolation depends on them.
+// CheckMode is the effect of the checks of source text before a run. They are advice: whoever wants to can hide
+// anything from them, and no isolation depends on them.
 type CheckMode string
 
 // The modes, weakest first.
@@ -14,7 +14,7 @@ const (
 // CheckModes lists the modes, weakest first.
 var CheckModes = []CheckMode{ChecksOff, ChecksWarn, ChecksEnforce}
 
-// Finding is what a check has found in source text.
+// Finding is one result of a check of source text.
 type Finding struct {
 	Rule    string `json:"rule"`
 	File    string `json:"file,omitempty"` // "" is the code itself

@@ -2,8 +2,8 @@ package sandbox
 
 import "time"
 
-// Compile says how source text becomes a program, inside the sandbox, before it runs. It is a phase of its own: with its own time limit,
-// output and exit code, and under the same limits of memory and files.
+// Compile says how source text becomes a program, inside the sandbox, before it runs. It is a phase of its own: with
+// its own time limit, output and exit code, and under the same limits of memory and files.
 type Compile struct {
 	// Programs are the names of compilers, best first. The first on the sandbox's PATH is used.
 	Programs []string
@@ -15,21 +15,21 @@ type Compile struct {
 	Output string
 	// Version is the command line, after the compiler's name, that prints its version; nil asks the language's Survey.
 	Version []string
-	// Limits are what the compiler needs. They replace lower defaults, never what a caller named or an operator's maximum. Timeout is its own
-	// least time limit; 0 is CompileTimeout.
+	// Limits are what the compiler needs. They replace lower defaults, never what a caller named or an operator's
+	// maximum. Timeout is its own least time limit; 0 is CompileTimeout.
 	Limits Limits
 }
 
 // CompileTimeout is the least time limit of most compilers. A run with a longer time limit gives its compiler as long.
 const CompileTimeout = 30 * time.Second
 
-// Compiled is what the compile phase of an execution did.
+// Compiled is the result of the compile phase of a run.
 type Compiled struct {
 	ExitCode int // of the compiler; -1 if there is none
 	Stdout   Captured
 	Stderr   Captured
 	Duration time.Duration
-	// Failed means that there was no program to run: status, exit code and output of the result are those of the compiler, and the output
-	// here is empty.
+	// Failed means that there was no program to run: status, exit code and output of the result are those of the
+	// compiler, and the output here is empty.
 	Failed bool
 }

@@ -2,7 +2,8 @@ package sandbox
 
 import "time"
 
-// Driver says how to keep an interpreter of a language alive between executions. Package driver documents what its program must do.
+// Driver says how to keep an interpreter of a language alive between runs. Package driver documents what its program
+// must do.
 type Driver struct {
 	// Argv is the command line that starts the driver, its source text included.
 	Argv func(program string) []string
@@ -11,7 +12,7 @@ type Driver struct {
 	Env []string
 }
 
-// Shown is one value that an execution showed: in the richest form first.
+// Shown is one value that a run showed: in the richest form first.
 type Shown struct {
 	Main  bool // the value of the last expression; otherwise it was displayed
 	Forms []Form
@@ -19,14 +20,17 @@ type Shown struct {
 
 // Form is one form of a value.
 type Form struct {
-	Type string // media type: text/plain, text/html, text/markdown, text/latex, image/svg+xml, image/png, image/jpeg, application/json
+	// media type: text/plain, text/html, text/markdown, text/latex, image/svg+xml, image/png, image/jpeg,
+	// application/json
+	Type string
 	Data []byte // of a text: UTF-8
 }
 
 // DefaultContext is the name of the context that code runs in if none is named.
 const DefaultContext = "default"
 
-// Record is what must outlive the server about one living sandbox. Whatever else is known of it is read from its backend.
+// Record is what must outlive the server about one living sandbox. Whatever else is known of it is read from its
+// backend.
 type Record struct {
 	ID       ID
 	Name     string // unique among the living of one owner; "" is none
@@ -48,6 +52,6 @@ type ContextRecord struct {
 	Language string
 	Dir      string
 	Created  time.Time
-	Runs     uint64 // executions begun
+	Runs     uint64 // runs begun
 	Former   []ID   // of the last interpreters before it
 }

@@ -10,8 +10,8 @@ type Difference struct {
 	Effective string `json:"effective"`
 }
 
-// Differences compares the request, defaults filled in, with what was enforced. It is empty for a run that ended before it
-// had a sandbox.
+// Differences compares the request, defaults filled in, with what was enforced. It is empty for a run that ended before
+// it had a sandbox.
 func (r *Result) Differences() []Difference {
 	asked, p := &r.Requested, &r.Effective
 	if p.Backend == "" {

@@ -4,12 +4,12 @@
 //
 // The terms:
 //
-//   - A sandbox is one isolated, machine-like place: a root file system, a workspace, limits, a network policy, a lifetime.
+//   - A sandbox is an isolated, machine-like place: a root file system, a workspace, limits, a policy, a lifetime.
 //   - A Spec is everything requested of a sandbox before it exists; a plain value.
 //   - A Backend isolates sandboxes; it returns a Box for each of them.
 //   - The guest is the small trusted program that is pid 1 in every sandbox.
 //   - A Language is a value that describes how source text is run.
-//   - An execution is one run of a command or of code in a sandbox. It ends in exactly one Status.
+//   - A run is one execution of a command or of code in a sandbox. It ends in exactly one Status.
 //   - A Policy is what a sandbox may do: as requested, and as enforced (effective).
 //   - A Posture records which isolation layers are available on this host, and why.
 //

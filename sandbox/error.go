@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Kind classes an error by what the caller can do about it. Each API maps it to its own codes.
+// Kind classifies an error by the action that the caller can take. Each API maps it to its own codes.
 type Kind uint8
 
 // The kinds of errors. The zero Kind is Internal, so users never see the text of an unclassified error.
 const (
 	Internal     Kind = iota // a defect, or an unexpected failure of the host; the text is for the log
 	Invalid                  // the request is wrong; fix it and send it again
-	NotFound                 // no such sandbox, execution, language, file
+	NotFound                 // no such sandbox, run, language, file
 	Exists                   // the name is taken
 	Busy                     // all slots and the queue are full; retry after RetryAfter
 	Quota                    // more than this caller may have

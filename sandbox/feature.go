@@ -1,7 +1,8 @@
 package sandbox
 
 // Feature is something that some backends support and others do not. Each backend's own list is the only source for
-// /v1/capabilities and doctor. The shared test suite checks that a backend refuses or reports every feature that it lacks.
+// /v1/capabilities and doctor. The shared test suite checks that a backend refuses or reports every feature that it
+// lacks.
 type Feature struct {
 	Name   FeatureName `json:"name"`
 	Has    bool        `json:"has"`
@@ -13,13 +14,14 @@ type FeatureName string
 
 // The features.
 const (
-	FeatureHostRoot     FeatureName = "host root" // the host's own system directories as the root
-	FeatureRootDir      FeatureName = "root directory"
-	FeatureImage        FeatureName = "image"
-	FeatureHostDirs     FeatureName = "host directories" // as the workspace, and mounted
-	FeatureCommands     FeatureName = "allowed commands"
-	FeatureInodes       FeatureName = "limit inodes"
-	FeatureMemoryAlone  FeatureName = "memory limit of one process" // exceeding it kills one process, and the sandbox lives on
+	FeatureHostRoot FeatureName = "host root" // the host's own system directories as the root
+	FeatureRootDir  FeatureName = "root directory"
+	FeatureImage    FeatureName = "image"
+	FeatureHostDirs FeatureName = "host directories" // as the workspace, and mounted
+	FeatureCommands FeatureName = "allowed commands"
+	FeatureInodes   FeatureName = "limit inodes"
+	// exceeding it kills one process, and the sandbox lives on
+	FeatureMemoryAlone  FeatureName = "memory limit of one process"
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
 	FeatureNetwork      FeatureName = "network" // restricted and full, where the host has what it takes

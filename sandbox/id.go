@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ID names one sandbox or execution: 26 characters of a-z and 2-7, which carry 128 random bits. Every name on the host
+// ID names one sandbox or run: 26 characters of a-z and 2-7, which carry 128 random bits. Every name on the host
 // derives from it, so its alphabet is safe in paths, cgroup names and labels. IDs are never reused.
 type ID string
 

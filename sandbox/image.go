@@ -5,8 +5,8 @@ import "strings"
 // maxImage bounds an image reference: a name of 255 bytes, a tag of 128, a digest.
 const maxImage = 512
 
-// CheckImage checks the form of an image reference, such as "python:3.12-slim" or "registry:5000/team/app@sha256:...": it
-// starts with an ASCII letter or digit. Only an engine knows whether the image exists.
+// CheckImage checks the form of an image reference, such as "python:3.12-slim" or "registry:5000/team/app@sha256:...":
+// it starts with an ASCII letter or digit. Only an engine knows whether the image exists.
 func CheckImage(ref string) error {
 	for i, r := range ref {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

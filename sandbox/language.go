@@ -11,26 +11,27 @@ type Language struct {
 	// Compile makes the program of the source text; nil runs the text itself.
 	Compile *Compile
 
-	// Programs are the names of interpreters, best first. The first on the sandbox's PATH is used. None executes what Compile made.
+	// Programs are the names of interpreters, best first. The first on the sandbox's PATH is used. None executes what
+	// Compile made.
 	Programs []string
 
-	// Argv is the command line that runs the file at path, without arguments of the program. Where the language compiles, path is that of
-	// the compiler's output.
+	// Argv is the command line that runs the file at path, without arguments of the program. Where the language
+	// compiles, path is that of the compiler's output.
 	Argv func(program, path string) []string
 
-	// LeastPids is the limit of processes and threads below which the interpreter waits for ever instead of failing, so that a smaller one is
-	// refused; 0 is none.
+	// LeastPids is the limit of processes and threads below which the interpreter waits for ever instead of failing, so
+	// that a smaller one is refused; 0 is none.
 	LeastPids int64
 
-	// Env is added to the environment of every execution in this language.
+	// Env is added to the environment of every run in this language.
 	Env []string
 
-	// Offline is added to the environment of every execution, in any language, if the sandbox has no network. It makes the tools of this
-	// language fail at once.
+	// Offline is added to the environment of every run, in any language, if the sandbox has no network. It makes the
+	// tools of this language fail at once.
 	Offline []string
 
-	// ModulePath names the variable that lists further module folders: "PYTHONPATH". With it, code outside the workspace finds modules
-	// in the workspace. "" is none.
+	// ModulePath names the variable that lists further module folders: "PYTHONPATH". With it, code outside the
+	// workspace finds modules in the workspace. "" is none.
 	ModulePath string
 
 	// Installers are the programs that download packages. They fail in a sandbox without a network.
@@ -42,17 +43,19 @@ type Language struct {
 	// NameFor names the file that holds the code, as modules and scripts may differ; nil means FileName always.
 	NameFor func(code []byte) string
 
-	// ParseError finds the uncaught exception at the end of a failed program's stderr, or returns nil. The bytes are hostile.
+	// ParseError finds the uncaught exception at the end of a failed program's stderr, or returns nil. The bytes are
+	// hostile.
 	ParseError func(stderr []byte) *Exception
 
 	// Diagnose finds likely causes at the end of a failed program's output, most telling first. Package diagnose adds
-	// what the engine knows. It is called for programs of other languages too, which may have started one of this. The text is hostile.
+	// what the engine knows. It is called for programs of other languages too, which may have started one of this. The
+	// text is hostile.
 	Diagnose func(output string) []Symptom
 
 	// Zygote says how to keep the interpreter waiting just before its program; nil means it cannot.
 	Zygote *Zygote
 
-	// Driver says how to keep an interpreter alive between executions; nil means it cannot.
+	// Driver says how to keep an interpreter alive between runs; nil means it cannot.
 	Driver *Driver
 
 	// Installer says how packages are found and installed; nil means they cannot be.

@@ -21,22 +21,26 @@ const (
 )
 
 // LimitNames lists every limit in the order in which they are shown.
-var LimitNames = []LimitName{LimitMemory, LimitCPUs, LimitPids, LimitDisk, LimitInodes, LimitOpenFiles, LimitTimeout, LimitOutput}
+var LimitNames = []LimitName{LimitMemory, LimitCPUs, LimitPids, LimitDisk, LimitInodes, LimitOpenFiles, LimitTimeout,
+	LimitOutput}
 
 // PolicyCommands is the list of allowed programs. It is not a limit, but it is enforced, waived and reported like one.
 const PolicyCommands LimitName = "commands"
 
-// Waivable lists what a caller may waive by name: every limit, and the policies that some host or backend cannot enforce.
+// Waivable lists what a caller may waive by name: every limit, and the policies that some host or backend cannot
+// enforce.
 var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyCommands)
 
 // Unlimited marks a limit in an effective policy that nothing enforces. It cannot be requested.
 const Unlimited = -1
 
-// Limits bounds one sandbox and each execution in it. A zero field means the default; Unlimited occurs only in an effective policy.
+// Limits bounds one sandbox and each run in it. A zero field means the default; Unlimited occurs only in an effective
+// policy.
 //
-// The writable places lie in memory, so what is written there counts twice: against DiskBytes, where it fails with ENOSPC, and against
-// MemoryBytes, where the kernel kills. A disk limit that is not set is at most half of the memory, so that ENOSPC comes first for a
-// program that needs no more than the other half; one that is set may be all of the memory and no more.
+// The writable places lie in memory, so what is written there counts twice: against DiskBytes, where it fails with
+// ENOSPC, and against MemoryBytes, where the kernel kills. A disk limit that is not set is at most half of the memory,
+// so that ENOSPC comes first for a program that needs no more than the other half; one that is set may be all of the
+// memory and no more.
 type Limits struct {
 	MemoryBytes int64         // anonymous memory, kernel memory and files in the writable places
 	CPUMillis   int64         // thousandths of one CPU
@@ -44,8 +48,8 @@ type Limits struct {
 	DiskBytes   int64         // all writable places together: workspace, /tmp, home, /dev/shm
 	Inodes      int64         // files and directories in the writable places
 	OpenFiles   int64         // open descriptors of one process
-	Timeout     time.Duration // wall time of one execution, on the monotonic clock
-	OutputBytes int64         // stdout and stderr of one execution, each
+	Timeout     time.Duration // wall time of one run, on the monotonic clock
+	OutputBytes int64         // stdout and stderr of one run, each
 }
 
 const (
@@ -67,9 +71,9 @@ var DefaultLimits = Limits{
 	OutputBytes: 1 * mib,
 }
 
-// limitBounds holds the smallest and largest value of each limit, in the unit of its field (durations in nanoseconds). The
-// smallest is what the guest and the smallest interpreter need. The largest prevents arithmetic overflow and catches typing
-// errors.
+// limitBounds holds the smallest and largest value of each limit, in the unit of its field (durations in nanoseconds).
+// The smallest is what the guest and the smallest interpreter need. The largest prevents arithmetic overflow and
+// catches typing errors.
 var limitBounds = map[LimitName]struct{ least, most int64 }{
 	LimitMemory:    {8 * mib, 16 * tib},
 	LimitCPUs:      {10, 1024 * 1000},
@@ -119,9 +123,11 @@ func (l Limits) Check() error {
 		case v < 0:
 			return Invalidf("limits."+string(name), "must be positive")
 		case v < b.least:
-			return Invalidf("limits."+string(name), "%s is too small; the least is %s", FormatLimit(name, v), FormatLimit(name, b.least))
+			return Invalidf("limits."+string(name), "%s is too small; the least is %s", FormatLimit(name, v),
+				FormatLimit(name, b.least))
 		case v > b.most:
-			return Invalidf("limits."+string(name), "%s is too large; the most is %s", FormatLimit(name, v), FormatLimit(name, b.most))
+			return Invalidf("limits."+string(name), "%s is too large; the most is %s", FormatLimit(name, v),
+				FormatLimit(name, b.most))
 		}
 	}
 	return nil

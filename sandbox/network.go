@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// NetworkMode says how far the network of a sandbox reaches.
+// NetworkMode is the reach of a sandbox's network.
 type NetworkMode string
 
 // The network modes. The zero value means NetworkNone.
 const (
 	NetworkNone       NetworkMode = "none"       // loopback only
-	NetworkRestricted NetworkMode = "restricted" // what is listed in Allow
+	NetworkRestricted NetworkMode = "restricted" // the destinations in Allow
 	NetworkFull       NetworkMode = "full"       // the internet, never the host or private ranges unless listed
 )
 
-// NetworkPolicy is what a sandbox may reach. A rule is a name, "*." and a name, an address or a prefix, each with an optional ":port" or
-// ":from-to". What Deny lists is refused whatever Allow says.
+// NetworkPolicy is what a sandbox may reach. A rule is a name, "*." and a name, an address or a prefix, each with an
+// optional ":port" or ":from-to". What Deny lists is refused whatever Allow says.
 type NetworkPolicy struct {
 	Mode    NetworkMode
 	Allow   []string
@@ -35,7 +35,7 @@ type NetworkPolicy struct {
 	MaxReceived    int64 // bytes that come in; 0 is no limit
 }
 
-// Wanted is the mode, which need not be named: whoever lists what may be reached wants a network.
+// Wanted returns the mode. The default is restricted if Allow or Secrets list anything.
 func (p NetworkPolicy) Wanted() NetworkMode {
 	if p.Mode == "" && len(p.Allow)+len(p.Secrets) > 0 {
 		return NetworkRestricted
@@ -49,12 +49,13 @@ const (
 	DefaultConnectionRate = 200 // a second
 )
 
-// Secret is a value that the code uses and never has. In its place it has a random placeholder, in the environment variable Name. The gate
-// puts the value into the headers of HTTPS requests to Hosts, which are thereby allowed. Anywhere else the placeholder stays one.
+// Secret is a value that the code uses and never has. In its place it has a random placeholder, in the environment
+// variable Name. The gate puts the value into the headers of HTTPS requests to Hosts, which are thereby allowed.
+// Elsewhere the placeholder is sent unchanged.
 type Secret struct {
 	Name        string   // as the shell accepts it
 	Hosts       []string // names, as in Allow; port 443 unless a rule gives others
-	Value       string   `json:"-"` // lives in memory alone; "" is one that was lost with its server
+	Value       string   `json:"-"` // only kept in memory; "" after a restart of the server
 	Placeholder string   // a Gate completes a policy with it
 }
 
@@ -76,10 +77,12 @@ func (p NetworkPolicy) Reads() bool { return len(p.Inspect)+len(p.Secrets) > 0 }
 // TrustPath is the file of the certificates that programs in a sandbox trust, where the gate ends TLS.
 const TrustPath = "/etc/fumehood-certificates.pem"
 
-// Env is what programs need to know of the network: the placeholders, and for programs with certificates of their own which ones count here.
+// Env is what programs need to know of the network: the placeholders, and for programs with certificates of their own
+// which ones count here.
 func (p NetworkPolicy) Env() (env []string) {
 	if p.Reads() {
-		for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"} {
+		for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+			"GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"} {
 			env = append(env, name+"="+TrustPath)
 		}
 	}
@@ -91,8 +94,8 @@ func (p NetworkPolicy) Env() (env []string) {
 
 // Gate opens the networks of sandboxes to what their policies allow.
 type Gate interface {
-	// Complete checks whether a policy can be enforced as it is written, and gives it the placeholders and the authority that it lacks.
-	// The error is Invalid and names the position of the rule.
+	// Complete checks whether a policy can be enforced as it is written, and gives it the placeholders and the
+	// authority that it lacks. The error is Invalid and names the position of the rule.
 	Complete(*NetworkPolicy) error
 
 	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must be complete.
@@ -109,8 +112,8 @@ type Passage interface {
 	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset.
 	SetPolicy(NetworkPolicy) error
 
-	// Keep also keeps attempts in files of a folder, of bounded size, from now on. Those that an earlier passage kept there come before them,
-	// and are counted. It is called at most once.
+	// Keep also keeps attempts in files of a folder, of bounded size, from now on. Those that an earlier passage kept
+	// there come before them, and are counted. It is called at most once.
 	Keep(dir string) error
 
 	// Close resets all connections and waits. From then on nothing passes.
@@ -123,13 +126,15 @@ type NetworkLog interface {
 	Last(n int) []NetworkAttempt
 	// Current returns the connections that are open now, in no order. They become attempts once they are over.
 	Current() []NetworkAttempt
-	// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what is no longer kept.
+	// Follow returns the attempts that follow the one of this Seq; it waits until there is one. A gap in Seq is what is
+	// no longer kept.
 	Follow(ctx context.Context, seq uint64) ([]NetworkAttempt, error)
 	// Position is the Seq of the latest attempt.
 	Position() uint64
 	// Summary returns the totals.
 	Summary() NetworkSummary
-	// Refusals returns what was refused after the attempt of this Seq, each destination once, at most n, the oldest first.
+	// Refusals returns what was refused after the attempt of this Seq, each destination once, at most n, the oldest
+	// first.
 	Refusals(seq uint64, n int) []NetworkRefusal
 }
 
@@ -143,8 +148,8 @@ const (
 	ProtocolIP    = "ip"    // a packet of another protocol; Reason says which
 )
 
-// NetworkAttempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox chose are bounded; a name
-// is canonical, a path is as it was sent.
+// NetworkAttempt is one attempt of the sandbox to reach something, logged once it is over. Strings that the sandbox
+// chose are bounded; a name is canonical, a path is as it was sent.
 type NetworkAttempt struct {
 	Seq      uint64 // counts from 1 without gaps
 	Time     time.Time
@@ -197,7 +202,8 @@ type NetworkSummary struct {
 
 // NetworkRefusal is a destination that the policy refused.
 type NetworkRefusal struct {
-	Target string `json:"target"` // as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
+	// as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
+	Target string `json:"target"`
 	Reason string `json:"reason"`
 	Fix    bool   `json:"fix,omitempty"` // a rule for Target in Allow would let it pass
 }

@@ -9,10 +9,12 @@ import (
 
 // Packages are those that code gets besides what its root has. The zero value asks for none.
 type Packages struct {
-	Auto         bool     // those that the code imports and the root lacks, and those that its files list
-	Requirements []string // as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
-	AllowBuild   bool     // whoever installs them may run code of theirs: source distributions, install scripts
-	Lock         string   // exactly these, as an earlier Supply gave it; nothing else is asked for then. Not in a living sandbox
+	Auto bool // those that the code imports and the root lacks, and those that its files list
+	// as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
+	Requirements []string
+	AllowBuild   bool // whoever installs them may run code of theirs: source distributions, install scripts
+	// exactly these, as an earlier Supply gave it; nothing else is asked for then. Not in a living sandbox
+	Lock string
 }
 
 // Any reports whether packages are asked for.
@@ -26,12 +28,13 @@ func CheckRequirements(n int) error {
 	if n <= MaxRequirements {
 		return nil
 	}
-	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d are asked for", MaxRequirements), Fix: "ask for fewer packages"}
+	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d are asked for", MaxRequirements),
+		Fix: "ask for fewer packages"}
 }
 
 // Added are packages that were added to a living sandbox.
 type Added struct {
-	Packages            // what was asked for
+	Packages            // as requested
 	Installed []Package // what that came to
 }
 
@@ -67,8 +70,8 @@ func (in *Installer) NameOf(requirement string) string {
 	return plainRequirement.Replace(strings.ToLower(requirement))
 }
 
-// PackageOf is the package of a module: the one that is known for the longest beginning of its dotted name, else the first word. Without Names,
-// it is the name itself, without a path within the package.
+// PackageOf is the package of a module: the one that is known for the longest beginning of its dotted name, else the
+// first word. Without Names, it is the name itself, without a path within the package.
 func (in *Installer) PackageOf(module string) string {
 	if in.Names == nil {
 		words := strings.SplitN(module, "/", 3)
@@ -94,42 +97,46 @@ type Package struct {
 	Name     string   `json:"name"`
 	Version  string   `json:"version"`
 	Requires []string `json:"requires,omitempty"` // names of others that it needs
-	Hash     string   `json:"hash,omitempty"`     // of its archive, as the index gives it: "sha256:..." or "sha512-..."; "" if unknown
+	// of its archive, as the index gives it: "sha256:..." or "sha512-..."; "" if unknown
+	Hash string `json:"hash,omitempty"`
 }
 
-// Installer says how packages of a language are found and installed. Its programs are in that language; they run in sandboxes like the one
-// of the code, and their answers are hostile bytes.
+// Installer says how packages of a language are found and installed. Its programs are in that language; they run in
+// sandboxes like the one of the code, and their answers are hostile bytes.
 type Installer struct {
 	Name string   // of what it installs from, in the configuration of indexes: the language that it is for first
 	At   string   // where a sandbox has the layer: "/node_modules"
 	Path []string // variables that list folders, each with what to add: "PYTHONPATH=/opt/packages"
 
-	// Imports lists on the host what code needs, where that takes no parser that recursion or time could end; nil leaves it to Survey.
-	// Where it names any, code without files has no other say in what is installed.
+	// Imports lists on the host what code needs, where that takes no parser that recursion or time could end; nil
+	// leaves it to Survey. Where it names any, code without files has no other say in what is installed.
 	Imports func(code []byte) []Import
 
-	// NeedsNone reports, from a glance at code and the files that came with it, that it surely needs no package. nil never does.
+	// NeedsNone reports, from a glance at code and the files that came with it, that it surely needs no package. nil
+	// never does.
 	NeedsNone func(code []byte, files []File) bool
 
 	// Tool is a program of ours that Survey finds as /tmp/fumehood-TOOL, as Compile.Tool; "" is none.
 	Tool string
 
-	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install requests". nil finds none.
-	// Where PackagesVariable is set, the driver takes them for done.
+	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install
+	// requests". nil finds none. Where PackagesVariable is set, the driver takes them for done.
 	Magic func(code []byte) []string
 
-	// Plain is code with the lines of Magic that do no more than install turned into statements that do nothing. It goes with Magic.
+	// Plain is code with the lines of Magic that do no more than install turned into statements that do nothing. It
+	// goes with Magic.
 	Plain func(code []byte) []byte
 
-	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of the run.
+	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of
+	// the run.
 	Survey func(program string) []string
 
-	// SurveyCode is Survey with its question as one program of the language, which an interpreter that waits starts sooner; nil: there is none.
-	// It imports nothing from the workspace.
+	// SurveyCode is Survey with its question as one program of the language, which an interpreter that waits starts
+	// sooner; nil: there is none. It imports nothing from the workspace.
 	SurveyCode func(question []byte) []byte
 
-	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil: nothing can be installed, and
-	// what is missing is named.
+	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil:
+	// nothing can be installed, and what is missing is named.
 	Install func(program string) []string
 
 	// Witnesses are the paths below a root that change when its interpreter or installed packages do.
@@ -192,7 +199,7 @@ type PackageOrder struct {
 	AllowBuild   bool     `json:"allow_build"`
 }
 
-// PackageReceipt is what was installed.
+// PackageReceipt lists the installed packages.
 type PackageReceipt struct {
 	Packages []Package `json:"packages"`
 	Lock     string    `json:"lock"`    // an order with this lock has the same outcome
@@ -208,20 +215,20 @@ type PackageReceipt struct {
 
 // Packager finds, installs and keeps packages.
 type Packager interface {
-	// Supply returns what a run needs, from its cache or with work in sandboxes. Errors: Invalid, the packages cannot be had, in the
-	// index's words; Unsupported, the root has no installer; Unavailable, the index or the cache fails.
+	// Supply returns what a run needs, from its cache or with work in sandboxes. Errors: Invalid, the packages cannot
+	// be had, in the index's words; Unsupported, the root has no installer; Unavailable, the index or the cache fails.
 	Supply(ctx context.Context, need PackageNeed, work Worker) (*Supply, error)
 
-	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they share the files' content. The
-	// folder is ROOT/SANDBOX/NAME of an owner's sandbox; files beside it whose names begin with its own are the Packager's. Errors: Quota, the
-	// folders below ROOT would hold too much; Unavailable.
+	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they
+	// share the files' content. The folder is ROOT/SANDBOX/NAME of an owner's sandbox; files beside it whose names
+	// begin with its own are the Packager's. Errors: Quota, the folders below ROOT would hold too much; Unavailable.
 	Show(layer Layer, folder, owner string) error
 
 	// Shown reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
 	Shown(folder string) bool
 }
 
-// PackageNeed is what is known of a run that needs packages.
+// PackageNeed describes a run that needs packages.
 type PackageNeed struct {
 	Packages
 	Language Language
@@ -230,11 +237,12 @@ type PackageNeed struct {
 	Files    []File
 	Root     Root                             // zero: the host's own system directories
 	RootID   func(ctx context.Context) string // see Rooted; nil is not known
-	Open     bool                             // the code sees files that nobody knows here: a directory of the host, or a living sandbox
+	// the code sees files that nobody knows here: a directory of the host, or a living sandbox
+	Open     bool
 	Progress func(line string)
 
-	// Terms is what decides about the Worker besides the language and the root: who asks, and for what. Only needs with equal terms get work of one
-	// Worker, and its errors.
+	// Terms is what decides about the Worker besides the language and the root: who asks, and for what. Only needs with
+	// equal terms get work of one Worker, and its errors.
 	Terms string
 }
 
@@ -258,7 +266,7 @@ type Work struct {
 	Take     func(file FileInfo, content io.Reader) error
 }
 
-// Supply is what a run gets. It must be released once its sandbox is gone.
+// Supply is the layers of a run. The caller releases it after the sandbox is closed.
 type Supply struct {
 	Layers   []Layer
 	Path     []string // see Installer

@@ -1,6 +1,6 @@
 package sandbox
 
-// Kernel says which kernel serves the code's system calls.
+// Kernel is the kind of kernel that serves the code's system calls.
 type Kernel string
 
 // The kinds of kernel, weakest isolation first.
@@ -10,7 +10,7 @@ const (
 	KernelMachine   Kernel = "machine"    // a virtual machine's
 )
 
-// Policy is what is enforced on a sandbox, as its backend reports it.
+// Policy is the enforced configuration of a sandbox, as its backend reports it.
 type Policy struct {
 	Backend    string
 	Kernel     Kernel

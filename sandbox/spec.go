@@ -6,7 +6,8 @@ import (
 )
 
 // Spec is everything requested of a sandbox before it exists: a plain value, complete once the engine has filled in the
-// defaults. Two sandboxes whose specs differ only in ID and Labels are interchangeable; the pool of warm boxes relies on it.
+// defaults. Two sandboxes whose specs differ only in ID and Labels are interchangeable; the pool of warm boxes relies
+// on it.
 type Spec struct {
 	ID        ID
 	Root      Root
@@ -16,15 +17,15 @@ type Spec struct {
 	Limits    Limits // every field filled
 	Named     []LimitName
 	Network   NetworkPolicy
-	Env       []string // "NAME=value"; the whole environment of every execution, nothing is inherited
+	Env       []string // "NAME=value"; the whole environment of every run, nothing is inherited
 	User      User
 	Devices   []string // host device nodes; every backend may refuse them
 	Commands  []string // programs that may be executed; nil allows every program in the root
-	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. No limit covers the
-	// kernel memory for them, and the whole host shares one bound.
+	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. No limit covers
+	// the kernel memory for them, and the whole host shares one bound.
 	NestedFilters bool
-	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native, kernel threads echo what is typed
-	// there, and no limit of CPU counts their work. Executions have terminals without it.
+	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native, kernel threads echo
+	// what is typed there, and no limit of CPU counts their work. Runs have terminals without it.
 	Terminals bool
 	Lifetime  Lifetime
 	Labels    map[string]string
@@ -62,7 +63,7 @@ func (s *Spec) HostWritable() bool {
 	return s.Workspace != ""
 }
 
-// Root says what / is made of. The zero value is the host's own system directories, read-only.
+// Root is the root file system. The zero value is the host's own system directories, read-only.
 type Root struct {
 	Dir   string // a directory that holds a root file system; read-only
 	Image string // an OCI image reference
@@ -90,13 +91,14 @@ func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
 // DefaultUser is the user of a default request.
 var DefaultUser = User{UID: 1000, GID: 1000}
 
-// Lifetime says when a sandbox ends by itself. The zero value is a one-shot sandbox, which ends with its execution or its
+// Lifetime defines when a sandbox ends by itself. The zero value is a one-shot sandbox, which ends with its run or its
 // server.
 type Lifetime struct {
-	Living bool          // outlives its executions and a restart of the server
+	Living bool          // outlives its runs and a restart of the server
 	Idle   time.Duration // ends after this long without use; 0 is never
 	EndsAt time.Time     // ends at this time; zero is never
-	Lease  time.Duration // the guest ends the sandbox when no server has renewed the lease for this long; 0 is DefaultLease
+	// the guest ends the sandbox when no server has renewed the lease for this long; 0 is DefaultLease
+	Lease time.Duration
 }
 
 // DefaultLease is how long a living sandbox survives without its server.
@@ -119,7 +121,8 @@ const (
 	Home      = "/home/agent" // HOME: writable, bounded by the disk limit
 )
 
-// DefaultEnv is the environment of a default request. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the returned files.
+// DefaultEnv is the environment of a default request. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the returned
+// files.
 var DefaultEnv = []string{
 	"PATH=/usr/local/bin:/usr/bin:/bin",
 	"HOME=" + Home,

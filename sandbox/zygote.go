@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Zygote describes an interpreter that starts up to the point where its program would begin, waits there, and is then forked
-// into sandboxes. Each program so saves the interpreter's start-up time.
+// Zygote describes an interpreter that starts up to the point where its program would begin, waits there, and is then
+// forked into sandboxes. Each program so saves the interpreter's start-up time.
 type Zygote struct {
 	// Script is placed at Path in the zygote's root, which otherwise equals a sandbox's root. With Env added to its
 	// environment, the interpreter executes Script before its program. Package confine documents what Script must do.
 	Path, Script string
 	Env          []string
 
-	// Sensitive lists prefixes of the variables that the interpreter reads before its program begins. A program that needs
-	// other values for them needs another zygote.
+	// Sensitive lists prefixes of the variables that the interpreter reads before its program begins. A program that
+	// needs other values for them needs another zygote.
 	Sensitive []string
 }
 
@@ -36,8 +36,8 @@ func (z *Zygote) Reads(env []string) []string {
 // Forker is a Box that accepts a fork of a zygote, as long as nothing has run in it.
 type Forker interface {
 	// Fork puts into the sandbox the process that the guest would have started there: same isolation, same limits, same
-	// user. The process waits for Forked.Go before its program begins. The guest must adopt it, as its child. ErrNoZygote
-	// means that no zygote is ready now. On any error but ErrEntered, nothing has run: start normally.
+	// user. The process waits for Forked.Go before its program begins. The guest must adopt it, as its child.
+	// ErrNoZygote means that no zygote is ready now. On any error but ErrEntered, nothing has run: start normally.
 	Fork(ctx context.Context, f Fork) (*Forked, error)
 }
 
@@ -66,6 +66,6 @@ type Descriptor interface{ Fd() uintptr }
 // ErrNoZygote says that no zygote is ready.
 var ErrNoZygote = errors.New("no interpreter is waiting")
 
-// ErrEntered says that an unconfined fork may have entered the sandbox. No user code has run there, and none may: close the
-// sandbox.
+// ErrEntered says that an unconfined fork may have entered the sandbox. No user code has run there, and none may: close
+// the sandbox.
 var ErrEntered = errors.New("an unconfined fork may have entered the sandbox")

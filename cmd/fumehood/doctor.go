@@ -159,7 +159,7 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 		return h
 	}
 	h.Program = programOf(ctx, e, l, spec)
-	r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
+	r, err := e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
 	switch {
 	case err != nil:
 		h.Why, h.Fix = textOf(err), fixOf(err)
@@ -184,7 +184,7 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 		printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
 	for _, program := range programs {
 		command := append([]string{"/bin/sh", "-c", script, program}, version...)
-		r, err := e.Run(ctx, engine.Run{Spec: spec, Request: sandbox.Request{Command: command}})
+		r, err := e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Command: command}})
 		if err == nil && r.Status == sandbox.StatusSucceeded {
 			return strings.TrimSpace(string(r.Stdout.Head))
 		}

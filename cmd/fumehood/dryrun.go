@@ -35,7 +35,7 @@ type planJSON struct {
 }
 
 // dryRun prints the plan of a run and makes no sandbox. For a run that would be refused, it returns the same error.
-func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.Run) error {
+func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.OneShot) error {
 	plan, err := e.Plan(ctx, run)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // chooseForImage sets the backend of a run from an image: the user's choice, or the first usable one with images.
-func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.Run) error {
+func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.OneShot) error {
 	if run.Spec.Root.Image == "" {
 		return nil
 	}

@@ -59,7 +59,7 @@ func TestLanguages(t *testing.T) {
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory)}}
 	for _, b := range e.backends.Backends {
 		run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {
-			return e.Run(ctx, engine.Run{Backend: b.Name(), Spec: spec, Request: request})
+			return e.Run(ctx, engine.OneShot{Backend: b.Name(), Spec: spec, Request: request})
 		}
 		t.Run(b.Name(), func(t *testing.T) {
 			if testing.Short() && b.Name() != native.Name {

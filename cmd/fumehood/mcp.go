@@ -37,7 +37,7 @@ standard input and output. All calls of a client share one sandbox, which ends w
 }
 
 func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (err error) {
-	living := engine.Living{Backend: f.backend}
+	living := engine.Create{Backend: f.backend}
 	if living.Spec, err = a.spec(f); err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func (a *app) newDepsLock() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printLock(ctx context.Context, run engine.Run, f *sandboxFlags) error {
+func (a *app) printLock(ctx context.Context, run engine.OneShot, f *sandboxFlags) error {
 	return a.withEngine(engine.Config{Slots: 1, Queue: -1}, &f.packageFlags, func(e *openedEngine) error {
 		out := a.newOutput()
 		run.Request.Progress = out.progress

@@ -84,13 +84,13 @@ func (a *app) runRepl(ctx context.Context, f *replFlags) error {
 	}
 	defer to.close()
 	return a.withEngine(engine.Config{}, &f.packageFlags, func(e *openedEngine) error {
-		run := engine.Run{Backend: f.backend, Spec: spec}
+		run := engine.OneShot{Backend: f.backend, Spec: spec}
 		if err := e.chooseForImage(ctx, &run); err != nil {
 			return err
 		}
 		e.recoverAside(ctx)
 		r := &replSession{app: a, to: to}
-		if r.sandbox, _, err = e.Create(ctx, engine.Living{Backend: run.Backend, Spec: run.Spec,
+		if r.sandbox, _, err = e.Create(ctx, engine.Create{Backend: run.Backend, Spec: run.Spec,
 			// it ends with this process
 			Ends: engine.Ends{Idle: new(time.Duration), In: engine.MaxLifetime}}); err != nil {
 			return err
@@ -182,7 +182,7 @@ var leaving = []string{"exit", "exit()", "quit", "quit()", ".exit"}
 
 // run runs one statement and passes its output on. An exception of the code is not an error.
 func (r *replSession) run(ctx context.Context, code string) error {
-	x, err := r.sandbox.Start(ctx, engine.Exec{Context: sandbox.DefaultContext,
+	x, err := r.sandbox.Start(ctx, engine.RunRequest{Context: sandbox.DefaultContext,
 		Request: sandbox.Request{Language: r.context.Info().Language, Code: []byte(code)}})
 	if err != nil {
 		return err

@@ -78,9 +78,9 @@ type source struct {
 	language  string
 }
 
-// runOf turns the command line of run into an engine.Run.
-func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.Run, error) {
-	run := engine.Run{Backend: f.backend, Request: sandbox.Request{Language: s.language}}
+// runOf turns the command line of run into an engine.OneShot.
+func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []string) (engine.OneShot, error) {
+	run := engine.OneShot{Backend: f.backend, Request: sandbox.Request{Language: s.language}}
 	err := f.stdinFlags.check()
 	if err != nil {
 		return run, err
@@ -98,7 +98,7 @@ func (a *app) runOf(ctx context.Context, s source, f *sandboxFlags, args []strin
 	return run, a.fillRequest(ctx, &run, f)
 }
 
-func (a *app) readSource(ctx context.Context, s source, run *engine.Run, f *stdinFlags, args []string) error {
+func (a *app) readSource(ctx context.Context, s source, run *engine.OneShot, f *stdinFlags, args []string) error {
 	switch {
 	case s.hasCode:
 		run.Request.Language = cmp.Or(s.language, defaultLanguage)
@@ -139,7 +139,7 @@ func checkLanguage(r *sandbox.Request) error {
 }
 
 // readCode reads the code from the file words[0], or from standard input for "-".
-func (a *app) readCode(ctx context.Context, run *engine.Run, words []string) (err error) {
+func (a *app) readCode(ctx context.Context, run *engine.OneShot, words []string) (err error) {
 	file := words[0]
 	if file == "-" {
 		run.Request.Code, err = a.readStdin(ctx, plan.MaxCode)
@@ -212,7 +212,7 @@ func entryIn(workspace, file string) (string, bool) {
 }
 
 // fillRequest fills in the fields that code and commands share.
-func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags) error {
+func (a *app) fillRequest(ctx context.Context, run *engine.OneShot, f *sandboxFlags) error {
 	r := &run.Request
 	r.Dir = f.workdir
 	var err error
@@ -242,7 +242,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.Run, f *sandboxFlags)
 }
 
 // runFresh runs a request in a sandbox of its own, passes its output on and reports its end.
-func (a *app) runFresh(ctx context.Context, run engine.Run, f *sandboxFlags) error {
+func (a *app) runFresh(ctx context.Context, run engine.OneShot, f *sandboxFlags) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

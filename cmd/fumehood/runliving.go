@@ -120,7 +120,7 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if err := f.stdinFlags.check(); err != nil {
 		return r, err
 	}
-	run := engine.Run{Request: sandbox.Request{Language: s.language}}
+	run := engine.OneShot{Request: sandbox.Request{Language: s.language}}
 	if err := a.readSource(cmd.Context(), s, &run, &f.stdinFlags, args); err != nil {
 		return r, err
 	}

@@ -122,7 +122,7 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	code := map[string]string{"python": "print(1+1)", "javascript": "console.log(1+1)", "bash": "echo $((1+1))"}[lang]
-	r, err := n.engine.Run(ctx, engine.Run{Spec: sandbox.Spec{AllowUnenforced: n.weaker,
+	r, err := n.engine.Run(ctx, engine.OneShot{Spec: sandbox.Spec{AllowUnenforced: n.weaker,
 		Labels: map[string]string{labelTrial: ordinaryTrial}},
 		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
 	if err != nil {

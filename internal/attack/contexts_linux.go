@@ -31,7 +31,7 @@ type home struct {
 }
 
 // perform makes a run: in a sandbox of its own, or as code in a context.
-func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, error) {
+func (tr *trial) perform(ctx context.Context, run engine.OneShot) (*sandbox.Result, error) {
 	if !tr.arena.options.Contexts {
 		return tr.arena.engine.Run(ctx, run)
 	}
@@ -48,13 +48,13 @@ func (tr *trial) perform(ctx context.Context, run engine.Run) (*sandbox.Result, 
 
 // inContext turns a one-shot run into code for a context. The sandbox has the variables, and the first line of the code
 // sets the arguments. The status and the exit code must be those of a one-shot run.
-func (tr *trial) inContext(r sandbox.Request) engine.Exec {
+func (tr *trial) inContext(r sandbox.Request) engine.RunRequest {
 	if len(r.Args) > 0 {
 		r.Code = append(fmt.Appendf(nil, "import sys; sys.argv[1:] = %q.split()\n", strings.Join(r.Args, " ")),
 			r.Code...)
 	}
 	r.Args, r.Env = nil, nil
-	return engine.Exec{Context: attacked, Request: r}
+	return engine.RunRequest{Context: attacked, Request: r}
 }
 
 // openHome returns the trial's home. It makes a new one for other limits or another language.
@@ -65,7 +65,7 @@ func (tr *trial) openHome(ctx context.Context, spec sandbox.Spec, language strin
 	tr.closeHome()
 	limits := spec.Limits
 	spec.Env = tr.params()
-	s, _, err := tr.arena.engine.Create(ctx, engine.Living{Spec: spec})
+	s, _, err := tr.arena.engine.Create(ctx, engine.Create{Spec: spec})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (tr *trial) closeHome() {
 
 // eval runs code of the suite in a context and returns its output.
 func (h *home) eval(ctx context.Context, name, lang, code string) (string, error) {
-	r, err := h.sandbox.Run(ctx, engine.Exec{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
+	r, err := h.sandbox.Run(ctx, engine.RunRequest{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
 		Timeout: probeTime}})
 	if err != nil {
 		return "", err

@@ -20,8 +20,8 @@ type living struct {
 	*client.Client
 	tr      *trial
 	box     sandbox.Box
-	process *client.Process   // of the probe,
-	code    *engine.Execution // or in a context
+	process *client.Process // of the probe,
+	code    *engine.Run     // or in a context
 	reading sync.WaitGroup
 
 	mu     sync.Mutex // guards output

@@ -215,7 +215,7 @@ func driveErrors(tr *trial) {
 		tr.arena.canaries.places[0]}
 	for _, req := range bad {
 		r, err := tr.arena.engine.Run(tr.stepContext(),
-			engine.Run{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce},
+			engine.OneShot{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce},
 				AllowUnenforced: tr.waived()},
 				Request: req})
 		text := ""
@@ -234,7 +234,7 @@ func driveErrors(tr *trial) {
 		}
 	}
 	var e *sandbox.Error
-	_, err := tr.arena.engine.Run(tr.stepContext(), engine.Run{Request: sandbox.Request{Language: "cobol",
+	_, err := tr.arena.engine.Run(tr.stepContext(), engine.OneShot{Request: sandbox.Request{Language: "cobol",
 		Code: []byte("x")}})
 	if !errors.As(err, &e) {
 		tr.fail("an unknown language is %T", err)

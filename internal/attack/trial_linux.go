@@ -123,8 +123,8 @@ func (tr *trial) enforcedLimits() sandbox.Limits {
 
 // request returns a run of the probe with the attack's limits. It returns all files, as their collection is under
 // attack too.
-func (tr *trial) request(code []byte) engine.Run {
-	return engine.Run{
+func (tr *trial) request(code []byte) engine.OneShot {
+	return engine.OneShot{
 		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Labels: map[string]string{labelTrial: tr.nonce},
 			AllowUnenforced: tr.waived()},
 		Request: sandbox.Request{Language: tr.attack.Lang, Code: tr.attack.source(code), Env: tr.params(),
@@ -150,7 +150,7 @@ func (tr *trial) executeAndJudge(code []byte) *sandbox.Result {
 }
 
 // do makes a run. It gives up if the run fails with an error.
-func (tr *trial) do(ctx context.Context, run engine.Run) *sandbox.Result {
+func (tr *trial) do(ctx context.Context, run engine.OneShot) *sandbox.Result {
 	stop := func() {}
 	if tr.attack.watch {
 		stop = tr.watchGuest()
@@ -179,7 +179,7 @@ func (tr *trial) alongside() {
 }
 
 // runUntil makes a run, calls do once the probe has printed a line with this word, and then cancels the run.
-func (tr *trial) runUntil(word string, run engine.Run, do func()) *sandbox.Result {
+func (tr *trial) runUntil(word string, run engine.OneShot, do func()) *sandbox.Result {
 	ctx, cancel := context.WithCancel(tr.stepContext())
 	defer cancel()
 	ready, over := make(chan struct{}), make(chan struct{})

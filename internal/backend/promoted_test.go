@@ -71,11 +71,11 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 	first, stop := open()
 	spec := sandbox.Spec{AllowUnenforced: []string{"memory", "cpus", "pids"}}
 	if packages == nil {
-		_, err = first.Run(t.Context(), engine.Run{Spec: spec, Request: sandbox.Request{Language: "bash",
+		_, err = first.Run(t.Context(), engine.OneShot{Spec: spec, Request: sandbox.Request{Language: "bash",
 			Code: []byte("true")}})
 	} else { // boxes that can get packages are made for living sandboxes alone
 		var other *engine.Sandbox
-		if other, _, err = first.Create(t.Context(), engine.Living{Spec: spec}); err == nil {
+		if other, _, err = first.Create(t.Context(), engine.Create{Spec: spec}); err == nil {
 			err = other.Close()
 		}
 	}
@@ -88,7 +88,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 		}
 	}
 	spec.Env, spec.Labels = []string{"WHO=me"}, map[string]string{"of": "me"}
-	s, _, err := first.Create(t.Context(), engine.Living{Name: "a", Spec: spec})
+	s, _, err := first.Create(t.Context(), engine.Create{Name: "a", Spec: spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
-	ask := engine.Exec{Request: sandbox.Request{Language: "bash", Code: []byte("echo $WHO $((x += 1))")}}
+	ask := engine.RunRequest{Request: sandbox.Request{Language: "bash", Code: []byte("echo $WHO $((x += 1))")}}
 	if r, err := s.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 1\n" {
 		t.Fatalf("%+v, %v", r, err)
 	}

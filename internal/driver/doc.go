@@ -1,7 +1,7 @@
 // Package driver is the protocol between the engine and the driver of a context.
 //
-// A context is an interpreter that lives between executions and keeps its variables. Its driver is a program in its own language, in the
-// same process, which the guest starts with Start.Channel:
+// A context is an interpreter that lives between runs and keeps its variables. Its driver is a program in its own
+// language, in the same process, which the guest starts with Start.Channel:
 //
 //	0  /dev/null          code that reads its input gets an error that says so
 //	1  stdout             of the code and its children, untouched
@@ -11,8 +11,8 @@
 //
 // # Frames
 //
-// Requests and reports are frames: a header line of ASCII, "KIND LENGTH LENGTH...\n", then the bytes of the fields, one after another.
-// Lengths are decimal, in bytes. Every language can write and read that without a library.
+// Requests and reports are frames: a header line of ASCII, "KIND LENGTH LENGTH...\n", then the bytes of the fields, one
+// after another. Lengths are decimal, in bytes. Every language can write and read that without a library.
 //
 //	request   fields                    meaning
 //	run       id, code                  run the code, show the value of its last expression
@@ -20,19 +20,21 @@
 //
 //	report    fields                    meaning
 //	ready     version                   the driver accepts requests; always the first
-//	result    id, main, TYPE, data ...  the code shows a value: pairs of a media type and its bytes. Main is 1 for the value of the last
-//	                                    expression, 0 for a display
+//	result    id, main, TYPE, data ...  the code shows a value: pairs of a media type and its bytes. Main is 1
+//	                                    for the value of the last expression, 0 for a display
 //	error     id, name, value, trace    an uncaught exception, before done
 //	done      id, code                  the run is over, with this exit code: 0; 1 after an exception; that of exit(n)
-//	matches   id, start, NAME ...       answers complete: each name replaces the code from start, an offset in bytes, to the cursor
+//	matches   id, start, NAME ...       answers complete: each name replaces the code from start, an offset in
+//	                                    bytes, to the cursor
 //
-// The driver handles one request at a time, in order. A run answers any number of results, at most one error, and one done. What the code
-// wrote to stdout and stderr lies in the pipes before done is written, so the guest can tell which output belongs to which run
-// (guest.Output.Before).
+// The driver handles one request at a time, in order. A run answers any number of results, at most one error, and one
+// done. What the code wrote to stdout and stderr lies in the pipes before done is written, so the guest can tell which
+// output belongs to which run (guest.Output.Before).
 //
-// SIGINT interrupts the run, as Control-C would: an error KeyboardInterrupt or its like, and state stays. Between two runs it does nothing.
-// The end of file of the requests ends the driver.
+// SIGINT interrupts the run, as Control-C would: an error KeyboardInterrupt or its like, and state stays. Between two
+// runs it does nothing. The end of file of the requests ends the driver.
 //
-// Everything here comes from the code's own process, so the code can forge it. A forged report misleads about the code itself, and about
-// nothing else: time, memory, output and the end of the process are observed from outside. A frame that breaks the rules ends the context.
+// Everything here comes from the code's own process, so the code can forge it. A forged report misleads about the code
+// itself, and about nothing else: time, memory, output and the end of the process are observed from outside. A frame
+// that breaks the rules ends the context.
 package driver

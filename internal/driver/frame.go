@@ -63,13 +63,14 @@ type Parser struct {
 // Used returns how many bytes the frames had that were handed over, the current one included.
 func (p *Parser) Used() uint64 { return p.used }
 
-// Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the stream broke the
-// protocol; the parser is then of no more use.
+// Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the
+// stream broke the protocol; the parser is then of no more use.
 func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 	whole := append(p.buf, b...)
 	p.buf = whole
 	err := p.cut(take)
-	if rest := p.buf; cap(whole) > keep && len(rest) < cap(whole)/4 { // nor does the beginning of a small frame keep the memory of a large one
+	if rest := p.buf; cap(whole) > keep && len(rest) < cap(whole)/4 {
+		// nor does the beginning of a small frame keep the memory of a large one
 		p.buf = bytes.Clone(rest)
 	} else {
 		p.buf = append(whole[:0], rest...) // once for all frames: many are small

@@ -77,7 +77,8 @@ func TestParserRefuses(t *testing.T) {
 		"too many fields":      "result" + strings.Repeat(" 1", driver.MaxFields+1) + "\n",
 	} {
 		var p driver.Parser
-		if err := p.Feed([]byte(stream), func(driver.Frame) error { return errors.New("a frame") }); err == nil || err.Error() == "a frame" {
+		if err := p.Feed([]byte(stream), func(driver.Frame) error { return errors.New("a frame") }); err == nil ||
+			err.Error() == "a frame" {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}

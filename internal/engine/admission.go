@@ -17,9 +17,9 @@ const (
 	mostRetryAfter  = time.Minute
 )
 
-// admission hands out slots. At most `queue` callers wait, and no owner exceeds its share of slots and queue. With shares, the last free
-// slot is for an owner that has none: two owners with half of the slots each would lock all others out. A released slot goes to the
-// waiting owners in turn, and within an owner to the longest waiter.
+// admission hands out slots. At most `queue` callers wait, and no owner exceeds its share of slots and queue. With
+// shares, the last free slot is for an owner that has none: two owners with half of the slots each would lock all
+// others out. A released slot goes to the waiting owners in turn, and within an owner to the longest waiter.
 type admission struct {
 	slots, queue           int
 	ownerSlots, ownerQueue int // limits for one owner
@@ -39,7 +39,7 @@ type owner struct {
 	name    string
 	held    int           // slots
 	waiting list.List     // of *waiter
-	place   *list.Element // in the line; nil if nobody waits
+	place   *list.Element // in the line; nil without waiters
 }
 
 func (o *owner) String() string {
@@ -53,7 +53,8 @@ func (o *owner) String() string {
 type waiter struct{ ready chan struct{} }
 
 func newAdmission(slots, queue int, timeout time.Duration) *admission {
-	return &admission{slots: slots, queue: queue, ownerSlots: slots, ownerQueue: queue, timeout: timeout, free: slots, owners: map[string]*owner{}}
+	return &admission{slots: slots, queue: queue, ownerSlots: slots, ownerQueue: queue, timeout: timeout, free: slots,
+		owners: map[string]*owner{}}
 }
 
 // share limits one owner to a part; 0 is all.
@@ -66,16 +67,16 @@ func (a *admission) share(slots, queue int) {
 	}
 }
 
-// acquire takes a slot, or waits for one in the queue. It returns a Busy error if the queue or the owner's share of it is full or the wait
-// was too long, Unavailable while draining, and ctx's error if ctx ends first. It calls begin, under the lock, as soon as the caller has a
-// slot or a place in the queue.
+// acquire takes a slot, or waits for one in the queue. It returns a Busy error if the queue or the owner's share of it
+// is full or the wait was too long, Unavailable while draining, and ctx's error if ctx ends first. It calls begin,
+// under the lock, as soon as the caller has a slot or a place in the queue.
 //
 // Only after a nil error does the caller hold a slot. It must release it once.
 func (a *admission) acquire(ctx context.Context, name string, begin func()) error {
 	return a.take(ctx, name, begin, false)
 }
 
-// take is acquire, also while draining for what has entered.
+// take is acquire. A caller that has entered is also admitted while draining.
 func (a *admission) take(ctx context.Context, name string, begin func(), entered bool) error {
 	a.mu.Lock()
 	if a.draining && !entered {
@@ -183,8 +184,8 @@ func (a *admission) offers(o *owner) bool {
 	return left > 0 && o.held < a.ownerSlots
 }
 
-// handOut gives a free slot to the next owner in line that is below its share. It is called for each freed slot, so there is at most one
-// to give.
+// handOut gives a free slot to the next owner in line that is below its share. It is called for each freed slot, so
+// there is at most one to give.
 func (a *admission) handOut() {
 	for e := a.line.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*owner)
@@ -222,8 +223,9 @@ func (a *admission) forget(o *owner) {
 func (a *admission) full(o *owner) error {
 	switch {
 	case o.waiting.Len() >= a.ownerQueue && (a.ownerQueue < a.queue || a.free > 0):
-		return a.busy(o.waiting.Len(), a.ownerSlots, fmt.Sprintf("the share of %s is full: %d of %d slots, %d of %d places in the queue",
-			o, o.held, a.ownerSlots, o.waiting.Len(), a.ownerQueue))
+		return a.busy(o.waiting.Len(), a.ownerSlots,
+			fmt.Sprintf("the share of %s is full: %d of %d slots, %d of %d places in the queue",
+				o, o.held, a.ownerSlots, o.waiting.Len(), a.ownerQueue))
 	case a.waiting >= a.queue:
 		return a.busy(a.waiting, a.slots, "all slots are in use and the queue is full")
 	}
@@ -233,7 +235,8 @@ func (a *admission) full(o *owner) error {
 // late is the error of a wait that was too long.
 func (a *admission) late(o *owner) error {
 	if a.free > 0 { // for others
-		return a.busy(o.waiting.Len(), a.ownerSlots, fmt.Sprintf("no slot of the share of %s became free in %s", o, a.timeout))
+		return a.busy(o.waiting.Len(), a.ownerSlots,
+			fmt.Sprintf("no slot of the share of %s became free in %s", o, a.timeout))
 	}
 	return a.busy(a.waiting, a.slots, "no slot became free in "+a.timeout.String())
 }
@@ -242,7 +245,8 @@ func (a *admission) late(o *owner) error {
 func (a *admission) busy(waiting, slots int, msg string) error {
 	rounds := time.Duration(waiting/slots + 1)
 	after := min(max(a.typical*rounds, leastRetryAfter), mostRetryAfter)
-	return &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: msg, Fix: "try again later", RetryAfter: after.Round(time.Second)}
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "admit", Msg: msg, Fix: "try again later",
+		RetryAfter: after.Round(time.Second)}
 }
 
 func (a *admission) isDraining() bool {

@@ -58,7 +58,8 @@ func TestAdmissionOrder(t *testing.T) {
 	})
 }
 
-// TestAdmissionBusy: past the limit of the queue, callers are refused at once, with a RetryAfter that grows with the load.
+// TestAdmissionBusy: past the limit of the queue, callers are refused at once, with a RetryAfter that grows with the
+// load.
 func TestAdmissionBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 3, 10*time.Second)
@@ -118,9 +119,11 @@ func TestAdmissionShares(t *testing.T) {
 			synctest.Wait()
 		}
 		if held, waiting, _ := a.load(); held != 2 || waiting != 4 || len(refused) != 14 {
-			t.Errorf("it holds %d slots and %d places, and was refused %d times; want 2, 4 and 14", held, waiting, len(refused))
+			t.Errorf("it holds %d slots and %d places, and was refused %d times; want 2, 4 and 14", held, waiting,
+				len(refused))
 		}
-		if want := `the share of "hog" is full: 2 of 2 slots, 4 of 4 places in the queue`; len(refused) > 0 && refused[0].(*sandbox.Error).Msg != want {
+		if want := `the share of "hog" is full: 2 of 2 slots, 4 of 4 places in the queue`; len(refused) > 0 &&
+			refused[0].(*sandbox.Error).Msg != want {
 			t.Errorf("it is told %q, want %q", refused[0], want)
 		}
 		if err := a.acquire(t.Context(), "other", func() {}); err != nil {
@@ -141,7 +144,8 @@ func TestAdmissionShares(t *testing.T) {
 	})
 }
 
-// TestAdmissionRound: slots go round among the owners that wait, however many wait for one of them, and past who has its share.
+// TestAdmissionRound: slots go round among the owners that wait, however many wait for one of them, and past who has
+// its share.
 func TestAdmissionRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 20, time.Hour)
@@ -201,8 +205,9 @@ func TestAdmissionDrain(t *testing.T) {
 	})
 }
 
-// TestAdmissionConservation drives random callers, some of which give up, through a small gate under a false clock. No moment has
-// more holders than slots or more waiters than the queue, each caller ends in one way, and in the end all slots are back.
+// TestAdmissionConservation drives random callers, some of which give up, through a small gate under a false clock. No
+// moment has more holders than slots or more waiters than the queue, each caller ends in one way, and in the end all
+// slots are back.
 func TestAdmissionConservation(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) { conserve(t, rand.New(rand.NewPCG(seed, 7))) })

@@ -10,13 +10,13 @@ const (
 	usageTimeout   = 5 * time.Second // to read the host's counters
 	endTimeout     = 1 * time.Second // to find out how a lost box ended, for the hint
 
-	// hostGrace is how long the host waits past the deadline for the guest, which enforces it. The guest shares the CPU limit with the
-	// code, perhaps with a fork bomb, so it may be late.
+	// hostGrace is how long the host waits past the deadline for the guest, which enforces it. The guest shares the CPU
+	// limit with the code, perhaps with a fork bomb, so it may be late.
 	hostGrace = 500 * time.Millisecond
 )
 
-// An execution that writes more than outputFactor times its output limit, and more than outputFloor, is ended, because draining costs
-// the host as much CPU as writing costs the sandbox. Less is drained and counted.
+// A run that writes more than outputFactor times its output limit, and more than outputFloor, is ended, because
+// draining costs the host as much CPU as writing costs the sandbox. Less is drained and counted.
 const (
 	outputFactor = 64
 	outputFloor  = 64 << 20 // bytes

@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// boxed is what is made for a sandbox: the box of its backend, and what belongs to it.
+// boxed is the box of a sandbox with its connection, network and packages.
 type boxed struct {
 	box     sandbox.Box
 	guest   connection
@@ -63,8 +63,8 @@ func (s *Sandbox) build(ctx context.Context) error {
 	return nil
 }
 
-// promote makes a warm box the box of a living sandbox: first for the next server, which finds its record, then for its guest, which ends
-// with this server until then.
+// promote makes a warm box the box of a living sandbox: first for the next server, which finds its record, then for its
+// guest, which ends with this server until then.
 func (s *Sandbox) promote(ctx context.Context) error {
 	lifetime := s.spec().Lifetime
 	c, err := s.connect(ctx)
@@ -103,16 +103,16 @@ func (s *Sandbox) detachBox() {
 	s.guest.close()
 }
 
-// closers close boxes in the background. While few are closing, a slot is free as soon as its answer is ready. Past the limit, a slot
-// stays taken until its box is gone, so that teardown may lag but never pile up.
+// closers close boxes in the background. While few are closing, a slot is free as soon as its answer is ready. Past the
+// limit, a slot stays taken until its box is gone, so that teardown may lag but never pile up.
 type closers struct {
 	tokens  chan struct{} // one for each close without a slot
 	running sync.WaitGroup
 	closing atomic.Int64
 }
 
-// retire closes the box of s in the background and calls release when its slot is free. The caller's Run must still be counted in
-// Engine.runs, so that waiting for the runs and then for the closers misses none.
+// retire closes the box of s in the background and calls release when its slot is free. The caller's Run must still be
+// counted in Engine.runs, so that waiting for the runs and then for the closers misses none.
 func (c *closers) retire(s *Sandbox, release func()) {
 	c.closing.Add(1)
 	select {

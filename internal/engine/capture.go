@@ -8,8 +8,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// capture keeps the start and the end of one stream, each up to half the limit, and counts the rest. Its memory never exceeds the limit,
-// and grows only as bytes arrive.
+// capture keeps the start and the end of one stream, each up to half the limit, and counts the rest. Its memory never
+// exceeds the limit, and grows only as bytes arrive.
 type capture struct {
 	headMax, tailMax int
 
@@ -30,7 +30,8 @@ func newCapture(limit int64) *capture {
 	return &capture{headMax: int(limit - limit/2), tailMax: int(limit / 2)}
 }
 
-// replay takes a piece of an earlier server's output, which ends at an offset of the stream; what lies before it and is missing was dropped.
+// replay takes a piece of an earlier server's output, which ends at an offset of the stream; what lies before it and is
+// missing was dropped.
 func (c *capture) replay(p []byte, end uint64) {
 	c.total = max(c.total, int64(end)-int64(len(p)))
 	c.write(p)
@@ -82,8 +83,8 @@ func (c *capture) keep(p []byte) {
 	c.held += len(p)
 }
 
-// doubled returns b with room for n more bytes, of at most most in all. The runtime would add a quarter each time, so that a large output
-// were copied five times over.
+// doubled returns b with room for n more bytes, of at most most in all. The runtime would add a quarter each time, so
+// that a large output were copied five times over.
 func doubled(b []byte, n, most int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
@@ -103,7 +104,8 @@ func (c *capture) captured() sandbox.Captured {
 		case len(c.head) == 1 && len(c.tail) == 0:
 			return sandbox.Captured{Head: c.head[0]}
 		}
-		return sandbox.Captured{Head: bytes.Join(append(slices.Clip(c.head), oldest, newest), nil)} // Join clears nothing first
+		// Join clears nothing first
+		return sandbox.Captured{Head: bytes.Join(append(slices.Clip(c.head), oldest, newest), nil)}
 	}
 	head, tail := bytes.Join(c.head, nil), slices.Concat(oldest, newest)
 	head = head[:len(head)-splitAtEnd(head)]

@@ -34,7 +34,8 @@ func TestCapture(t *testing.T) {
 		}
 		head, tail := text[:limit-limit/2], text[len(text)-limit/2:]
 		if !bytes.Equal(got.Head, head) || !bytes.Equal(got.Tail, tail) || got.Dropped != int64(len(text)-limit) {
-			t.Fatalf("seed %d: cap %d of %d bytes: %q ... %q, dropped %d", seed, limit, len(text), got.Head, got.Tail, got.Dropped)
+			t.Fatalf("seed %d: cap %d of %d bytes: %q ... %q, dropped %d", seed, limit, len(text), got.Head, got.Tail,
+				got.Dropped)
 		}
 	}
 }
@@ -50,7 +51,8 @@ func TestCaptureCharacters(t *testing.T) {
 			t.Errorf("cap %d: %q ... %q", limit, got.Head, got.Tail)
 		}
 		if int(got.Dropped)+len(got.Head)+len(got.Tail) != len(text) || !strings.HasSuffix(text, string(got.Tail)) {
-			t.Errorf("cap %d: %d dropped, %d and %d kept of %d", limit, got.Dropped, len(got.Head), len(got.Tail), len(text))
+			t.Errorf("cap %d: %d dropped, %d and %d kept of %d", limit, got.Dropped, len(got.Head), len(got.Tail),
+				len(text))
 		}
 	}
 }
@@ -66,7 +68,8 @@ func TestCaptureMemory(t *testing.T) {
 		c.write(piece)
 	}
 	runtime.ReadMemStats(&after)
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8*limit { // a slice that doubles takes several times its end
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8*limit {
+		// a slice that doubles takes several times its end
 		t.Errorf("%d bytes were taken for a cap of %d", grown, limit)
 	}
 	held := cap(c.tail)

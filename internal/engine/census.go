@@ -1,11 +1,11 @@
 package engine
 
-// Census counts the living sandboxes, and what is in them.
+// Census counts the living sandboxes and their content.
 type Census struct {
-	Sandboxes  int
-	Contexts   int
-	Executions int // that run
-	Ports      int // open connections to ports
+	Sandboxes int
+	Contexts  int
+	Runs      int // that run
+	Ports     int // open connections to ports
 }
 
 // Census counts the living sandboxes now. It waits for none.
@@ -15,7 +15,7 @@ func (e *Engine) Census() Census {
 		s.mu.Lock()
 		c.Sandboxes++
 		c.Contexts += len(s.contexts)
-		c.Executions += s.executions.running
+		c.Runs += s.runs.running
 		c.Ports += s.timers.ports
 		s.mu.Unlock()
 	}

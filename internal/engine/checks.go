@@ -17,20 +17,21 @@ import (
 
 // Checks look at source text before it runs. They give advice; no isolation depends on them.
 type Checks struct {
-	// Find returns what is in a text of a language; nil finds nothing.
+	// Find returns the findings in a text of a language; nil finds nothing.
 	Find func(language string, code []byte) []sandbox.Finding
 	// Mode is that of requests that name none, and the least of any; "" is sandbox.ChecksWarn, and no least.
 	Mode sandbox.CheckMode
 }
 
-// Bounds of one execution.
+// Bounds of one run.
 const (
-	maxChecked      = 4 << 20 // bytes of its code and files; what lies beyond is not checked, and refused where checks are enforced
+	// bytes of its code and files; what lies beyond is not checked, and refused where checks are enforced
+	maxChecked      = 4 << 20
 	maxAllFindings  = 100
 	maxShownRefusal = 10 // findings on stderr
 )
 
-// checked is what the checks say of an execution.
+// checked is the result of the checks of a run.
 type checked struct {
 	mode     sandbox.CheckMode
 	findings []sandbox.Finding
@@ -60,10 +61,12 @@ func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	return mode, nil
 }
 
-// inspect checks what a job brings, when it is the owner's turn: at a time, as many are checked as there are slots. An error may be that of ctx.
+// inspect checks what a job brings, when it is the owner's turn: at a time, as many are checked as there are slots. An
+// error may be that of ctx.
 func (e *Engine) inspect(ctx context.Context, owner string, j *job) error {
 	var err error
-	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil || j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
+	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil ||
+		j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
 		return err
 	}
 	if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
@@ -112,7 +115,8 @@ func (e *Engine) codeOf(command []string) (code string, l sandbox.Language, ok b
 // look checks one text.
 func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 	c := &j.checked
-	found := []sandbox.Finding{{Rule: "unchecked", Line: 1, Column: 1, Message: "there is too much text to check", Advice: "Send less, or turn the checks off.", Refuses: true}}
+	found := []sandbox.Finding{{Rule: "unchecked", Line: 1, Column: 1, Message: "there is too much text to check",
+		Advice: "Send less, or turn the checks off.", Refuses: true}}
 	if c.bytes += len(text); c.bytes <= maxChecked {
 		found = e.config.Checks.Find(l.Name, text)
 	}
@@ -127,9 +131,10 @@ func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 }
 
 // lookAtEntry checks a file that was in the sandbox already, and that the host sees only through the guest.
-func (x *Execution) lookAtEntry(ctx context.Context) {
+func (x *Run) lookAtEntry(ctx context.Context) {
 	entry := x.Request.Entry
-	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumed != nil || x.sandbox.engine.config.Checks.Find == nil ||
+	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumed != nil ||
+		x.sandbox.engine.config.Checks.Find == nil ||
 		slices.ContainsFunc(x.Request.Files, func(f sandbox.File) bool { return f.Path == entry }) {
 		return
 	}
@@ -144,7 +149,7 @@ func (x *Execution) lookAtEntry(ctx context.Context) {
 	}
 }
 
-// forbidden reports whether the checks refuse the execution.
+// forbidden reports whether the checks refuse the run.
 func (j *job) forbidden() bool {
 	return j.checked.mode == sandbox.ChecksEnforce && j.refused()
 }
@@ -154,7 +159,7 @@ func (j *job) refused() bool {
 	return slices.ContainsFunc(j.checked.findings, func(f sandbox.Finding) bool { return f.Refuses })
 }
 
-// refusal says why, for stderr.
+// refusal returns the findings that refuse, for stderr.
 func (j *job) refusal() string {
 	var out bytes.Buffer
 	for _, f := range j.checked.findings {
@@ -179,7 +184,9 @@ func (j *job) rejected() *sandbox.Result {
 	if j.Request.Output != nil {
 		j.Request.Output(sandbox.Stderr, text)
 	}
-	return &sandbox.Result{ID: j.id, Status: sandbox.StatusRejected, ExitCode: -1, Stderr: sandbox.Captured{Head: text}, Requested: j.Spec, Asked: j.asked,
-		Effective: sandbox.Policy{Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User, Commands: j.Spec.Commands},
-		Findings:  j.checked.findings, Hints: []sandbox.Hint{diagnose.Refusal(j.checked.findings)}}
+	return &sandbox.Result{ID: j.id, Status: sandbox.StatusRejected, ExitCode: -1, Stderr: sandbox.Captured{Head: text},
+		Requested: j.Spec, Asked: j.asked,
+		Effective: sandbox.Policy{Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User,
+			Commands: j.Spec.Commands},
+		Findings: j.checked.findings, Hints: []sandbox.Hint{diagnose.Refusal(j.checked.findings)}}
 }

@@ -13,51 +13,61 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestChecks: findings are part of the result, enforced ones stop whatever brings the code before anything runs, and no request is weaker
-// than the operator.
+// TestChecks: findings are part of the result, enforced ones stop whatever brings the code before anything runs, and no
+// request is weaker than the operator.
 func TestChecks(t *testing.T) {
 	const bad, ran = "echo ran # xmrig\n", "ran\n" // refused, and harmless where a check fails
 	checks := engine.Checks{Find: check.Policy{}.Find}
 	rig := newRig(t, engine.Config{Languages: lang.All(), Checks: checks})
-	living := rig.make(t, engine.Living{})
+	living := rig.make(t, engine.Create{})
 	do(t, living, script("echo 'echo ran # xmrig' > there.sh"))
 	for name, request := range map[string]sandbox.Request{
-		"code":    {Language: "bash", Code: []byte(bad)},
-		"a file":  {Language: "python", Code: []byte("print('ran')"), Files: []sandbox.File{{Path: "x.sh", Data: []byte(bad)}}},
+		"code": {Language: "bash", Code: []byte(bad)},
+		"a file": {Language: "python", Code: []byte("print('ran')"),
+			Files: []sandbox.File{{Path: "x.sh", Data: []byte(bad)}}},
 		"command": {Command: []string{"/bin/bash", "-c", bad}},
 	} {
 		for _, mode := range []sandbox.CheckMode{"", sandbox.ChecksOff, sandbox.ChecksWarn, sandbox.ChecksEnforce} {
 			request.Checks = mode
-			for where, r := range map[string]*sandbox.Result{"fresh": rig.run(t, engine.Run{Request: request}), "living": do(t, living, engine.Exec{Request: request})} {
+			for where, r := range map[string]*sandbox.Result{
+				"fresh":  rig.run(t, engine.OneShot{Request: request}),
+				"living": do(t, living, engine.RunRequest{Request: request})} {
 				found := len(r.Findings) == 1 && r.Findings[0].Rule == "miner" && r.Findings[0].Refuses
 				if found != (mode != sandbox.ChecksOff) {
 					t.Errorf("%s, %s, %q: %+v", name, where, mode, r.Findings)
 				}
-				if enforced := mode == sandbox.ChecksEnforce; enforced != (r.Status == sandbox.StatusRejected) || enforced == (string(r.Stdout.Head) == ran) ||
-					enforced != strings.Contains(string(r.Stderr.Head), "Security validation failed: ") || enforced != hasHint[sandbox.HintChecks](r) {
-					t.Errorf("%s, %s, %q: %s %q %q %+v", name, where, mode, r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
+				if enforced := mode == sandbox.ChecksEnforce; enforced != (r.Status == sandbox.StatusRejected) ||
+					enforced == (string(r.Stdout.Head) == ran) ||
+					enforced != strings.Contains(string(r.Stderr.Head), "Security validation failed: ") ||
+					enforced != hasHint[sandbox.HintChecks](r) {
+					t.Errorf("%s, %s, %q: %s %q %q %+v", name, where, mode, r.Status, r.Stdout.Head,
+						r.Stderr.Head, r.Hints)
 				}
 			}
 		}
 	}
-	r := do(t, living, engine.Exec{Request: sandbox.Request{Entry: "there.sh", Checks: sandbox.ChecksEnforce}})
+	r := do(t, living, engine.RunRequest{Request: sandbox.Request{Entry: "there.sh", Checks: sandbox.ChecksEnforce}})
 	if r.Status != sandbox.StatusRejected || len(r.Findings) != 1 || r.Findings[0].File != "there.sh" {
 		t.Errorf("an entry: %s, %+v", r.Status, r.Findings)
 	}
 	crowd := sandbox.Request{Language: "bash", Code: []byte("true"), Checks: sandbox.ChecksEnforce}
 	for i := range 60 {
-		crowd.Files = append(crowd.Files, sandbox.File{Path: fmt.Sprintf("%d.sh", i), Data: []byte(strings.Repeat("curl http://example.org\neval \"$x\"\n", 5))})
+		crowd.Files = append(crowd.Files,
+			sandbox.File{Path: fmt.Sprintf("%d.sh", i),
+				Data: []byte(strings.Repeat("curl http://example.org\neval \"$x\"\n", 5))})
 	}
 	crowd.Files = append(crowd.Files, sandbox.File{Path: "last.sh", Data: []byte(bad)})
-	if r := rig.run(t, engine.Run{Request: crowd}); r.Status != sandbox.StatusRejected || len(r.Findings) != 100 {
+	if r := rig.run(t, engine.OneShot{Request: crowd}); r.Status != sandbox.StatusRejected || len(r.Findings) != 100 {
 		t.Errorf("behind many others: %s, %d findings", r.Status, len(r.Findings))
 	}
-	_, err := rig.Run(within(t), engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte("true"), Checks: "enforced"}})
+	_, err := rig.Run(within(t), engine.OneShot{
+		Request: sandbox.Request{Language: "bash", Code: []byte("true"), Checks: "enforced"}})
 	refused(t, "an unknown mode", err, sandbox.Invalid, "enforced")
 
 	checks.Mode = sandbox.ChecksEnforce
 	strict := newRig(t, engine.Config{Languages: lang.All()[:3], Checks: checks})
-	if r := strict.run(t, engine.Run{Request: sandbox.Request{Language: "bash", Code: []byte(bad), Checks: sandbox.ChecksOff}}); r.Status != sandbox.StatusRejected {
+	if r := strict.run(t, engine.OneShot{
+		Request: sandbox.Request{Language: "bash", Code: []byte(bad), Checks: sandbox.ChecksOff}}); r.Status != sandbox.StatusRejected {
 		t.Errorf("weaker than the operator: %s", r.Status)
 	}
 	for _, l := range strict.Surveys(within(t)) { // what the engine runs by itself passes
@@ -67,26 +77,28 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestChecksInTurn: no more texts are checked at a time than there are slots, and who waits for that leaves with its context.
+// TestChecksInTurn: no more texts are checked at a time than there are slots, and who waits for that leaves with its
+// context.
 func TestChecksInTurn(t *testing.T) {
 	begun, goOn := make(chan bool, 9), make(chan bool)
-	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 2, Checks: engine.Checks{Find: func(_ string, code []byte) []sandbox.Finding {
-		if string(code) == "true # slow" {
-			begun <- true
-			<-goOn
-		}
-		return nil
-	}}})
-	living := rig.make(t, engine.Living{})
+	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 2,
+		Checks: engine.Checks{Find: func(_ string, code []byte) []sandbox.Finding {
+			if string(code) == "true # slow" {
+				begun <- true
+				<-goOn
+			}
+			return nil
+		}}})
+	living := rig.make(t, engine.Create{})
 	slow := sandbox.Request{Language: "bash", Code: []byte("true # slow")}
 	ended := make(chan error, 9)
 	run := func(ctx context.Context, in *engine.Sandbox) {
 		var r *sandbox.Result
 		var err error
 		if in != nil {
-			r, err = in.Run(ctx, engine.Exec{Request: slow})
+			r, err = in.Run(ctx, engine.RunRequest{Request: slow})
 		} else {
-			r, err = rig.Run(ctx, engine.Run{Request: slow})
+			r, err = rig.Run(ctx, engine.OneShot{Request: slow})
 		}
 		if err == nil && r.Status != sandbox.StatusSucceeded {
 			err = errors.New(string(r.Status))
@@ -110,12 +122,13 @@ func TestChecksInTurn(t *testing.T) {
 	gone, leave := context.WithCancel(within(t))
 	leave()
 	go run(gone, nil)
-	if err := next("a run whose client has gone waits for ever"); err == nil || err.Error() != string(sandbox.StatusCanceled) {
+	if err := next("a run whose client has gone waits for ever"); err == nil ||
+		err.Error() != string(sandbox.StatusCanceled) {
 		t.Errorf("a run whose client has gone: %v", err)
 	}
 	go run(gone, living)
-	if err := next("an execution whose client has gone waits for ever"); !errors.Is(err, context.Canceled) {
-		t.Errorf("an execution whose client has gone: %v", err)
+	if err := next("a run whose client has gone waits for ever"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a run whose client has gone: %v", err)
 	}
 	if len(begun) > 0 {
 		t.Errorf("%d more were checked", len(begun))

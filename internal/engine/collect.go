@@ -16,7 +16,7 @@ import (
 
 // Limits of a listing of the workspace.
 const (
-	maxListed      = 100_000   // entries; the rest is not examined, and a hint says so
+	maxListed      = 100_000   // entries; the rest is not examined, and a hint reports it
 	maxListedBytes = 16 << 20  // bytes of their paths, likewise: entries of the longest would take 400 MB
 	maxSkipped     = 100       // skipped files to name; the rest is counted
 	maxHinted      = 5         // files that a hint names
@@ -33,7 +33,7 @@ type stamp struct {
 type listing map[string]stamp
 
 // takeBaseline lists the workspace before the start, if files are to be returned.
-func (x *Execution) takeBaseline(ctx context.Context) error {
+func (x *Run) takeBaseline(ctx context.Context) error {
 	if len(x.Globs) == 0 {
 		return nil
 	}
@@ -51,19 +51,20 @@ func stampOf(f *guest.FileInfo) stamp { return stamp{inode: f.Inode, size: f.Siz
 // errEnough ends a listing early.
 var errEnough = errors.New("enough")
 
-// list calls each for every entry below the workspace until it returns false, and reset before the first one, also if a broken connection
-// begins it anew. It reports whether the listing exceeded the limits.
-func (x *Execution) list(ctx context.Context, reset func(), each func(*guest.FileInfo) bool) (more bool, err error) {
+// list calls each for every entry below the workspace until it returns false, and reset before the first one, and
+// again if a broken connection restarts the listing. It reports whether the listing exceeded the limits.
+func (x *Run) list(ctx context.Context, reset func(), each func(*guest.FileInfo) bool) (more bool, err error) {
 	bytes := 0
 	err = x.sandbox.call(ctx, func(c *client.Client) (err error) {
 		reset()
 		bytes = 0
-		more, err = c.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: plan.MaxDepth, Limit: maxListed}, func(f guest.FileInfo) error {
-			if bytes += len(f.Path); bytes > maxListedBytes || !each(&f) {
-				return errEnough
-			}
-			return nil
-		})
+		more, err = c.ListDir(ctx, guest.ListDir{Path: sandbox.Workspace, Depth: plan.MaxDepth, Limit: maxListed},
+			func(f guest.FileInfo) error {
+				if bytes += len(f.Path); bytes > maxListedBytes || !each(&f) {
+					return errEnough
+				}
+				return nil
+			})
 		return err
 	})
 	if errors.Is(err, errEnough) {
@@ -72,9 +73,9 @@ func (x *Execution) list(ctx context.Context, reset func(), each func(*guest.Fil
 	return more, err
 }
 
-// collection gathers the files to return of one execution.
+// collection gathers the files to return of one run.
 type collection struct {
-	x       *Execution
+	x       *Run
 	result  *sandbox.Result
 	matcher plan.Matcher
 	wanted  []sandbox.File // chosen, without content
@@ -84,9 +85,9 @@ type collection struct {
 	failed  bool     // not all was examined
 }
 
-// collect returns the requested new and changed files below the workspace. In a one-shot sandbox it ends all processes first, so that
-// nothing changes any more. If it fails, the result says which files are missing; the status stays.
-func (x *Execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
+// collect returns the requested new and changed files below the workspace. In a one-shot sandbox it ends all processes
+// first, so that nothing changes any more. If it fails, the result says which files are missing; the status stays.
+func (x *Run) collect(ctx context.Context, o *outcome, r *sandbox.Result) {
 	if len(x.Globs) == 0 || o.cause != causeExit && o.cause != causeOutput {
 		return
 	}
@@ -96,7 +97,7 @@ func (x *Execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 	defer cancel()
 	c := &collection{x: x, result: r}
 	var err error
-	if x.sandbox.oneShot { // in a living sandbox, others go on
+	if x.sandbox.oneShot { // in a living sandbox, other processes continue
 		err = x.sandbox.killAll(ctx)
 	}
 	if err == nil {
@@ -106,25 +107,25 @@ func (x *Execution) collect(ctx context.Context, o *outcome, r *sandbox.Result) 
 		err = c.fetch(ctx)
 	}
 	if err != nil {
-		x.sandbox.engine.log.Warn("could not return files", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
-		c.giveUp(sandbox.HintNoFiles)
+		x.sandbox.engine.log.Warn("could not return files", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+		c.reportIncomplete(sandbox.HintNoFiles)
 	}
-	c.tell(ctx)
+	c.addHints(ctx)
 }
 
 // choose lists the workspace and decides on each entry. It never follows or opens links, devices, pipes and sockets.
 func (c *collection) choose(ctx context.Context) error {
 	more, err := c.x.list(ctx, c.reset, c.consider)
 	if more {
-		c.giveUp(sandbox.HintUnlisted)
+		c.reportIncomplete(sandbox.HintUnlisted)
 	}
 	if c.matcher.Exhausted() {
-		c.giveUp(sandbox.HintPatterns)
+		c.reportIncomplete(sandbox.HintPatterns)
 	}
 	return err
 }
 
-// reset forgets what a listing found.
+// reset discards the result of a listing.
 func (c *collection) reset() {
 	c.matcher, c.wanted, c.size, c.total, c.other = c.x.Globs.Matcher(), nil, map[string]int64{}, 0, nil
 	c.result.Skipped, c.result.SkippedMore = nil, 0
@@ -140,7 +141,7 @@ var leftOutTypes = map[guest.FileType]struct {
 	guest.FileSocket:  {sandbox.SkipSocket, "it is a socket"},
 }
 
-// consider decides on one entry, and reports whether to go on.
+// consider decides on one entry, and reports whether to continue.
 func (c *collection) consider(f *guest.FileInfo) bool {
 	old, was := c.x.baseline[f.Path]
 	same := was && f.Type == guest.FileRegular && old == stampOf(f)
@@ -165,11 +166,11 @@ func (c *collection) take(f *guest.FileInfo) {
 	bounds := &c.x.Request.Return
 	switch {
 	case f.Err != "":
-		c.leaveOut(f.Path, 0, sandbox.SkipUnreadable, "it could not be read")
+		c.skip(f.Path, 0, sandbox.SkipUnreadable, "it could not be read")
 		return
 	case f.Type != guest.FileRegular:
 		if t, known := leftOutTypes[f.Type]; known {
-			c.leaveOut(f.Path, 0, t.code, t.reason)
+			c.skip(f.Path, 0, t.code, t.reason)
 		}
 		return
 	}
@@ -179,11 +180,13 @@ func (c *collection) take(f *guest.FileInfo) {
 	size := int64(min(f.Size, 1<<62))
 	switch {
 	case size > bounds.MaxFileBytes:
-		c.leaveOut(f.Path, size, sandbox.SkipTooLarge, "it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the limit of one file")
+		c.skip(f.Path, size, sandbox.SkipTooLarge,
+			"it is larger than "+sandbox.FormatBytes(bounds.MaxFileBytes)+", the limit of one file")
 	case len(c.wanted) >= bounds.MaxFiles:
-		c.leaveOut(f.Path, size, sandbox.SkipTooMany, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
+		c.skip(f.Path, size, sandbox.SkipTooMany, fmt.Sprintf("more than %d files were made", bounds.MaxFiles))
 	case c.total+size > bounds.MaxBytes:
-		c.leaveOut(f.Path, size, sandbox.SkipTotal, "the files together are larger than "+sandbox.FormatBytes(bounds.MaxBytes))
+		c.skip(f.Path, size, sandbox.SkipTotal,
+			"the files together are larger than "+sandbox.FormatBytes(bounds.MaxBytes))
 	default:
 		c.total += size
 		c.size[f.Path] = size
@@ -191,7 +194,7 @@ func (c *collection) take(f *guest.FileInfo) {
 	}
 }
 
-func (c *collection) leaveOut(path string, size int64, code sandbox.SkipCode, reason string) {
+func (c *collection) skip(path string, size int64, code sandbox.SkipCode, reason string) {
 	if len(c.result.Skipped) >= maxSkipped {
 		c.result.SkippedMore++
 		return
@@ -202,7 +205,7 @@ func (c *collection) leaveOut(path string, size int64, code sandbox.SkipCode, re
 func (c *collection) hint(h sandbox.Hint) { c.x.found = append(c.x.found, h) }
 
 // giveUp records why not all of the workspace was examined.
-func (c *collection) giveUp(why sandbox.Note) {
+func (c *collection) reportIncomplete(why sandbox.Note) {
 	c.failed = true
 	c.hint(why)
 }
@@ -225,30 +228,33 @@ func (c *collection) fetch(ctx context.Context) error {
 	}
 	for _, f := range c.wanted { // in a directory of the host, files may vanish meanwhile
 		if size, missing := c.size[f.Path]; missing {
-			c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
+			c.skip(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		}
 	}
 	return nil
 }
 
-// fetchSome reads files, up to the sizes in the listing. On a new connection it goes on with those that are missing.
+// fetchSome reads files, up to the sizes in the listing. On a new connection it continues with the missing ones.
 func (c *collection) fetchSome(ctx context.Context, paths []string) error {
 	begun, all := false, paths
 	return c.x.sandbox.call(ctx, func(guests *client.Client) error {
 		if begun {
 			c.takeBackLast(all)
-			paths = slices.DeleteFunc(slices.Clone(all), func(path string) bool { _, missing := c.size[path]; return !missing })
+			paths = slices.DeleteFunc(slices.Clone(all),
+				func(path string) bool { _, missing := c.size[path]; return !missing })
 		}
 		if begun = true; len(paths) == 0 {
 			return nil
 		}
 		// 0 would mean no limit.
-		request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)), MaxBytes: uint64(max(c.total, 1))}
+		request := guest.Pack{Base: sandbox.Workspace, Paths: paths, MaxFiles: uint64(len(paths)),
+			MaxBytes: uint64(max(c.total, 1))}
 		return guests.Pack(ctx, request, c.receive)
 	})
 }
 
-// takeBackLast takes back the last received file, if it is one of paths: the guest may have been about to report that it changed.
+// takeBackLast takes back the last received file, if it is one of paths: the guest may have been about to report that
+// it changed.
 func (c *collection) takeBackLast(paths []string) {
 	if n := len(c.result.Files); n > 0 && slices.Contains(paths, c.result.Files[n-1].Path) {
 		last := c.result.Files[n-1]
@@ -263,18 +269,18 @@ func (c *collection) receive(f guest.FileInfo, content io.Reader) error {
 	if !asked {
 		if n := len(c.result.Files); n > 0 && c.result.Files[n-1].Path == f.Path {
 			c.result.Files = c.result.Files[:n-1]
-			c.leaveOut(f.Path, int64(f.Size), sandbox.SkipChanged, "it changed while it was read")
+			c.skip(f.Path, int64(f.Size), sandbox.SkipChanged, "it changed while it was read")
 		}
 		return nil
 	}
 	switch {
 	case !client.HasContent(&f):
 		delete(c.size, f.Path)
-		c.leaveOut(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
+		c.skip(f.Path, size, sandbox.SkipUnreadable, "it could not be read")
 		return nil
 	case f.Size > uint64(size):
 		delete(c.size, f.Path)
-		c.leaveOut(f.Path, size, sandbox.SkipChanged, "it grew while it was read")
+		c.skip(f.Path, size, sandbox.SkipChanged, "it grew while it was read")
 		return nil
 	}
 	data := make([]byte, f.Size)

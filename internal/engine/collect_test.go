@@ -12,8 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestCollectBounds: what a program makes and a client asks for cannot make the collection of files take long, or much memory; the result
-// says that something is missing, and the status stays what it is.
+// TestCollectBounds: what a program makes and a client asks for cannot make the collection of files take long, or much
+// memory; the result says that something is missing, and the status stays what it is.
 func TestCollectBounds(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	slow := "*" + strings.Repeat("[a-z]", 200) + "b"
@@ -22,7 +22,8 @@ func TestCollectBounds(t *testing.T) {
 		globs        []string
 		want         sandbox.Hint
 	}{
-		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`, slices.Repeat([]string{slow}, plan.MaxGlobs), sandbox.HintPatterns},
+		{"patterns", `for i in {10..49}; do printf -v name '%0250d' $i; : > ${name//0/a}$i; done`,
+			slices.Repeat([]string{slow}, plan.MaxGlobs), sandbox.HintPatterns},
 		{"paths", `printf -v dir '%0250d' 0; for i in {1..15}; do mkdir $dir; cd $dir; done; for i in {1..4500}; do : > $i; done`, []string{"x"}, sandbox.HintUnlisted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -30,7 +31,8 @@ func TestCollectBounds(t *testing.T) {
 			run.Request.Return.Globs = test.globs
 			result := rig.run(t, run)
 			if result.Status != sandbox.StatusSucceeded || len(result.Hints) != 1 || result.Hints[0] != test.want {
-				t.Errorf("%s, hints %+v, stderr %.300s; want %q", result.Status, result.Hints, result.Stderr.Head, test.want)
+				t.Errorf("%s, hints %+v, stderr %.300s; want %q", result.Status, result.Hints, result.Stderr.Head,
+					test.want)
 			}
 		})
 	}
@@ -44,8 +46,10 @@ func TestCollectCounts(t *testing.T) {
 		run.Request.Return = sandbox.Return{Globs: []string{"*.txt"}, MaxFiles: 40}
 		result := rig.run(t, run)
 		named := len(result.Skipped)
-		if len(result.Files) != 40 || named+result.SkippedMore != made-40+1 || result.Hints[0].(sandbox.HintSkipped).Count != made-40+1 {
-			t.Errorf("of %d files %d came, %d are named as left out and %d counted: %+v", made, len(result.Files), named, result.SkippedMore, result.Hints)
+		if len(result.Files) != 40 || named+result.SkippedMore != made-40+1 ||
+			result.Hints[0].(sandbox.HintSkipped).Count != made-40+1 {
+			t.Errorf("of %d files %d came, %d are named as left out and %d counted: %+v", made, len(result.Files),
+				named, result.SkippedMore, result.Hints)
 		}
 		for _, s := range result.Skipped {
 			if s.Path == "" || s.Code != sandbox.SkipTooMany && s.Code != sandbox.SkipSymlink {
@@ -60,7 +64,9 @@ func TestMissedFiles(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	run := sh(`echo a > out.csv; echo b > same.txt`)
 	run.Request.Return.Globs = []string{"*.csv", "*.png", "d/**"}
-	if h := rig.run(t, run).Hints; len(h) != 1 || !reflect.DeepEqual(h[0], sandbox.HintUnmatched{Patterns: []string{"*.png", "d/**"}, New: []string{"same.txt"}}) {
+	if h := rig.run(t, run).Hints; len(h) != 1 ||
+		!reflect.DeepEqual(h[0], sandbox.HintUnmatched{
+			Patterns: []string{"*.png", "d/**"}, New: []string{"same.txt"}}) {
 		t.Errorf("%+v", h)
 	}
 	run.Request.Return.Globs = []string{"**"}

@@ -11,7 +11,7 @@ import (
 )
 
 // sendTool makes the folder of the compile phase, and writes the program of ours that compiles, if it is one.
-func (x *Execution) sendTool(ctx context.Context) error {
+func (x *Run) sendTool(ctx context.Context) error {
 	err := x.sandbox.call(ctx, func(c *client.Client) error {
 		return c.MakeDir(ctx, guest.MakeDir{Path: x.BuildDir, Mode: 0o755, Parents: true})
 	})
@@ -41,13 +41,14 @@ func (s *Sandbox) writeTool(ctx context.Context, name, path string) error {
 	})
 }
 
-// compile runs the compile phase, if there is one. It reports whether there is a program to run; if not, the phase's end is that of the
-// execution. An error means that nothing was started.
-func (x *Execution) compile(ctx context.Context) (made bool, exited guest.Exited, err error) {
+// compile runs the compile phase, if there is one. It reports whether there is a program to run; if not, the phase's
+// end is that of the run. An error means that nothing was started.
+func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err error) {
 	if x.BuildDir == "" || x.resumed != nil { // an earlier server compiled it
 		return true, exited, nil
 	}
-	c := x.sandbox.newExecution(job{Execution: x.Compilation(x.sandbox.engine.config.Max), id: sandbox.NewID(), asked: x.asked, plain: true}, Exec{})
+	c := x.sandbox.newRun(job{Run: x.Compilation(x.sandbox.engine.config.Max), id: sandbox.NewID(), asked: x.asked,
+		plain: true}, RunRequest{})
 	started := c.beginNow()
 	if exited, err = c.runProcess(ctx); err != nil {
 		return false, exited, err
@@ -70,10 +71,10 @@ func (x *Execution) compile(ctx context.Context) (made bool, exited guest.Exited
 	return false, exited, nil
 }
 
-func (x *Execution) compileFailed() bool { return x.compiled != nil && x.compiled.Failed }
+func (x *Run) compileFailed() bool { return x.compiled != nil && x.compiled.Failed }
 
-// hearCompiler passes on what a compiler that failed wrote.
-func (x *Execution) hearCompiler(from *output) {
+// hearCompiler passes on the output of a compiler that failed.
+func (x *Run) hearCompiler(from *output) {
 	for _, s := range []struct {
 		stream sandbox.Stream
 		wrote  *capture
@@ -88,17 +89,21 @@ func (x *Execution) hearCompiler(from *output) {
 	}
 }
 
-// cleanUp removes the code's file, and the folder of the compile phase, from a sandbox that goes on.
-func (x *Execution) cleanUp() {
+// cleanUp removes the code's file, and the folder of the compile phase, from a living sandbox.
+func (x *Run) cleanUp() {
 	if x.sandbox.oneShot {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	remove := func(path string) {
-		err := x.sandbox.call(ctx, func(c *client.Client) error { return c.Remove(ctx, guest.Remove{Path: path, Recursive: true}) })
+		err := x.sandbox.call(ctx, func(
+			c *client.Client) error {
+			return c.Remove(ctx, guest.Remove{Path: path, Recursive: true})
+		})
 		if err != nil {
-			x.sandbox.engine.log.Debug("could not remove what an execution needed", "sandbox", x.sandbox.id, "path", path, "err", err)
+			x.sandbox.engine.log.Debug("could not remove what a run needed", "sandbox", x.sandbox.id, "path", path,
+				"err", err)
 		}
 	}
 	if x.named {
@@ -110,7 +115,7 @@ func (x *Execution) cleanUp() {
 }
 
 // toolError returns why the compile phase cannot begin, in the caller's words.
-func (x *Execution) toolError(err error) error {
+func (x *Run) toolError(err error) error {
 	if sandbox.KindOf(err) == sandbox.Unavailable || sandbox.KindOf(err) == sandbox.Unsupported {
 		return err
 	}

@@ -15,12 +15,13 @@ const (
 	maxMatches      = 100
 )
 
-// Complete returns names that fit at the cursor, an offset in bytes of the code. Each replaces the code from start to the cursor.
+// Complete returns names that fit at the cursor, an offset in bytes of the code. Each replaces the code from start to
+// the cursor.
 func (c *Context) Complete(ctx context.Context, code string, cursor int) (start int, names []string, err error) {
 	if cursor < 0 || cursor > len(code) || len(code) > 1<<20 {
 		return 0, nil, sandbox.Invalidf("cursor", "%d is not an offset in %d bytes of code", cursor, len(code))
 	}
-	if err := c.sandbox.ended(); err != nil {
+	if err := c.sandbox.Ended(); err != nil {
 		return 0, nil, err
 	}
 	c.sandbox.touch()
@@ -38,7 +39,8 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 	answers := in.expectAnswer()
 	defer in.dropAnswer()
 	id := sandbox.NewID()
-	if err := in.send(ctx, driver.Frame{Kind: driver.Complete, Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}); err != nil {
+	if err := in.send(ctx, driver.Frame{
+		Kind: driver.Complete, Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}); err != nil {
 		in.kill() // half a request would spoil the next
 		return 0, nil, err
 	}
@@ -84,7 +86,7 @@ func (in *interpreter) dropAnswer() {
 	in.answers = nil
 }
 
-// answer passes on matches to whoever waits. More than one answer is forged.
+// answer passes matches to the caller that waits. A second answer is forged.
 func (in *interpreter) answer(fields [][]byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -75,8 +75,8 @@ func isOpen(c *client.Client) bool {
 	}
 }
 
-// connect returns the connection to the guest. If it broke, connect makes a new one. The first connection gets one attempt. An error whose
-// chain has an *endedError means that the box has ended.
+// connect returns the connection to the guest. If it broke, connect makes a new one. The first connection gets one
+// attempt. An error whose chain has an *endedError means that the box has ended.
 func (s *Sandbox) connect(ctx context.Context) (*client.Client, error) {
 	if c := s.guest.current(); isOpen(c) {
 		return c, nil
@@ -98,7 +98,7 @@ func (s *Sandbox) connect(ctx context.Context) (*client.Client, error) {
 		if err == nil || last == nil {
 			return c, err
 		}
-		if err := s.ended(); err != nil {
+		if err := s.Ended(); err != nil {
 			return nil, err
 		}
 		if reason, ended := s.boxEnded(); ended {
@@ -173,7 +173,8 @@ func (s *Sandbox) signal(m guest.Signal) {
 	_ = s.call(ctx, func(c *client.Client) error { return c.Signal(ctx, m) })
 }
 
-// forgetProcess lets the guest drop the record of a process that has ended. The records of a one-shot sandbox end with it.
+// forgetProcess lets the guest drop the record of a process that has ended. The records of a one-shot sandbox end with
+// it.
 func (s *Sandbox) forgetProcess(id sandbox.ID) {
 	if s.oneShot {
 		return
@@ -189,7 +190,8 @@ func (s *Sandbox) forgetProcess(id sandbox.ID) {
 // leaseShare is how often a lease is renewed while it lasts, so that it survives two failures.
 const leaseShare = 3
 
-// watch renews the guest's lease and keeps a connection to it, until the sandbox ends. If the box has ended, it ends the sandbox.
+// watch renews the guest's lease and keeps a connection to it, until the sandbox ends. If the box has ended, it ends
+// the sandbox.
 func (s *Sandbox) watch() {
 	lease := s.spec().Lifetime.GuestLease()
 	renew := time.NewTicker(lease / leaseShare)
@@ -241,7 +243,7 @@ func (s *Sandbox) boxEnded() (reason string, ended bool) {
 	}
 	switch end.Cause {
 	case sandbox.EndGuest:
-		return "its guest ended, because no server had renewed its lease in time or a program in it asked for that", true
+		return "its guest ended: no server renewed its lease in time, or a program in it asked for that", true
 	case sandbox.EndClosed:
 		return reasonRemoved, true
 	}
@@ -258,7 +260,8 @@ func (s *Sandbox) stat(ctx context.Context, path string) (f guest.FileInfo, err 
 }
 
 // listDir passes at most limit entries below a folder to each, for a hint: a broken connection ends it.
-func (s *Sandbox) listDir(ctx context.Context, path string, limit uint32, each func(guest.FileInfo) error) (more bool, err error) {
+func (s *Sandbox) listDir(ctx context.Context, path string, limit uint32, each func(guest.FileInfo) error) (
+	more bool, err error) {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return false, err

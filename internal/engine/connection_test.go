@@ -60,14 +60,14 @@ func (c *cutConn) count(left *atomic.Int64, n int, err error) error {
 	return err
 }
 
-// TestConnectionBreaks: a connection to the guest that breaks during an upload, a run, or the return of files is made anew, and the run
-// goes on, in a one-shot sandbox and in a living one.
+// TestConnectionBreaks: a connection to the guest that breaks during an upload, a run, or the return of files is made
+// anew, and the run goes on, in a one-shot sandbox and in a living one.
 func TestConnectionBreaks(t *testing.T) {
 	const size, half = 4 << 20, 2 << 20
 	rig := newRig(t, engine.Config{})
 	cut := &cutter{Backend: rig.faults.Backend}
 	rig.faults.Backend = cut
-	s := rig.make(t, engine.Living{})
+	s := rig.make(t, engine.Create{})
 	content := bytes.Repeat([]byte("0123456789abcde\n"), size/16)
 	files := []sandbox.File{{Path: "a", Data: []byte("first")}, {Path: "b", Data: content}}
 	returned := sandbox.Return{Globs: []string{"*.out"}}
@@ -77,10 +77,16 @@ func TestConnectionBreaks(t *testing.T) {
 		request        sandbox.Request
 	}{
 		{"upload", half, 0, sandbox.Request{Command: []string{"cat", "a"}, Files: files}},
-		{"code", half, 0, sandbox.Request{Language: "shell", Code: append([]byte("printf first; exit\n"), bytes.Repeat([]byte("# more\n"), size/7)...)}},
-		{"stdin", half, 0, sandbox.Request{Command: []string{"bash", "-c", "cat > in; cmp in b && printf first"}, Files: files, Stdin: content}},
-		{"run", 0, half, sandbox.Request{Command: []string{"bash", "-c", fmt.Sprintf("printf first; head -c %d /dev/zero >&2", size)}}},
-		{"return", 0, half, sandbox.Request{Command: []string{"bash", "-c", "printf first; cp a x.out; cp b y.out; cp b z.out"}, Files: files, Return: returned}},
+		{"code", half, 0, sandbox.Request{
+			Language: "shell", Code: append(
+				[]byte("printf first; exit\n"), bytes.Repeat([]byte("# more\n"), size/7)...)}},
+		{"stdin", half, 0, sandbox.Request{
+			Command: []string{"bash", "-c", "cat > in; cmp in b && printf first"}, Files: files, Stdin: content}},
+		{"run", 0, half, sandbox.Request{
+			Command: []string{"bash", "-c", fmt.Sprintf("printf first; head -c %d /dev/zero >&2", size)}}},
+		{"return", 0, half, sandbox.Request{
+			Command: []string{"bash", "-c", "printf first; cp a x.out; cp b y.out; cp b z.out"}, Files: files,
+			Return: returned}},
 	} {
 		if c.name == "stdin" {
 			c.sent += size // the files come first
@@ -92,12 +98,13 @@ func TestConnectionBreaks(t *testing.T) {
 			c.request.Timeout = stepTimeout
 			var r *sandbox.Result
 			if kind == "living" {
-				r = do(t, s, engine.Exec{Request: c.request})
+				r = do(t, s, engine.RunRequest{Request: c.request})
 			} else {
-				r = rig.run(t, engine.Run{Request: c.request})
+				r = rig.run(t, engine.OneShot{Request: c.request})
 			}
 			if r.Status != sandbox.StatusSucceeded || string(r.Stdout.Head) != "first" {
-				t.Errorf("%s, %s: %s, %q, %q, %+v", c.name, kind, r.Status, r.Stdout.Head, r.Stderr.Head[:min(100, len(r.Stderr.Head))], r.Hints)
+				t.Errorf("%s, %s: %s, %q, %q, %+v", c.name, kind, r.Status, r.Stdout.Head,
+					r.Stderr.Head[:min(100, len(r.Stderr.Head))], r.Hints)
 			}
 			if n := cut.cuts.Load() - before; n != 1 {
 				t.Errorf("%s, %s: the connection was cut %d times", c.name, kind, n)
@@ -108,7 +115,8 @@ func TestConnectionBreaks(t *testing.T) {
 			if c.request.Return.Globs == nil {
 				continue
 			}
-			if len(r.Files) != 3 || len(r.Skipped) != 0 || !bytes.Equal(r.Files[1].Data, content) || !bytes.Equal(r.Files[2].Data, content) {
+			if len(r.Files) != 3 || len(r.Skipped) != 0 || !bytes.Equal(r.Files[1].Data, content) ||
+				!bytes.Equal(r.Files[2].Data, content) {
 				t.Errorf("%s, %s: %d files were returned, %+v skipped", c.name, kind, len(r.Files), r.Skipped)
 			}
 		}
@@ -155,18 +163,20 @@ func (openPassage) Close() error                                         { retur
 func (openPassage) Position() uint64                                     { return 0 }
 func (openPassage) Refusals(uint64, int) (list []sandbox.NetworkRefusal) { return list }
 
-// TestNetworkOnePolicy: after a change of the network, the sandbox and its runs report the new policy as requested and as effective.
+// TestNetworkOnePolicy: after a change of the network, the sandbox and its runs report the new policy as requested and
+// as effective.
 func TestNetworkOnePolicy(t *testing.T) {
 	rig := newRig(t, engine.Config{Gate: openGate{}})
 	rig.faults.Backend = linkBackend{rig.faults.Backend}
-	s := rig.make(t, engine.Living{Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted}}})
+	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted}}})
 	if err := s.Update(engine.Patch{Network: &sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}}); err != nil {
 		t.Fatal(err)
 	}
 	if i := s.Info(); i.Spec.Network.Mode != sandbox.NetworkFull || i.Effective.Network.Mode != sandbox.NetworkFull {
 		t.Errorf("the sandbox: requested %s, effective %s", i.Spec.Network.Mode, i.Effective.Network.Mode)
 	}
-	if r := do(t, s, command("true")); r.Requested.Network.Mode != sandbox.NetworkFull || r.Effective.Network.Mode != sandbox.NetworkFull {
+	if r := do(t, s, command("true")); r.Requested.Network.Mode != sandbox.NetworkFull ||
+		r.Effective.Network.Mode != sandbox.NetworkFull {
 		t.Errorf("a run: requested %s, effective %s", r.Requested.Network.Mode, r.Effective.Network.Mode)
 	}
 }

@@ -16,15 +16,15 @@ import (
 // Limits of contexts.
 const (
 	maxContexts = 32 // of one sandbox
-	maxTurns    = 64 // executions that wait for the contexts of one sandbox: each holds a log, and no slot limits them
+	maxTurns    = 64 // runs that wait for the contexts of one sandbox: each holds a log, and no slot limits them
 
 	readyTimeout     = 30 * time.Second // from the start of an interpreter to its first report
 	interruptTimeout = 2 * time.Second  // for interrupted code to stop; then its interpreter is killed
 	interruptPause   = 400 * time.Millisecond
 )
 
-// Context is an interpreter that keeps its state between executions, which run in it one after another. If the interpreter ends, its
-// state is gone, and the next execution starts a new one. Its methods are safe for concurrent use.
+// Context is an interpreter that keeps its state between runs, which run in it one after another. If the interpreter
+// ends, its state is gone, and the next run starts a new one. Its methods are safe for concurrent use.
 type Context struct {
 	sandbox  *Sandbox
 	name     string
@@ -38,7 +38,7 @@ type Context struct {
 	waiting     int        // for their turn
 	interpreter *interpreter
 	former      []sandbox.ID // of the last interpreters before it
-	adding      *Execution   // which has the turn, and adds packages
+	adding      *Run         // which has the turn, and adds packages
 	runs        uint64
 	deleted     bool
 }
@@ -49,17 +49,19 @@ type ContextInfo struct {
 	Name     string
 	Language string
 	Dir      string
-	State    string // "new", "idle" or "busy"; "ended" if the next execution starts a new interpreter
-	Waiting  int    // executions
-	Runs     uint64 // executions so far
+	State    string // "new", "idle" or "busy"; "ended" if the next run starts a new interpreter
+	Waiting  int    // runs
+	Runs     uint64 // runs so far
 	Created  time.Time
 }
 
 func (s *Sandbox) newContext(name string, language sandbox.Language, dir string) *Context {
-	return &Context{sandbox: s, name: name, language: language, dir: dir, created: time.Now(), turn: make(chan struct{}, 1)}
+	return &Context{sandbox: s, name: name, language: language, dir: dir, created: time.Now(),
+		turn: make(chan struct{}, 1)}
 }
 
-// contextFor finds the context of an execution. The default context of a language is made here; its interpreter starts with the execution.
+// contextFor finds the context of a run. The default context of a language is made here; its interpreter starts with
+// the run.
 func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox.Language) (*Context, error) {
 	if name == "" {
 		name = sandbox.DefaultContext
@@ -79,10 +81,12 @@ func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox
 
 // noContext is the error of an unknown context. The caller holds mu.
 func (s *Sandbox) noContext(name, language string) error {
-	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + shownName(name), Msg: "there is none", Fixes: []sandbox.Hint{sandbox.FixListContexts}}
+	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + printableName(name), Msg: "there is none",
+		Fixes: []sandbox.Hint{sandbox.FixListContexts}}
 	for _, c := range s.contexts {
 		if c.name == name || c.hasID(name) {
-			err.Kind, err.Msg, err.Fix = sandbox.Invalid, "its language is "+c.language.Name+", not "+language, "use a context of another name"
+			err.Kind, err.Msg, err.Fix = sandbox.Invalid, "its language is "+c.language.Name+", not "+language,
+				"use a context of another name"
 		}
 	}
 	return err
@@ -91,13 +95,15 @@ func (s *Sandbox) noContext(name, language string) error {
 // addContext adds a context. The caller holds mu.
 func (s *Sandbox) addContext(name string, language sandbox.Language, dir string) (*Context, error) {
 	if language.Driver == nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts", Fix: "leave the context out: its code runs in a process of its own"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts",
+			Fix: "leave the context out: its code runs in a process of its own"}
 	}
 	if err := plan.CheckPids(&language, s.record.Spec.Limits); err != nil {
 		return nil, err
 	}
 	if len(s.contexts) >= maxContexts {
-		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context", Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),
+		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context",
+			Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),
 			Fix: "delete one that is no longer needed"}
 	}
 	c := s.newContext(name, language, dir)
@@ -105,10 +111,10 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 	return c, nil
 }
 
-// CreateContext makes a context and starts its interpreter. A language is its name or an alias, "" is the first of the engine's; dir is the
-// working directory, "" is the workspace.
+// CreateContext makes a context and starts its interpreter. A language is its name or an alias, "" is the first of the
+// engine's; dir is the working directory, "" is the workspace.
 func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string) (*Context, error) {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return nil, err
 	}
 	if err := checkName(name); err != nil {
@@ -127,7 +133,8 @@ func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string)
 	s.mu.Lock()
 	if slices.ContainsFunc(s.contexts, func(c *Context) bool { return c.name == name }) {
 		s.mu.Unlock()
-		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "there is one of this name", Fix: "use it, or delete it first"}
+		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "there is one of this name",
+			Fix: "use it, or delete it first"}
 	}
 	c, err := s.addContext(name, l, dir)
 	s.mu.Unlock()
@@ -143,7 +150,7 @@ func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string)
 
 // Context finds a context by its name or the id of its interpreter, or of one that it had before.
 func (s *Sandbox) Context(name string) (*Context, error) {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -164,16 +171,18 @@ func (c *Context) hasID(id string) bool {
 
 const maxFormer = 20 // ids of former interpreters by which a context is found
 
-// follow has a context found by the id of an interpreter that is no more, too.
+// follow remembers the id of an ended interpreter, which also finds the context.
 func (c *Context) follow(id sandbox.ID) {
 	c.former = append(c.former, id)
 	c.former = c.former[max(0, len(c.former)-maxFormer):]
 }
 
-func (c *Context) info() ContextInfo {
+// Info describes the context now.
+func (c *Context) Info() ContextInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := ContextInfo{Name: c.name, Language: c.language.Name, Dir: c.dir, Waiting: c.waiting, Runs: c.runs, Created: c.created, State: "new"}
+	i := ContextInfo{Name: c.name, Language: c.language.Name, Dir: c.dir, Waiting: c.waiting, Runs: c.runs,
+		Created: c.created, State: "new"}
 	if c.interpreter == nil {
 		return i
 	}
@@ -189,9 +198,6 @@ func (c *Context) info() ContextInfo {
 	return i
 }
 
-// Info describes the context now.
-func (c *Context) Info() ContextInfo { return c.info() }
-
 // wait waits for the caller's turn. The caller gives it back by done.
 func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	done = func() { <-c.turn }
@@ -203,10 +209,10 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	if err := c.sandbox.queue(); err != nil {
 		return nil, err
 	}
-	c.waits(1)
+	c.addWaiting(1)
 	defer func() {
-		c.waits(-1)
-		c.sandbox.waits(-1)
+		c.addWaiting(-1)
+		c.sandbox.addWaiting(-1)
 	}()
 	select {
 	case c.turn <- struct{}{}:
@@ -216,7 +222,7 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	}
 }
 
-func (c *Context) waits(n int) {
+func (c *Context) addWaiting(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting += n
@@ -224,21 +230,22 @@ func (c *Context) waits(n int) {
 
 // queue counts one more that waits for a context, or adds packages, unless there are too many. waits(-1) takes it back.
 func (s *Sandbox) queue() error {
-	if s.waits(1) {
+	if s.addWaiting(1) {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.Busy, Op: "sandbox " + s.shown(), RetryAfter: leastRetryAfter,
-		Msg: fmt.Sprintf("%d executions wait for a context or packages already", maxTurns), Fix: "try again when some have ended"}
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "sandbox " + s.label(), RetryAfter: leastRetryAfter,
+		Msg: fmt.Sprintf("%d runs wait for a context or packages already", maxTurns),
+		Fix: "try again when some have ended"}
 }
 
 // waits counts one more or less that waits, unless there are too many.
-func (s *Sandbox) waits(n int) bool {
+func (s *Sandbox) addWaiting(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.executions.waiting+n > maxTurns {
+	if s.runs.waiting+n > maxTurns {
 		return false
 	}
-	s.executions.waiting += n
+	s.runs.waiting += n
 	return true
 }
 
@@ -277,7 +284,7 @@ func (c *Context) wasDeleted() error {
 
 // Restart ends the interpreter, with what runs in it, and starts a new one.
 func (c *Context) Restart(ctx context.Context) error {
-	if err := c.sandbox.ended(); err != nil {
+	if err := c.sandbox.Ended(); err != nil {
 		return err
 	}
 	c.sandbox.touch()
@@ -294,21 +301,22 @@ func (c *Context) Restart(ctx context.Context) error {
 
 // Interrupt stops the code that runs, if any, as Control-C would. Its state stays.
 func (c *Context) Interrupt(ctx context.Context) error {
-	if err := c.sandbox.ended(); err != nil {
+	if err := c.sandbox.Ended(); err != nil {
 		return err
 	}
 	return c.interruptFor(ctx, nil)
 }
 
-// add notes the execution that adds packages; nil is none.
-func (c *Context) add(x *Execution) {
+// add notes the run that adds packages; nil is none.
+func (c *Context) add(x *Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.adding = x
 }
 
-// interruptFor interrupts an execution if it is the one that runs; nil is any. One that adds packages has no code to interrupt: it is canceled.
-func (c *Context) interruptFor(ctx context.Context, x *Execution) error {
+// interruptFor interrupts a run if it is the one that runs; nil is any. One that adds packages has no code to
+// interrupt: it is canceled.
+func (c *Context) interruptFor(ctx context.Context, x *Run) error {
 	c.mu.Lock()
 	in, adding := c.interpreter, c.adding
 	c.mu.Unlock()
@@ -328,7 +336,7 @@ func (c *Context) interruptFor(ctx context.Context, x *Execution) error {
 // Delete ends the context.
 func (c *Context) Delete(ctx context.Context) error {
 	s := c.sandbox
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -355,17 +363,20 @@ func (c *Context) end() {
 	}
 }
 
-// recordContexts puts the contexts into the sandbox's record, and saves that in the background: an execution need not wait for a disk.
+// recordContexts puts the contexts into the sandbox's record, and saves that in the background: a run need not wait for
+// a disk.
 func (s *Sandbox) recordContexts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.Contexts = nil
 	for _, c := range s.contexts {
-		i := c.info()
+		i := c.Info()
 		if i.ID == "" {
 			continue
 		}
-		s.record.Contexts = append(s.record.Contexts, sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created, Runs: i.Runs, Former: c.formerIDs()})
+		s.record.Contexts = append(s.record.Contexts,
+			sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created,
+				Runs: i.Runs, Former: c.formerIDs()})
 	}
 	if s.life.Err() != nil {
 		return
@@ -388,18 +399,21 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	s := c.sandbox
 	asDriver := c.language
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
-	p := &plan.Execution{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs, Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
+	p := &plan.Run{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs,
+		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
 		Env: plan.MergeEnv(s.spec().Env, asDriver.Env, c.language.Driver.Env)}
-	x := s.newExecution(job{Execution: p, id: sandbox.NewID()}, Exec{})
+	x := s.newRun(job{Run: p, id: sandbox.NewID()}, RunRequest{})
 	starting, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	process, err := x.startAs(starting, guest.Start{ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer, Channel: true})
+	process, err := x.startAs(starting, guest.Start{
+		ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer,
+		Channel: true})
 	if err != nil {
 		return nil, startFailed(err)
 	}
 	in := newInterpreter(c, x.id, process)
 	if !s.spawn(in.watch) {
-		return nil, s.ended()
+		return nil, s.Ended()
 	}
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
@@ -407,17 +421,19 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	case <-in.ready:
 		return in, nil
 	case <-in.gone:
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name, Msg: "the interpreter ended at once: " + in.lastWords()}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name,
+			Msg: "the interpreter ended at once: " + in.lastWords()}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-timeout.C:
-		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name, Msg: "the interpreter was not ready in " + readyTimeout.String()}
+		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name,
+			Msg: "the interpreter was not ready in " + readyTimeout.String()}
 	}
 	in.kill()
 	return nil, err
 }
 
-// startFailed is why an interpreter could not be started, as an error: there is no execution to end as failed.
+// startFailed is why an interpreter could not be started, as an error: there is no run to end as failed.
 func startFailed(err error) error {
 	var refused *notStarted
 	if errors.As(err, &refused) {

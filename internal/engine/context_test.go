@@ -29,7 +29,7 @@ func hasHint[T sandbox.Hint](r *sandbox.Result) bool {
 	return has
 }
 
-// TestContexts: each language keeps its state between executions, and each context its own.
+// TestContexts: each language keeps its state between runs, and each context its own.
 func TestContexts(t *testing.T) {
 	_, s := contextRig(t)
 	for _, c := range []struct{ language, first, second, out, value string }{
@@ -48,7 +48,8 @@ func TestContexts(t *testing.T) {
 	}
 	other := code("python", "x")
 	other.Context = "other"
-	if r := do(t, s, other); r.Status != sandbox.StatusFailed || r.Exception == nil || r.Exception.Name != "NameError" || !strings.Contains(string(r.Stderr.Head), "NameError") {
+	if r := do(t, s, other); r.Status != sandbox.StatusFailed || r.Exception == nil ||
+		r.Exception.Name != "NameError" || !strings.Contains(string(r.Stderr.Head), "NameError") {
 		t.Errorf("another context knows x: %+v", r)
 	}
 	_, err := s.CreateContext(within(t), "other", "bash", "")
@@ -60,7 +61,8 @@ func TestContexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if start, names, err := c.Complete(within(t), "impo", 4); err != nil || start != 0 || len(names) == 0 || names[0] != "import" {
+	if start, names, err := c.Complete(within(t), "impo", 4); err != nil || start != 0 || len(names) == 0 ||
+		names[0] != "import" {
 		t.Errorf("completion: %d, %q, %v", start, names, err)
 	}
 	if err := c.Delete(within(t)); err != nil {
@@ -71,8 +73,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextEnds: what ends an execution early keeps the state if the interpreter can go on; otherwise the result says that it is lost,
-// and the next execution has a new interpreter.
+// TestContextEnds: what ends a run early keeps the state if the interpreter can go on; otherwise the result says that
+// it is lost, and the next run has a new interpreter.
 func TestContextEnds(t *testing.T) {
 	_, s := contextRig(t)
 	for _, c := range []struct {
@@ -92,7 +94,8 @@ func TestContextEnds(t *testing.T) {
 		{"a signal", "import os; os.kill(os.getpid(), 9)", 0, sandbox.StatusKilled, -1, false},
 		{"a closed channel", "import os; os.closerange(3, 1000)", 0, sandbox.StatusFailed, -2, false},
 		{"a forged report", "import os, glob\nfor f in glob.glob('/proc/self/fd/*'):\n  n = int(f.rsplit('/', 1)[1])\n  if n > 2:\n    try: os.write(n, b'nonsense x\\n')\n    except OSError: pass", 0, sandbox.StatusKilled, -2, false},
-		{"a fork that goes on", "import os\nif os.fork() == 0: raise ValueError('child')\nos.wait()", 0, sandbox.StatusSucceeded, 0, true},
+		{"a fork that goes on", "import os\nif os.fork() == 0: raise ValueError('child')\nos.wait()", 0,
+			sandbox.StatusSucceeded, 0, true},
 		{"no builtins", "import builtins, sys\nbuiltins.print = builtins.len = builtins.compile = builtins.open = None\nsys.modules.clear()", 0, sandbox.StatusSucceeded, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -131,18 +134,18 @@ func TestContextEnds(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	_, s := contextRig(t)
 	do(t, s, code("python", "x = 1"))
-	for _, end := range []func(x *engine.Execution) error{
-		func(*engine.Execution) error {
+	for _, end := range []func(x *engine.Run) error{
+		func(*engine.Run) error {
 			c, err := s.Context(sandbox.DefaultContext)
 			if err != nil {
 				return err
 			}
 			return c.Interrupt(within(t))
 		},
-		func(x *engine.Execution) error { x.Cancel(); return nil },
+		func(x *engine.Run) error { x.Cancel(); return nil },
 	} {
 		asks := code("python", "print('began')\nwhile True: x += 1")
-		asks.Detached = true
+		asks.Background = true
 		x, err := s.Start(within(t), asks)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +158,8 @@ func TestInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := x.Wait(within(t))
-		if err != nil || r.Status != sandbox.StatusFailed && r.Status != sandbox.StatusCanceled || r.Exception == nil || r.Exception.Name != "KeyboardInterrupt" {
+		if err != nil || r.Status != sandbox.StatusFailed && r.Status != sandbox.StatusCanceled || r.Exception == nil ||
+			r.Exception.Name != "KeyboardInterrupt" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if r := do(t, s, code("python", "x > 0")); value(r) != "True" {
@@ -164,7 +168,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestOutputsApart: executions in several contexts run side by side, those of one context in turn, and none gets another's output.
+// TestOutputsApart: runs in several contexts run side by side, those of one context in turn, and none gets another's
+// output.
 func TestOutputsApart(t *testing.T) {
 	_, s := contextRig(t)
 	var all sync.WaitGroup
@@ -175,7 +180,9 @@ func TestOutputsApart(t *testing.T) {
 		}
 		for n := range 20 {
 			all.Go(func() {
-				asks := code("python", fmt.Sprintf("import sys\nfor i in range(200): print('%d-%d'); print('%d-%d', file=sys.stderr)\n'%d-%d'", c, n, c, n, c, n))
+				asks := code("python", fmt.Sprintf(
+					"import sys\nfor i in range(200): print('%d-%d'); print('%d-%d', file=sys.stderr)\n'%d-%d'", c, n,
+					c, n, c, n))
 				asks.Context = name
 				r, err := s.Run(within(t), asks)
 				if err != nil {
@@ -183,7 +190,8 @@ func TestOutputsApart(t *testing.T) {
 					return
 				}
 				want := strings.Repeat(fmt.Sprintf("%d-%d\n", c, n), 200)
-				if string(r.Stdout.Head) != want || string(r.Stderr.Head) != want || value(r) != fmt.Sprintf("'%d-%d'", c, n) {
+				if string(r.Stdout.Head) != want || string(r.Stderr.Head) != want ||
+					value(r) != fmt.Sprintf("'%d-%d'", c, n) {
 					t.Errorf("%d-%d: %.60q, %.60q, %q", c, n, r.Stdout.Head, r.Stderr.Head, value(r))
 				}
 			})
@@ -192,39 +200,44 @@ func TestOutputsApart(t *testing.T) {
 	all.Wait()
 }
 
-// TestContextLimits: large output, large values and large exceptions cost only their execution.
+// TestContextLimits: large output, large values and large exceptions cost only their run.
 func TestContextLimits(t *testing.T) {
 	_, s := contextRig(t)
 	r := do(t, s, code("python", "x = 1\nprint('y' * 40_000_000)"))
-	if r.Status != sandbox.StatusSucceeded || len(r.Stdout.Head)+len(r.Stdout.Tail) > 1<<20 || r.Stdout.Dropped < 38_000_000 {
+	if r.Status != sandbox.StatusSucceeded || len(r.Stdout.Head)+len(r.Stdout.Tail) > 1<<20 ||
+		r.Stdout.Dropped < 38_000_000 {
 		t.Errorf("a long line: %s, %d dropped", r.Status, r.Stdout.Dropped)
 	}
 	if r = do(t, s, code("python", "while True: print('y' * 1_000_000)")); r.Status != sandbox.StatusOutputLimit {
 		t.Errorf("output without end: %s", r.Status)
 	}
-	if r = do(t, s, code("python", "raise ValueError('z' * 2_000_000)")); r.Exception == nil || r.Exception.Value != strings.Repeat("z", 2_000_000) {
+	if r = do(t, s, code("python", "raise ValueError('z' * 2_000_000)")); r.Exception == nil ||
+		r.Exception.Value != strings.Repeat("z", 2_000_000) {
 		t.Errorf("a large exception: %s, %+v", r.Status, r.Hints)
 	}
-	if r = do(t, s, code("python", "'w' * 100_000_000")); r.Status != sandbox.StatusSucceeded || len(value(r)) > 16<<20 || len(value(r)) == 0 {
+	if r = do(t, s, code("python", "'w' * 100_000_000")); r.Status != sandbox.StatusSucceeded ||
+		len(value(r)) > 16<<20 || len(value(r)) == 0 {
 		t.Errorf("a large value: %s, %d bytes", r.Status, len(value(r)))
 	}
 	if r = do(t, s, code("python", "x")); value(r) != "1" {
 		t.Errorf("the state is lost: %q, %q", value(r), r.Stderr.Head)
 	}
-	_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("input()"), Stdin: []byte("x")}})
+	_, err := s.Run(within(t), engine.RunRequest{
+		Request: sandbox.Request{Language: "python", Code: []byte("input()"), Stdin: []byte("x")}})
 	refused(t, "stdin for a context", err, sandbox.Invalid, "no input")
-	if r = do(t, s, code("python", "input()")); r.Exception == nil || r.Exception.Name != "EOFError" || bytes.Contains(r.Stderr.Head, []byte("<string>")) {
+	if r = do(t, s, code("python", "input()")); r.Exception == nil || r.Exception.Name != "EOFError" ||
+		bytes.Contains(r.Stderr.Head, []byte("<string>")) {
 		t.Errorf("input: %+v, %q", r.Exception, r.Stderr.Head)
 	}
 }
 
-// TestWaitingIsBounded: however many contexts a sandbox has, only so many executions wait for them.
+// TestWaitingIsBounded: however many contexts a sandbox has, only so many runs wait for them.
 func TestWaitingIsBounded(t *testing.T) {
 	const most = 64
 	_, s := contextRig(t)
-	start := func(name string) *engine.Execution {
+	start := func(name string) *engine.Run {
 		asks := code("bash", "sleep 1000")
-		asks.Context, asks.Detached, asks.Request.Timeout = name, true, time.Hour
+		asks.Context, asks.Background, asks.Request.Timeout = name, true, time.Hour
 		x, err := s.Start(within(t), asks)
 		if err != nil {
 			t.Fatal(err)
@@ -237,11 +250,15 @@ func TestWaitingIsBounded(t *testing.T) {
 		}
 		start(name)
 	}
-	eventually(t, "both contexts to be busy", func() bool { i := s.Info(); return i.Contexts[0].State == "busy" && i.Contexts[1].State == "busy" })
+	eventually(t, "both contexts to be busy",
+		func() bool { i := s.Info(); return i.Contexts[0].State == "busy" && i.Contexts[1].State == "busy" })
 	for i := range most {
 		start([]string{"a", "b"}[i%2])
 	}
-	eventually(t, "the others to wait", func() bool { i := s.Info(); return i.Contexts[0].Waiting+i.Contexts[1].Waiting == most })
+	eventually(t, "the others to wait", func() bool {
+		i := s.Info()
+		return i.Contexts[0].Waiting+i.Contexts[1].Waiting == most
+	})
 	_, err := start("b").Wait(within(t))
 	refused(t, "one too many", err, sandbox.Busy, "wait for a context")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Living asks for a living sandbox: one that goes on after its executions.
-type Living struct {
+// Create requests a living sandbox: one that outlives its runs.
+type Create struct {
 	Owner   string       // over HTTP, the name of the API key; "" is no one's
 	Name    string       // unique among the owner's; "" is none
 	Backend string       // as in Run
@@ -36,9 +36,9 @@ const (
 type LivingConfig struct {
 	Most      int    // at once; 0 is DefaultSandboxes
 	OwnerMost int    // of one owner; 0 is all
-	StateDir  string // keeps the logs of executions; "" is a temporary folder
+	StateDir  string // keeps the logs of runs; "" is a temporary folder
 	Store     Store  // keeps their records; with it and StateDir, they outlive the engine
-	LogBytes  int64  // of the logs of all ended executions together, the oldest go first; 0 is eventlog.DefaultQuota
+	LogBytes  int64  // of the logs of all ended runs together, the oldest go first; 0 is eventlog.DefaultQuota
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.
@@ -63,7 +63,8 @@ type table struct {
 type ownedName struct{ owner, name string }
 
 func newTable() *table {
-	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{}, ownedPorts: map[string]int{}}
+	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
+		ownedPorts: map[string]int{}}
 }
 
 var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
@@ -71,7 +72,8 @@ var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?
 // checkName checks the name of a sandbox or a context. It appears in paths of URLs, and must not look like an ID.
 func checkName(name string) error {
 	if _, err := sandbox.ParseID(name); err == nil || !validSandboxName.MatchString(name) {
-		return sandbox.Invalidf("name", "%.80q is not 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends, or looks like an id", name)
+		return sandbox.Invalidf("name",
+			"%.80q is not 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends, or looks like an id", name)
 	}
 	return nil
 }
@@ -79,7 +81,7 @@ func checkName(name string) error {
 // Create makes a living sandbox. If the owner has one of this name, Create returns that, and false.
 //
 // Errors are Invalid, Quota, Busy, Unavailable while draining, Unsupported by the backend.
-func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, err error) {
+func (e *Engine) Create(ctx context.Context, c Create) (s *Sandbox, made bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s, made, err = nil, false, e.panicked("create", p)
@@ -100,18 +102,18 @@ func (e *Engine) Create(ctx context.Context, c Living) (s *Sandbox, made bool, e
 		if err := s.wait(ctx); err != nil {
 			return nil, false, err
 		}
-		if mine || s.ended() == nil {
+		if mine || s.Ended() == nil {
 			return s, mine, nil
 		}
-		if sandbox.KindOf(s.ended()) != sandbox.NotFound { // the server is stopping
-			return nil, false, s.ended()
+		if sandbox.KindOf(s.Ended()) != sandbox.NotFound { // the server is stopping
+			return nil, false, s.Ended()
 		}
 		_ = s.Close() // waits for its end, which frees the name
 	}
 }
 
 // planLiving completes the record of a sandbox to make, and chooses its backend.
-func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Record, backend sandbox.Backend, err error) {
+func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Record, backend sandbox.Backend, err error) {
 	if c.Name != "" {
 		if err := checkName(c.Name); err != nil {
 			return record, nil, err
@@ -120,7 +122,8 @@ func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Recor
 	if err := plan.CheckMetadata(c.Spec.Labels); err != nil {
 		return record, nil, err
 	}
-	c.Spec.Lifetime = sandbox.Lifetime{Living: true, Idle: DefaultIdle, EndsAt: time.Now().Add(DefaultLifetime), Lease: c.Spec.Lifetime.Lease}
+	c.Spec.Lifetime = sandbox.Lifetime{Living: true, Idle: DefaultIdle, EndsAt: time.Now().Add(DefaultLifetime),
+		Lease: c.Spec.Lifetime.Lease}
 	if err := c.Ends.set(&c.Spec.Lifetime); err != nil {
 		return record, nil, err
 	}
@@ -135,7 +138,8 @@ func (e *Engine) planLiving(ctx context.Context, c Living) (record sandbox.Recor
 	if err := e.placePackages(backend, &spec); err != nil {
 		return record, nil, err
 	}
-	return sandbox.Record{ID: spec.ID, Name: c.Name, Owner: c.Owner, Backend: backend.Name(), Spec: spec, Created: time.Now()}, backend, nil
+	return sandbox.Record{ID: spec.ID, Name: c.Name, Owner: c.Owner, Backend: backend.Name(), Spec: spec,
+		Created: time.Now()}, backend, nil
 }
 
 // reserve enters a sandbox that is yet to be made, of a warm box if there is one, or finds the one of its name.
@@ -171,7 +175,8 @@ func quota(who string, most int) error {
 	if most == 1 {
 		noun = "sandbox"
 	}
-	return &sandbox.Error{Kind: sandbox.Quota, Op: "create", Msg: fmt.Sprintf("%s %d living %s, the most that are allowed", who, most, noun),
+	return &sandbox.Error{Kind: sandbox.Quota, Op: "create",
+		Msg: fmt.Sprintf("%s %d living %s, the most that are allowed", who, most, noun),
 		Fix: "remove one that is no longer needed"}
 }
 
@@ -203,7 +208,8 @@ func (t *table) leave(s *Sandbox, ended sandbox.Record) {
 	}
 }
 
-// tombstone is the record of an ended sandbox: it says why it is gone, without what can be large and nobody needs any more.
+// tombstone is the record of an ended sandbox: it says why it is gone, without what can be large and nobody needs any
+// more.
 func tombstone(r sandbox.Record) sandbox.Record {
 	r.Spec, r.Contexts = sandbox.Spec{}, nil
 	return r
@@ -238,24 +244,27 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 	t.mu.Unlock()
 	switch {
 	case ended != nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "it has ended: " + ended.Reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "it has ended: " +
+			ended.Reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	case s == nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + shownName(name), Msg: "there is none", Fixes: []sandbox.Hint{sandbox.FixCreate}}
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "there is none",
+			Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
 	return s, s.wait(ctx)
 }
 
 // shownName is a name that came with a request, short enough for a message.
-func shownName(name string) string {
+func printableName(name string) string {
 	if plain := diagnose.PlainName(name); plain != "" {
 		return plain
 	}
 	return "of that name"
 }
 
-// Sandboxes lists the living sandboxes of an owner that have all of the labels, the oldest first, at most limit after the one of an id.
-// more reports whether there are others.
-func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox.ID, limit int) (list []*Sandbox, more bool, err error) {
+// Sandboxes lists the living sandboxes of an owner that have all of the labels, the oldest first, at most limit after
+// the one of an id. more reports whether there are others.
+func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox.ID, limit int) (
+	list []*Sandbox, more bool, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}

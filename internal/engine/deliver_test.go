@@ -10,12 +10,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestDeliver: while a result is delivered its run holds the slot, and no sandbox any more; what Deliver fails with, Run does, and the slot
-// comes back, also from a panic.
+// TestDeliver: while a result is delivered its run holds the slot, and no sandbox any more; what Deliver fails with,
+// Run does, and the slot comes back, also from a panic.
 func TestDeliver(t *testing.T) {
 	r := newRig(t, engine.Config{Slots: 1, Queue: -1})
 	failed := errors.New("no room")
-	for _, fail := range []func() error{func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
+	for _, fail := range []func() error{
+		func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
 		run := sh("echo out")
 		run.Deliver = func(result *sandbox.Result) error {
 			if string(result.Stdout.Head) != "out\n" || result.Timings.Create == 0 {
@@ -56,24 +57,28 @@ func (n never) Supply(ctx context.Context, _ sandbox.PackageNeed, _ sandbox.Work
 func TestCancelPackages(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	r := newRig(t, engine.Config{Languages: lang.All(), Packages: never{asked: cancel}})
-	asks := engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: sandbox.Packages{Auto: true}}}
+	asks := engine.OneShot{Request: sandbox.Request{
+		Language: "python", Code: []byte("1"), Packages: sandbox.Packages{Auto: true}}}
 	if result, err := r.Run(ctx, asks); err != nil || result.Status != sandbox.StatusCanceled {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
 
-// TestCloseDuringPackages: so does one whose engine closes, and the end of a living sandbox waits until nothing is added to it.
+// TestCloseDuringPackages: so does one whose engine closes, and the end of a living sandbox waits until nothing is
+// added to it.
 func TestCloseDuringPackages(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	r := newRig(t, engine.Config{Languages: lang.All(), Packages: never{asked: func() { asked <- struct{}{} }}})
 	packages := sandbox.Packages{Requirements: []string{"x"}}
-	s := r.make(t, engine.Living{})
+	s := r.make(t, engine.Create{})
 	many := sandbox.Packages{Requirements: make([]string, sandbox.MaxRequirements+1)}
-	_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: many}})
+	_, err := s.Run(within(t), engine.RunRequest{
+		Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: many}})
 	refused(t, "too many packages", err, sandbox.TooLarge, "more than 500")
 	added := make(chan error, 1)
 	go func() {
-		_, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
+		_, err := s.Run(within(t), engine.RunRequest{
+			Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
 		added <- err
 	}()
 	<-asked
@@ -88,7 +93,8 @@ func TestCloseDuringPackages(t *testing.T) {
 	}
 	ran := make(chan *sandbox.Result, 1)
 	go func() {
-		result, err := r.Run(within(t), engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
+		result, err := r.Run(within(t), engine.OneShot{
+			Request: sandbox.Request{Language: "python", Code: []byte("1"), Packages: packages}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -119,18 +125,18 @@ func (l late) Supply(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Wo
 	return &sandbox.Supply{Release: func() {}}, err
 }
 
-// TestDrainDuringPackages: a run that was accepted goes on while a server drains, with the steps for its packages; so does one in a living sandbox
-// that its client waits for.
+// TestDrainDuringPackages: a run that was accepted goes on while a server drains, with the steps for its packages; so
+// does one in a living sandbox that its client waits for.
 func TestDrainDuringPackages(t *testing.T) {
 	for _, living := range []bool{false, true} {
 		l := late{asked: make(chan struct{}), may: make(chan struct{})}
 		r := newRig(t, engine.Config{Languages: lang.All(), Packages: l})
-		run := func(asks engine.Exec) (*sandbox.Result, error) {
-			return r.Run(within(t), engine.Run{Request: asks.Request})
+		run := func(asks engine.RunRequest) (*sandbox.Result, error) {
+			return r.Run(within(t), engine.OneShot{Request: asks.Request})
 		}
 		if living {
-			s := r.make(t, engine.Living{})
-			run = func(asks engine.Exec) (*sandbox.Result, error) { return s.Run(within(t), asks) }
+			s := r.make(t, engine.Create{})
+			run = func(asks engine.RunRequest) (*sandbox.Result, error) { return s.Run(within(t), asks) }
 		}
 		ran := make(chan *sandbox.Result, 1)
 		go func() {
@@ -160,10 +166,11 @@ func TestDrainDuringPackages(t *testing.T) {
 // TestDeliverFromLiving: so it is for a command and for code in a sandbox that goes on.
 func TestDeliverFromLiving(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Queue: -1})
-	s := r.make(t, engine.Living{})
+	s := r.make(t, engine.Create{})
 	failed := errors.New("no room")
-	for _, asks := range []engine.Exec{command("echo", "out"), code("bash", "echo out")} {
-		for _, fail := range []func() error{func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
+	for _, asks := range []engine.RunRequest{command("echo", "out"), code("bash", "echo out")} {
+		for _, fail := range []func() error{
+			func() error { return nil }, func() error { return failed }, func() error { panic("deliver") }} {
 			asks.Deliver = func(result *sandbox.Result) error {
 				if string(result.Stdout.Head) != "out\n" {
 					t.Errorf("%+v", result)

@@ -8,9 +8,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// diagnose explains the end of an execution. The program's output is hostile and the code that reads it large, so it
+// diagnose explains the end of a run. The program's output is hostile and the code that reads it large, so it
 // contains a panic.
-func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
+func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 	defer func() {
 		if p := recover(); p != nil {
 			hints = x.found
@@ -31,8 +31,8 @@ func (x *Execution) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hin
 		f.GuestEnd = &o.end
 	}
 	if !x.sandbox.oneShot {
-		f.Living, f.Signaled = true, x.wasSignalled()
-		f.Input = f.Input || x.context != nil || x.asks.Interactive
+		f.Living, f.Signaled = true, x.wasSignaled()
+		f.Input = f.Input || x.context != nil || x.req.Interactive
 		f.Packages = f.Packages && x.sandbox.takesPackages()
 	}
 	return diagnose.Hints(&f)
@@ -49,7 +49,7 @@ const (
 )
 
 // used counts what lies in the writable places at the end, as far as it looks.
-func (x *Execution) used() (files, bytes int64) {
+func (x *Run) used() (files, bytes int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	paths := 0

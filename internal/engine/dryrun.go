@@ -22,7 +22,7 @@ type Plan struct {
 }
 
 // Plan checks a request as Run does and returns what Run would do, or the backend's refusal. It makes no sandbox.
-func (e *Engine) Plan(ctx context.Context, run Run) (*Plan, error) {
+func (e *Engine) Plan(ctx context.Context, run OneShot) (*Plan, error) {
 	o, err := e.resolve(run)
 	if err != nil {
 		return nil, err

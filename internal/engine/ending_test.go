@@ -11,11 +11,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestEndTogether: whoever removes a sandbox waits until nothing of it is left, also if somebody else removes it; its name is then free, and
-// a call that asks for the name meanwhile gets a new sandbox.
+// TestEndTogether: whoever removes a sandbox waits until nothing of it is left, also if somebody else removes it; its
+// name is then free, and a call that asks for the name meanwhile gets a new sandbox.
 func TestEndTogether(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	old := rig.make(t, engine.Living{Name: "a"})
+	old := rig.make(t, engine.Create{Name: "a"})
 	closing, goOn := make(chan struct{}), make(chan struct{})
 	var over atomic.Bool
 	rig.set(func(f *faults) {
@@ -39,7 +39,7 @@ func TestEndTogether(t *testing.T) {
 	rig.set(func(f *faults) { f.close = nil })
 	made := make(chan *engine.Sandbox)
 	go func() {
-		s, fresh, err := rig.Engine.Create(within(t), engine.Living{Name: "a"})
+		s, fresh, err := rig.Engine.Create(within(t), engine.Create{Name: "a"})
 		if err != nil || !fresh || !over.Load() {
 			t.Errorf("the name again: made %v, %v", fresh, err)
 		}
@@ -60,7 +60,7 @@ func TestEndTogether(t *testing.T) {
 // TestEndWhileWaiting: a command that waits for a slot does not wait on once its sandbox is gone.
 func TestEndWhileWaiting(t *testing.T) {
 	rig := newRig(t, engine.Config{Slots: 1})
-	busy, s := rig.make(t, engine.Living{}), rig.make(t, engine.Living{})
+	busy, s := rig.make(t, engine.Create{}), rig.make(t, engine.Create{})
 	if _, err := busy.Start(within(t), command("sleep", "1000")); err != nil {
 		t.Fatal(err)
 	}
@@ -80,12 +80,16 @@ func TestEndWhileWaiting(t *testing.T) {
 func TestEndWhileRunning(t *testing.T) {
 	rig, _ := contextRig(t)
 	for range 5 {
-		for _, asks := range []engine.Exec{command("sh", "-c", "echo up; sleep 1000"), code("python", "print('up')\nwhile True: pass")} {
+		for _, asks := range []engine.RunRequest{
+			command("sh", "-c", "echo up; sleep 1000"), code("python", "print('up')\nwhile True: pass")} {
 			for want, end := range map[sandbox.Status]func(*engine.Sandbox) error{
 				sandbox.StatusCanceled: (*engine.Sandbox).Close,
-				sandbox.StatusLost:     func(s *engine.Sandbox) error { return rig.fake.Signal(s.ID(), syscall.SIGKILL) },
+				sandbox.StatusLost: func(
+					s *engine.Sandbox) error {
+					return rig.fake.Signal(s.ID(), syscall.SIGKILL)
+				},
 			} {
-				s := rig.make(t, engine.Living{})
+				s := rig.make(t, engine.Create{})
 				up := make(chan struct{})
 				asks.Request.Output = func(sandbox.Stream, []byte) { close(up) }
 				x, err := s.Start(within(t), asks)
@@ -104,12 +108,13 @@ func TestEndWhileRunning(t *testing.T) {
 	}
 }
 
-// TestDrainWaits: an orderly end waits for executions whose callers wait, and for no detached ones, which the next server goes on with.
+// TestDrainWaits: an orderly end waits for runs whose callers wait, and for no background ones, which the next server
+// goes on with.
 func TestDrainWaits(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	s := rig.make(t, engine.Living{})
+	s := rig.make(t, engine.Create{})
 	forever := script("sleep 1000")
-	forever.Detached = true
+	forever.Background = true
 	if _, err := s.Start(within(t), forever); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +128,7 @@ func TestDrainWaits(t *testing.T) {
 		select {
 		case <-x.Done():
 		default:
-			err = errors.Join(err, errors.New("an execution still ran"))
+			err = errors.Join(err, errors.New("a run still ran"))
 		}
 		drained <- err
 	}()

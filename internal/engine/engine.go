@@ -29,14 +29,15 @@ type Config struct {
 	// Backends are those that runs may name. The caller closes them, after the engine's Close.
 	Backends []sandbox.Backend
 	// Default names the default backend; "" is the first of Backends, Auto the strongest that works here.
-	Default   string
-	Allowed   []string                    // backends that runs may name besides Default; nil is all. Auto stands for its choice
+	Default string
+	// backends that runs may name besides Default; nil is all. Auto stands for its choice
+	Allowed   []string
 	Images    func(reference string) bool // reports whether runs may name an image; nil is all
 	Languages []sandbox.Language
 	// Tool opens a program of ours for sandboxes, by the name in sandbox.Compile; nil is none.
 	Tool func(name string) (io.ReadCloser, error)
 
-	Slots        int           // concurrent executions; 0 is twice the CPUs, at least 4
+	Slots        int           // concurrent runs; 0 is twice the CPUs, at least 4
 	Queue        int           // most runs that wait for a slot; 0 is DefaultQueue, negative is none
 	QueueTimeout time.Duration // longest wait for a slot; 0 is DefaultQueueTimeout
 	Shares
@@ -54,7 +55,8 @@ type Config struct {
 
 	Packages sandbox.Packager // finds and installs packages; nil is none
 
-	Max sandbox.Limits // highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
+	// highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
+	Max sandbox.Limits
 
 	// DefaultEnv is the base environment, under that of languages, specs and requests; nil is sandbox.DefaultEnv.
 	DefaultEnv []string
@@ -78,17 +80,18 @@ type Powers struct {
 // Auto as a backend's name chooses the strongest backend that works here.
 const Auto = "auto"
 
-// Run is one execution in a sandbox of its own.
-type Run struct {
-	Owner   string          // whose share of slots, queue and warm boxes it takes: over HTTP, the name of the API key; "" is no one's
-	ID      sandbox.ID      // of the execution; "" is a new one
+// OneShot requests a run in a sandbox of its own, which ends with it.
+type OneShot struct {
+	// whose share of slots, queue and warm boxes it takes: over HTTP, the name of the API key; "" is no one's
+	Owner   string
+	ID      sandbox.ID      // of the run; "" is a new one
 	Backend string          // "" is the engine's default, Auto the strongest that works here
 	Spec    sandbox.Spec    // zero fields get the engine's defaults; the engine sets ID
 	Request sandbox.Request // Timeout, if set, replaces Spec.Limits.Timeout
 
-	// Deliver, if set, receives the result while the run still holds its slot, if it got one. So results that wait for memory limit new
-	// runs. The sandbox is closed or closing by then, and no timeout counts. Deliver must return when its client is gone. It may modify
-	// the result. Run returns its error.
+	// Deliver, if set, receives the result while the run still holds its slot, if it got one. So results that wait for
+	// memory limit new runs. The sandbox is closed or closing by then, and no timeout counts. Deliver must return when
+	// its client is gone. It may modify the result. Run returns its error.
 	Deliver func(*sandbox.Result) error
 }
 
@@ -117,8 +120,8 @@ type Engine struct {
 	endings sync.WaitGroup // of sandboxes that ended by themselves
 }
 
-// New returns an engine. It is cheap: it probes and starts nothing. Errors are Invalid: no backend, two of one name, an unknown default,
-// or limits out of range.
+// New returns an engine. It is cheap: it probes and starts nothing. Errors are Invalid: no backend, two of one name, an
+// unknown default, or limits out of range.
 func New(config Config) (*Engine, error) {
 	if err := checkConfig(&config); err != nil {
 		return nil, err
@@ -153,14 +156,17 @@ func New(config Config) (*Engine, error) {
 	}
 	e := &Engine{
 		config: config,
-		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max, AllowUnenforced: config.AllowUnenforced,
-			NestedFilters: config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv, Images: config.Images, Network: networkRules(config.Gate)},
+		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
+			AllowUnenforced: config.AllowUnenforced,
+			NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
+			Images: config.Images, Network: networkRules(config.Gate)},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
-		checking:  newAdmission(config.Slots, math.MaxInt, config.QueueTimeout), // what may wait for a slot, waits for that
-		living:    newTable(),
-		state:     state{dir: config.Living.StateDir},
-		logs:      eventlog.Quota{Most: config.Living.LogBytes},
+		// what may wait for a slot, waits for that
+		checking: newAdmission(config.Slots, math.MaxInt, config.QueueTimeout),
+		living:   newTable(),
+		state:    state{dir: config.Living.StateDir},
+		logs:     eventlog.Quota{Most: config.Living.LogBytes},
 	}
 	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
@@ -230,8 +236,9 @@ func checkConfig(config *Config) error {
 	return plan.CheckEnv("default environment", config.DefaultEnv)
 }
 
-// Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have ended and their boxes are
-// closed, or ctx's error if that comes first; Close then cancels the rest. Detached executions in living sandboxes outlive it.
+// Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have
+// ended and their boxes are closed, or ctx's error if that comes first; Close then cancels the rest. Background runs in
+// living sandboxes outlive it.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.admission.drain()
 	done := make(chan struct{})
@@ -249,8 +256,8 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// Close refuses new runs, cancels all others and waits until their boxes are closed. It leaves living sandboxes to the next engine if there is
-// a store and a state folder, and ends them otherwise. A second call does nothing.
+// Close refuses new runs, cancels all others and waits until their boxes are closed. It leaves living sandboxes to the
+// next engine if there is a store and a state folder, and ends them otherwise. A second call does nothing.
 func (e *Engine) Close() error {
 	e.admission.drain()
 	e.stopRuns()
@@ -265,7 +272,8 @@ func (e *Engine) Close() error {
 // Languages returns the languages in the order of Config.
 func (e *Engine) Languages() []sandbox.Language { return e.config.Languages }
 
-// Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the supported ones.
+// Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the
+// supported ones.
 func (e *Engine) Language(name string) (sandbox.Language, error) { return e.rules.Languages.Find(name) }
 
 // LanguageOf finds a language by the extension of a file's name.

@@ -16,8 +16,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestConservation drives many callers, some of which give up at random moments, through a small engine. Each gets one answer;
-// no more boxes than allowed exist at once; those that are refused or leave the queue never start; in the end all is given back.
+// TestConservation drives many callers, some of which give up at random moments, through a small engine. Each gets one
+// answer; no more boxes than allowed exist at once; those that are refused or leave the queue never start; in the end
+// all is given back.
 func TestConservation(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -26,7 +27,7 @@ func TestConservation(t *testing.T) {
 	rig := newRig(t, engine.Config{Slots: slots, Queue: queue, QueueTimeout: time.Second})
 	var mu sync.Mutex
 	answers := map[string]int{}
-	var started int // results of executions that began
+	var started int // results of runs that began
 	var all sync.WaitGroup
 	for range callers {
 		pause, wait := time.Duration(r.IntN(2000))*time.Millisecond, time.Duration(r.IntN(600))*time.Millisecond
@@ -70,7 +71,7 @@ func TestConservation(t *testing.T) {
 	}
 	creates, most := rig.count()
 	if total != callers || creates < started || creates > callers-answers["busy"] {
-		t.Errorf("%d callers: %d answers, %d boxes, %d executions", callers, total, creates, started)
+		t.Errorf("%d callers: %d answers, %d boxes, %d runs", callers, total, creates, started)
 	}
 	if most > 2*slots { // in use, and closing
 		t.Errorf("%d boxes at once with %d slots", most, slots)
@@ -131,8 +132,8 @@ func (r *rig) leaveQueue(t *testing.T) {
 	<-left
 }
 
-// TestOneEndUnderRaces makes deadline, cancellation, exit, runaway output and loss meet. One of them is the end, and it is
-// told once, whichever it was.
+// TestOneEndUnderRaces makes deadline, cancellation, exit, runaway output and loss meet. One of them is the end, and it
+// is told once, whichever it was.
 func TestOneEndUnderRaces(t *testing.T) {
 	rig := newRig(t, engine.Config{Slots: 4})
 	rig.spawned = func(id sandbox.ID, n int) {
@@ -165,7 +166,7 @@ func TestOneEndUnderRaces(t *testing.T) {
 	all.Wait()
 }
 
-// TestGuestLost: a guest that dies makes the execution lost, never a result.
+// TestGuestLost: a guest that dies makes the run lost, never a result.
 func TestGuestLost(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	var id sandbox.ID
@@ -211,7 +212,8 @@ func TestOutOfMemory(t *testing.T) {
 	if result.Status != sandbox.StatusOutOfMemory || result.Hints[0].(sandbox.HintMemoryKilled).Value != 512<<20 {
 		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
-	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded || result.Hints[0].(sandbox.HintChildren).Count != 1 {
+	if result = rig.run(t, sh("true")); result.Status != sandbox.StatusSucceeded ||
+		result.Hints[0].(sandbox.HintChildren).Count != 1 {
 		t.Errorf("status %s, hints %+v", result.Status, result.Hints)
 	}
 }
@@ -324,7 +326,7 @@ func TestContainedPanics(t *testing.T) {
 	rig.run(t, sh("true"))
 	eventually(t, "the end of the close", func() bool { return rig.Stats().Closing == 0 })
 	rig.set(func(f *faults) { f.close = nil })
-	result := rig.run(t, engine.Run{Request: sandbox.Request{Language: "sh", Code: []byte("exit 4")}})
+	result := rig.run(t, engine.OneShot{Request: sandbox.Request{Language: "sh", Code: []byte("exit 4")}})
 	if result.Status != sandbox.StatusFailed || result.Exception != nil {
 		t.Errorf("%s, %+v", result.Status, result.Exception)
 	}
@@ -339,7 +341,8 @@ func TestCreateFails(t *testing.T) {
 	want := &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: mount /proc", Fix: "fix it"}
 	rig.set(func(f *faults) { f.create = func() error { return want } })
 	for range 5 {
-		if _, err := rig.Run(within(t), sh("true")); !errors.Is(err, want) || sandbox.KindOf(err) != sandbox.Unsupported {
+		if _, err := rig.Run(within(t), sh("true")); !errors.Is(err, want) ||
+			sandbox.KindOf(err) != sandbox.Unsupported {
 			t.Fatal(err)
 		}
 	}
@@ -397,7 +400,8 @@ func TestRunawayIsEnded(t *testing.T) {
 	if result.Status != sandbox.StatusOutputLimit || string(result.Stdout.Head) != "begin\n" {
 		t.Errorf("status %s, stdout %q", result.Status, result.Stdout.Head)
 	}
-	if total := result.Stderr.Dropped + int64(len(result.Stderr.Head)+len(result.Stderr.Tail)); total < 64<<20 || total > 65<<20 {
+	if total := result.Stderr.Dropped + int64(len(result.Stderr.Head)+len(result.Stderr.Tail)); total < 64<<20 ||
+		total > 65<<20 {
 		t.Errorf("ended after %d bytes", total)
 	}
 }
@@ -460,7 +464,8 @@ func TestWarmNotOfRefused(t *testing.T) {
 	}
 }
 
-// TestWarmWithOneSlot: the run that asks for a box is no reason not to make the next one, also where it holds the only slot.
+// TestWarmWithOneSlot: the run that asks for a box is no reason not to make the next one, also where it holds the only
+// slot.
 func TestWarmWithOneSlot(t *testing.T) {
 	for _, slots := range []int{1, 2, 3} {
 		rig := newRig(t, engine.Config{Warm: 1, Slots: slots})

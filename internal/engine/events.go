@@ -12,23 +12,24 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Event is one thing that happened in an execution in a living sandbox.
+// Event is one thing that happened in a run in a living sandbox.
 type Event struct {
 	ID   uint64 // 1, 2, 3 ...
 	Time time.Duration
 	Kind eventlog.Kind
 
-	Data      []byte             // of Stdout and Stderr; valid until the receiver returns
-	Offset    int64              // of Stdout and Stderr: of Data's first byte in what the execution wrote to the stream
-	Dropped   int64              // of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
-	Step      *string            // of Progress: what is done before the execution begins; "" is its end
+	Data   []byte // of Stdout and Stderr; valid until the receiver returns
+	Offset int64  // of Stdout and Stderr: of Data's first byte in what the run wrote to the stream
+	// of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
+	Dropped   int64
+	Step      *string            // of Progress: what is done before the run begins; "" is its end
 	Shown     *sandbox.Shown     // of Shown
 	Exception *sandbox.Exception // of Raised
 	Ended     *Ended             // of Done
-	More      bool               // the next event is there already: no need to hurry this one
+	More      bool               // the next event is available, so this one need not be flushed
 }
 
-// Ended is how an execution ended: its result without output and files, or why there is none.
+// Ended is how a run ended: its result without output and files, or why there is none.
 type Ended struct {
 	Status    sandbox.Status     `json:"status,omitempty"`
 	ExitCode  int                `json:"exit_code"`
@@ -48,12 +49,14 @@ type endRecord struct {
 	Hints []api.Hint `json:"hints,omitempty"`
 }
 
-// maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON makes a byte of the
-// code's choice up to six bytes, and three texts must fit into eventlog.MaxDone, or the log would never end.
+// maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON
+// makes a byte of the code's choice up to six bytes, and three texts must fit into eventlog.MaxDone, or the log would
+// never end.
 const maxKeptException = 8 << 10
 
 func encodeResult(r *sandbox.Result) []byte {
-	e := endRecord{Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage, Timings: r.Timings}}
+	e := endRecord{Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
+		Timings: r.Timings}}
 	for _, h := range r.Hints {
 		e.Hints = append(e.Hints, api.NewHint(h, ""))
 	}
@@ -62,7 +65,7 @@ func encodeResult(r *sandbox.Result) []byte {
 	}
 	e.Packages, e.Findings = r.Packages, r.Findings
 	text := encode(e)
-	if len(text) > eventlog.MaxDone { // of so many, names and versions say enough
+	if len(text) > eventlog.MaxDone { // keep names and versions only
 		e.Packages = make([]sandbox.Package, 0, len(r.Packages))
 		for _, p := range r.Packages {
 			e.Packages = append(e.Packages, sandbox.Package{Name: p.Name, Version: p.Version})
@@ -100,26 +103,26 @@ type begun struct {
 	Base        guest.Attach `json:"base"`
 }
 
-func (x *Execution) logBegan(in sandbox.ID) {
+func (x *Run) logBegan(in sandbox.ID) {
 	x.log.began.Store(x.log.Last().ID + 1) // before there is a later event
 	x.logValue(eventlog.Began, 0, encode(begun{in, x.base}))
 }
 
 // logValue logs a value that was reported up to an offset of the channel.
-func (x *Execution) logValue(kind eventlog.Kind, end uint64, data []byte) {
+func (x *Run) logValue(kind eventlog.Kind, end uint64, data []byte) {
 	if _, err := x.log.Append(kind, end, data); err != nil {
-		x.sandbox.engine.log.Warn("could not log a value of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+		x.sandbox.engine.log.Warn("could not log a value of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
 }
 
-// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
-// the last event, Done. An id that is past the end is Invalid.
-func (x *Execution) Follow(ctx context.Context, after uint64, take func(Event) error) error {
+// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It
+// returns nil after the last event, Done. An id that is past the end is Invalid.
+func (x *Run) Follow(ctx context.Context, after uint64, take func(Event) error) error {
 	return x.FollowIn(ctx, after, nil, take)
 }
 
 // FollowIn is Follow with a room for large events, which counts them as they are in the log; nil is endless.
-func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Room, take func(Event) error) error {
+func (x *Run) FollowIn(ctx context.Context, after uint64, room eventlog.Room, take func(Event) error) error {
 	if last := x.LastEvent(); after > last {
 		return sandbox.Invalidf("after", "there is no event %d; the last is %d", after, last)
 	}
@@ -133,7 +136,7 @@ func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Ro
 		if e.Kind == eventlog.Stdout || e.Kind == eventlog.Stderr {
 			base := [...]uint64{x.base.Stdout, x.base.Stderr}[e.Kind-eventlog.Stdout] // known since it began
 			out.Offset = int64(e.Offset - uint64(len(e.Data)) - base)
-			out.Dropped = min(int64(e.Gap), out.Offset) // what lies before the base is not of this execution
+			out.Dropped = min(int64(e.Gap), out.Offset) // what lies before the base is not of this run
 		}
 		if err := out.decode(); err != nil {
 			return err
@@ -143,20 +146,20 @@ func (x *Execution) FollowIn(ctx context.Context, after uint64, room eventlog.Ro
 }
 
 // LastEvent returns the id of the last event so far.
-func (x *Execution) LastEvent() uint64 {
+func (x *Run) LastEvent() uint64 {
 	last := x.log.Last().ID
 	return last - x.hidden(last)
 }
 
 // hidden is how many of the events up to one clients do not see.
-func (x *Execution) hidden(last uint64) uint64 {
+func (x *Run) hidden(last uint64) uint64 {
 	if began := x.log.began.Load(); began > 0 && began <= last {
 		return 1
 	}
 	return 0
 }
 
-// decode parses what the log keeps of values and ends. It was written by an engine.
+// decode parses the data of an event, which an engine wrote.
 func (e *Event) decode() error {
 	var into any
 	switch e.Kind {

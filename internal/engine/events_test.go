@@ -18,7 +18,8 @@ func TestDoneFits(t *testing.T) {
 	for i := range hints {
 		hints[i] = sandbox.HintStateLost{Context: text[:63]}
 	}
-	done := encodeResult(&sandbox.Result{Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints})
+	done := encodeResult(&sandbox.Result{
+		Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints})
 	if len(done) > eventlog.MaxDone {
 		t.Errorf("%d bytes, of at most %d", len(done), eventlog.MaxDone)
 	}
@@ -27,7 +28,9 @@ func TestDoneFits(t *testing.T) {
 // TestShownKeepsNoOthers: a value holds only the memory that its limit counts, not that of forms which nobody knows.
 func TestShownKeepsNoOthers(t *testing.T) {
 	body := append([]byte("x"), make([]byte, 1<<20)...)
-	shown, err := parseShown(driver.Frame{Kind: driver.Shown, Fields: [][]byte{[]byte("id"), []byte("1"), []byte("text/plain"), body[:1], []byte("a/b"), body[1:]}})
+	shown, err := parseShown(driver.Frame{
+		Kind: driver.Shown, Fields: [][]byte{
+			[]byte("id"), []byte("1"), []byte("text/plain"), body[:1], []byte("a/b"), body[1:]}})
 	if err != nil || len(shown.Forms) != 1 {
 		t.Fatalf("%v, %v", shown, err)
 	}
@@ -36,7 +39,7 @@ func TestShownKeepsNoOthers(t *testing.T) {
 	}
 }
 
-// TestBetweenIsBounded: output between two executions takes no more memory in small pieces than in large ones.
+// TestBetweenIsBounded: output between two runs takes no more memory in small pieces than in large ones.
 func TestBetweenIsBounded(t *testing.T) {
 	in := &interpreter{}
 	for i := range uint64(maxBetween) {

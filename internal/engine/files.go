@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Paths of files in a living sandbox are absolute, or relative to the workspace. Everything is done in the sandbox, by its guest, with
-// the rights of the code. Errors: NotFound, Exists, Invalid, TooLarge where the disk is full.
+// Paths of files in a living sandbox are absolute, or relative to the workspace. Everything is done in the sandbox, by
+// its guest, with the rights of the code. Errors: NotFound, Exists, Invalid, TooLarge where the disk is full.
 
 // Bounds of one listing.
 const (
@@ -25,18 +25,21 @@ const (
 // errNamesFull ends a listing at maxFileNames.
 var errNamesFull = errors.New("the names are long")
 
-var fileTypes = map[guest.FileType]sandbox.FileType{guest.FileRegular: sandbox.TypeFile, guest.FileDir: sandbox.TypeFolder,
-	guest.FileSymlink: sandbox.TypeSymlink, guest.FileDevice: sandbox.TypeDevice, guest.FilePipe: sandbox.TypePipe, guest.FileSocket: sandbox.TypeSocket}
+var fileTypes = map[guest.FileType]sandbox.FileType{
+	guest.FileRegular: sandbox.TypeFile, guest.FileDir: sandbox.TypeFolder,
+	guest.FileSymlink: sandbox.TypeSymlink, guest.FileDevice: sandbox.TypeDevice, guest.FilePipe: sandbox.TypePipe,
+	guest.FileSocket: sandbox.TypeSocket}
 
 func fileInfo(f guest.FileInfo) sandbox.FileInfo {
-	return sandbox.FileInfo{Path: f.Path, Type: fileTypes[f.Type], Mode: f.Mode & 0o7777, Size: int64(min(f.Size, 1<<62)),
+	return sandbox.FileInfo{Path: f.Path, Type: fileTypes[f.Type], Mode: f.Mode & 0o7777,
+		Size:     int64(min(f.Size, 1<<62)),
 		Modified: time.Unix(0, f.MTime), Target: f.Target, Err: f.Err}
 }
 
-// files calls the guest for a file or folder, which is given relative to the workspace or absolute. f gets its absolute path, and must be
-// safe to repeat.
+// files calls the guest for a file or folder, which is given relative to the workspace or absolute. f gets its absolute
+// path, and must be safe to repeat.
 func (s *Sandbox) files(ctx context.Context, file string, f func(c *client.Client, full string) error) error {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return err
 	}
 	full, err := plan.FilePath(file)
@@ -58,8 +61,10 @@ func (s *Sandbox) Stat(ctx context.Context, file string) (info sandbox.FileInfo,
 	return info, err
 }
 
-// ReadFile copies a regular file to w, from an offset; a length of 0 is to its end. It returns what the file was when it was opened.
-func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int64, w io.Writer) (info sandbox.FileInfo, err error) {
+// ReadFile copies a regular file to w, from an offset; a length of 0 is to its end. It returns the state of the file
+// when it was opened.
+func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int64, w io.Writer) (
+	info sandbox.FileInfo, err error) {
 	if offset < 0 || length < 0 {
 		return info, sandbox.Invalidf("range", "must not be negative")
 	}
@@ -76,15 +81,17 @@ func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int6
 	return info, err
 }
 
-// errCut ends the transfer of a file whose connection broke: the file may have changed since, or its source cannot be read again.
-var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "file", Msg: "the connection to the sandbox broke during the transfer", Fix: "try again"}
+// errCut ends the transfer of a file whose connection broke: the file may have changed since, or its source cannot be
+// read again.
+var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "file",
+	Msg: "the connection to the sandbox broke during the transfer", Fix: "try again"}
 
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// WriteFile writes a regular file from r. A reader of the file sees the old content or the new one, never a mixture. The folders above it
-// are made. A mode of 0 is 0644. A connection that breaks is made anew if r is an io.Seeker.
+// WriteFile writes a regular file from r. A reader of the file sees the old content or the new one, never a mixture.
+// The folders above it are made. A mode of 0 is 0644. A connection that breaks is made anew if r is an io.Seeker.
 func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.Reader) error {
 	if mode&^0o777 != 0 {
 		return sandbox.Invalidf("mode", "%#o has more than permission bits", mode)
@@ -112,7 +119,8 @@ func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.
 }
 
 // ListFiles lists a folder to a depth of at least 1, with paths relative to it. more reports whether there are others.
-func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int) (list []sandbox.FileInfo, more bool, err error) {
+func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int) (
+	list []sandbox.FileInfo, more bool, err error) {
 	if depth < 1 || depth > plan.MaxDepth {
 		return nil, false, sandbox.Invalidf("depth", "must be from 1 to %d", plan.MaxDepth)
 	}
@@ -122,13 +130,14 @@ func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int
 	err = s.files(ctx, folder, func(c *client.Client, full string) (err error) {
 		list = nil
 		names := 0
-		more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)}, func(f guest.FileInfo) error {
-			if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
-				return errNamesFull
-			}
-			list = append(list, fileInfo(f))
-			return nil
-		})
+		more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)},
+			func(f guest.FileInfo) error {
+				if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
+					return errNamesFull
+				}
+				list = append(list, fileInfo(f))
+				return nil
+			})
 		return err
 	})
 	if errors.Is(err, errNamesFull) {
@@ -179,7 +188,8 @@ func (s *Sandbox) RemoveFile(ctx context.Context, file string, all bool) error {
 // Clean empties the workspace. A workspace that is a directory of the host is emptied only with force.
 func (s *Sandbox) Clean(ctx context.Context, force bool) error {
 	if dir := s.spec().Workspace; dir != "" && !force {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "force", Msg: "the workspace is the directory " + dir + " of the host, whose files would be removed",
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "force", Msg: "the workspace is the directory " + dir +
+			" of the host, whose files would be removed",
 			Fix: "repeat it with force"}
 	}
 	return s.files(ctx, sandbox.Workspace, func(c *client.Client, full string) error {

@@ -26,15 +26,15 @@ func TestDriverThatDoesNotRead(t *testing.T) {
 		t.Errorf("%s, %v", r.Status, r.Hints)
 	}
 	if r := do(t, s, code("python", "6*7")); value(r) != "42" {
-		t.Errorf("the next execution: %s, %q", r.Status, r.Stderr.Head)
+		t.Errorf("the next run: %s, %q", r.Status, r.Stderr.Head)
 	}
 }
 
-// TestRememberedExecutions: executions that ended are remembered without what they were given and what they wrote.
+// TestRememberedExecutions: runs that ended are remembered without what they were given and what they wrote.
 func TestRememberedExecutions(t *testing.T) {
 	const size, count = 4 << 20, 8
 	rig := newRig(t, engine.Config{})
-	s := rig.make(t, engine.Living{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 2 * size}}})
+	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 2 * size}}})
 	held := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -45,7 +45,7 @@ func TestRememberedExecutions(t *testing.T) {
 	for i := range count {
 		asks := command("head", "-c", fmt.Sprint(size), "/dev/zero")
 		asks.Request.Files = []sandbox.File{{Path: "f", Data: make([]byte, size)}}
-		asks.Detached = i%2 == 0
+		asks.Background = i%2 == 0
 		x, err := s.Start(within(t), asks)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestRememberedExecutions(t *testing.T) {
 		}
 	}
 	if now := held(); now > before+count*size {
-		t.Errorf("%d remembered executions hold %s", count, sandbox.FormatBytes(int64(now-before)))
+		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(int64(now-before)))
 	}
 	runtime.KeepAlive(s)
 }
@@ -63,7 +63,7 @@ func TestRememberedExecutions(t *testing.T) {
 // TestRememberedCommands: nor are they remembered with their words and variables, of which each may have much.
 func TestRememberedCommands(t *testing.T) {
 	const size, count = 100 << 10, 50
-	s := newRig(t, engine.Config{}).make(t, engine.Living{})
+	s := newRig(t, engine.Config{}).make(t, engine.Create{})
 	held := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -77,14 +77,15 @@ func TestRememberedCommands(t *testing.T) {
 		do(t, s, asks)
 	}
 	if now := held(); now > before+count*size/2 {
-		t.Errorf("%d remembered executions hold %s", count, sandbox.FormatBytes(int64(now-before)))
+		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(int64(now-before)))
 	}
-	if words := s.Executions()[0].Command; len(words) != 2 || words[0] != "true" || !strings.HasPrefix(words[1], "xxx") {
+	if words := s.Runs()[0].Command; len(words) != 2 || words[0] != "true" || !strings.HasPrefix(words[1], "xxx") {
 		t.Errorf("the command is %q", words)
 	}
 }
 
-// fallen is a backend with a box of an earlier server, whose guest cannot be reached while it is taken over, until it recovers.
+// fallen is a backend with a box of an earlier server, whose guest cannot be reached while it is taken over, until it
+// recovers.
 type fallen struct {
 	sandbox.Backend
 	spec      sandbox.Spec
@@ -117,13 +118,13 @@ func (b *fallenBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 	return b.Box.Dial(ctx)
 }
 
-// TestTakeoverFails: a sandbox that cannot be taken over now is not lost: it stays on record and is retried. One whose box has ended is ended,
-// with the reason.
+// TestTakeoverFails: a sandbox that cannot be taken over now is not lost: it stays on record and is retried. One whose
+// box has ended is ended, with the reason.
 func TestTakeoverFails(t *testing.T) {
 	for _, end := range []string{"recovers", "dies", "server stops"} {
 		t.Run(end, func(t *testing.T) {
 			rig := newRig(t, engine.Config{})
-			record := rig.make(t, engine.Living{}).Info().Record
+			record := rig.make(t, engine.Create{}).Info().Record
 			record.ID, record.Name = sandbox.NewID(), "left"
 			record.Spec.ID = record.ID
 			left := &fallen{Backend: rig.fake, spec: record.Spec}
@@ -138,15 +139,17 @@ func TestTakeoverFails(t *testing.T) {
 			}
 			_, err = e.Sandbox(within(t), "", "left")
 			refused(t, "one that is out of reach", err, sandbox.Unavailable, "could not be taken over")
-			_, _, err = e.Create(within(t), engine.Living{Name: "left"})
+			_, _, err = e.Create(within(t), engine.Create{Name: "left"})
 			refused(t, "another of its name", err, sandbox.Unavailable, "could not be taken over")
-			if list, _, _ := e.Sandboxes("", nil, "", 0); len(list) != 1 || list[0].State() != sandbox.StateCreating || list[0].Info().Name != "left" {
+			if list, _, _ := e.Sandboxes("", nil, "", 0); len(list) != 1 || list[0].State() != sandbox.StateCreating ||
+				list[0].Info().Name != "left" {
 				t.Errorf("the listing: %+v", list)
 			}
 			switch end {
 			case "recovers":
 				left.recovered.Store(true)
-				eventually(t, "the takeover", func() bool { _, err = e.Sandbox(within(t), "", "left"); return err == nil })
+				eventually(t, "the takeover",
+					func() bool { _, err = e.Sandbox(within(t), "", "left"); return err == nil })
 				s, _ := e.Sandbox(within(t), "", "left")
 				if r := do(t, s, script("echo here")); string(r.Stdout.Head) != "here\n" {
 					t.Errorf("%+v", r)
@@ -158,7 +161,11 @@ func TestTakeoverFails(t *testing.T) {
 				if err := rig.fake.Signal(record.ID, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "the end", func() bool { _, err = e.Sandbox(within(t), "", "left"); return sandbox.KindOf(err) == sandbox.NotFound })
+				eventually(t, "the end",
+					func() bool {
+						_, err = e.Sandbox(within(t), "", "left")
+						return sandbox.KindOf(err) == sandbox.NotFound
+					})
 				refused(t, "one that died", err, sandbox.NotFound, "it was killed from outside")
 			}
 			if err := e.Close(); err != nil {
@@ -177,10 +184,12 @@ func TestTakeoverFails(t *testing.T) {
 // TestWritesBetween: output without end, and a report without end, end an interpreter also while nothing runs in it.
 func TestWritesBetween(t *testing.T) {
 	_, s := contextRig(t)
-	for _, writes := range []string{"os.write(1, b'x' * 65536)", "os.write(251, b'' if begun else b'result 20000000\\n') or os.write(251, b'x' * 65536)",
+	for _, writes := range []string{"os.write(1, b'x' * 65536)",
+		"os.write(251, b'' if begun else b'result 20000000\\n') or os.write(251, b'x' * 65536)",
 		"os.write(251, b'ready 0\\n' * 8192)"} {
 		do(t, s, code("python", "import os, threading\nbegun = ''\ndef write():\n global begun\n while True:\n  "+writes+"; begun = 'yes'\n"+
 			"threading.Timer(0.2, write).start()"))
-		eventually(t, "the end of the interpreter after "+writes, func() bool { return s.Info().Contexts[0].State == "ended" })
+		eventually(t, "the end of the interpreter after "+writes,
+			func() bool { return s.Info().Contexts[0].State == "ended" })
 	}
 }

@@ -18,15 +18,16 @@ const sigkill = syscall.SIGKILL
 // Limits of one interpreter, in bytes.
 const (
 	channelBuffer = 1 << 20   // that the guest keeps of each of its streams
-	maxBetween    = 64 << 10  // of output between two executions, which the next one gets; the rest is dropped
+	maxBetween    = 64 << 10  // of output between two runs, which the next one gets; the rest is dropped
 	maxPending    = 256 << 10 // of a report that is not complete, while nothing runs: it would be held without a slot
-	maxStray      = 64 << 20  // of output between two executions, and of reports other than values: reading it costs the host CPU
-	maxLastWords  = 500       // of its output in an error
-	perPiece      = 128       // that a piece of output takes besides its bytes: it may have one
+	// of output between two runs, and of reports other than values: reading it costs the host CPU
+	maxStray     = 64 << 20
+	maxLastWords = 500 // of its output in an error
+	perPiece     = 128 // that a piece of output takes besides its bytes: it may have one
 )
 
-// interpreter is the process of a context, from its start to its end. Its goroutine reads the process's streams and gives them to the
-// execution that runs.
+// interpreter is the process of a context, from its start to its end. Its goroutine reads the process's streams and
+// gives them to the run that runs.
 type interpreter struct {
 	context *Context
 	id      sandbox.ID
@@ -35,25 +36,26 @@ type interpreter struct {
 	exited  guest.Exited  // valid once gone is closed, unless err is set
 	err     error         // why its end is not known
 
-	parser driver.Parser // of the goroutine alone, like all up to mu
+	parser driver.Parser // of the goroutine alone, like all fields up to mu
 	from   uint64        // offset in the channel where the parser began
-	acked  guest.Ack     // what the guest may forget
+	acked  guest.Ack     // what the guest may drop
 	whole  uint64        // offset in the channel after the last whole frame
 	first  bool          // the driver has reported
 	late   lateReports   // that wait for output
 
 	mu      sync.Mutex      // guards all below
 	process *client.Process // as the current connection knows it
-	current *Execution
+	current *Run
 	taken   guest.Attach // output that was received
 	between []guest.Output
 	held    int // bytes that between takes
-	stray   int // bytes that count for maxStray, since the current execution or the last one began
+	stray   int // bytes that count for maxStray, since the current run or the last one began
 	answers chan [][]byte
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
-	return &interpreter{context: c, id: id, process: p, ready: make(chan struct{}), gone: make(chan struct{}), taken: p.Offsets()}
+	return &interpreter{context: c, id: id, process: p, ready: make(chan struct{}), gone: make(chan struct{}),
+		taken: p.Offsets()}
 }
 
 func (in *interpreter) isGone() bool {
@@ -65,7 +67,7 @@ func (in *interpreter) isGone() bool {
 	}
 }
 
-func (in *interpreter) running() *Execution {
+func (in *interpreter) running() *Run {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.current
@@ -78,10 +80,11 @@ func (in *interpreter) watch() {
 	defer cancel()
 	in.exited, in.err = in.follow(ctx)
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
-		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name, "err", in.err)
+		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name,
+			"err", in.err)
 		s.signal(killing(string(in.id)))
 		in.exited, in.err = in.awaitExit()
-		in.exited.Signaled = false // nobody canceled it
+		in.exited.Signaled = false // no caller canceled it
 	}
 	if in.err == nil {
 		s.forgetProcess(in.id)
@@ -113,7 +116,7 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 	return s.follow(ctx, in.attachment(), in.attached, in.take, false)
 }
 
-// awaitExit drops what the process wrote besides: its exit record comes after all of it.
+// awaitExit drops the remaining output, which comes before the exit record.
 func (in *interpreter) awaitExit() (guest.Exited, error) {
 	s := in.context.sandbox
 	ctx, cancel := context.WithTimeout(s.life, killTimeout)
@@ -124,7 +127,8 @@ func (in *interpreter) awaitExit() (guest.Exited, error) {
 	}
 	return s.follow(ctx, p, in.attached, func(p *client.Process, _ guest.Output) error {
 		at := p.Offsets()
-		_ = p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel}) // or the connection broke, which follow handles
+		// or the connection broke, which follow handles
+		_ = p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel})
 		return nil
 	}, false)
 }
@@ -165,12 +169,12 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 	return x.takeOutput(m)
 }
 
-// countStray counts what no limit of an execution counts.
+// countStray counts what no limit of a run counts.
 func (in *interpreter) countStray(n int) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.stray += n; in.stray > maxStray {
-		return fmt.Errorf("it wrote more than %d bytes that belong to no execution", maxStray)
+		return fmt.Errorf("it wrote more than %d bytes that belong to no run", maxStray)
 	}
 	return nil
 }
@@ -221,7 +225,8 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 		in.late.bytes += len(field)
 	}
 	if in.late.list = append(in.late.list, late); in.late.bytes > maxShownBytes || len(in.late.list) > maxShown {
-		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxShown, maxShownBytes)
+		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxShown,
+			maxShownBytes)
 	}
 	return nil
 }
@@ -231,8 +236,8 @@ type lateReports struct {
 	list  []lateReport
 	bytes int // of their fields
 
-	ended  *Execution // whose done report was handled, while its log may not be finished
-	before uint64     // offset of the channel before that report
+	ended  *Run   // whose done report was handled, while its log may not be finished
+	before uint64 // offset of the channel before that report
 }
 
 // lateReport is a report that waits for the output that was written before it.
@@ -242,9 +247,10 @@ type lateReport struct {
 	stdout, stderr uint64 // offsets up to which output was written before it
 }
 
-// settle handles the reports whose output is there, in order.
+// settle handles the reports whose output has arrived, in order.
 func (in *interpreter) settle() error {
-	for len(in.late.list) > 0 && in.taken.Stdout >= in.late.list[0].stdout && in.taken.Stderr >= in.late.list[0].stderr {
+	for len(in.late.list) > 0 && in.taken.Stdout >= in.late.list[0].stdout &&
+		in.taken.Stderr >= in.late.list[0].stderr {
 		r := in.late.list[0]
 		in.late.list = in.late.list[1:]
 		for _, field := range r.frame.Fields {
@@ -262,7 +268,8 @@ func (in *interpreter) settle() error {
 	return nil
 }
 
-// handle handles a report of the current execution. Others are of one that an earlier server began and nobody knows, or forged.
+// handle handles a report of the current run. Others are of one that an earlier server began and nobody knows, or
+// forged.
 func (in *interpreter) handle(r lateReport) error {
 	x := in.running()
 	if x == nil || string(r.frame.Fields[0]) != string(x.id) {
@@ -285,8 +292,8 @@ func (in *interpreter) handle(r lateReport) error {
 	return nil
 }
 
-// acknowledge lets the guest forget what is in the log, or belongs to nobody. Reports are forgotten whole, so that the next server finds
-// the beginning of one; a large one, for which the guest has no room, in part.
+// acknowledge lets the guest forget what is in the log, or belongs to nobody. Reports are forgotten whole, so that the
+// next server finds the beginning of one; a large one, for which the guest has no room, in part.
 func (in *interpreter) acknowledge(p *client.Process) error {
 	in.mu.Lock()
 	x, now := in.current, in.taken
@@ -304,7 +311,7 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	if now.Stdout-in.acked.Stdout+now.Stderr-in.acked.Stderr+channel-in.acked.Channel < channelBuffer/4 {
 		return nil
 	}
-	for _, x := range []*Execution{ended, x} {
+	for _, x := range []*Run{ended, x} {
 		if x == nil {
 			continue
 		}
@@ -320,8 +327,8 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	return nil
 }
 
-// begin makes an execution the current one. Output that came since the last one is its own.
-func (in *interpreter) begin(x *Execution) {
+// begin makes a run the current one. Output that came since the last one is its own.
+func (in *interpreter) begin(x *Run) {
 	x.output.gaps = true // where more came than is kept
 	for first := true; ; first = false {
 		in.mu.Lock()
@@ -351,8 +358,8 @@ func (in *interpreter) begin(x *Execution) {
 	}
 }
 
-// leave takes back an execution that did not run to its end.
-func (in *interpreter) leave(x *Execution) {
+// leave takes back a run that did not run to its end.
+func (in *interpreter) leave(x *Run) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.current == x {

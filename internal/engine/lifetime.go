@@ -14,7 +14,8 @@ const (
 	leastLifetime   = time.Second
 )
 
-// Ends says when a living sandbox ends by itself. A zero field is the default when the sandbox is created, and keeps what there is later.
+// Ends says when a living sandbox ends by itself. A zero field is the default when the sandbox is created, and keeps
+// what there is later.
 type Ends struct {
 	Idle *time.Duration // after this long without use; 0 is never. The default is DefaultIdle
 	At   time.Time      // at this time. The default is DefaultLifetime from the creation
@@ -25,7 +26,8 @@ type Ends struct {
 func (e Ends) set(life *sandbox.Lifetime) error {
 	if e.Idle != nil {
 		if d := *e.Idle; d != 0 && d < leastLifetime || d > MaxLifetime {
-			return sandbox.Invalidf("lifetime.idle", "%s is neither 0 nor between %s and %s", d, leastLifetime, MaxLifetime)
+			return sandbox.Invalidf("lifetime.idle", "%s is neither 0 nor between %s and %s", d, leastLifetime,
+				MaxLifetime)
 		}
 		life.Idle = *e.Idle
 	}
@@ -37,7 +39,8 @@ func (e Ends) set(life *sandbox.Lifetime) error {
 	}
 	if !e.At.IsZero() {
 		if time.Until(e.At) > MaxLifetime {
-			return sandbox.Invalidf("lifetime.ends_at", "%s is more than %s from now", e.At.Format(time.RFC3339), MaxLifetime)
+			return sandbox.Invalidf("lifetime.ends_at", "%s is more than %s from now", e.At.Format(time.RFC3339),
+				MaxLifetime)
 		}
 		life.EndsAt = e.At
 	}
@@ -58,7 +61,8 @@ func (s *Sandbox) startTimers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.record.Spec.Lifetime.EndsAt; !at.IsZero() {
-		s.setTimer(&s.timers.end, time.Until(at), func() { s.endAside("it reached its end time of " + at.UTC().Format(time.RFC3339)) })
+		s.setTimer(&s.timers.end, time.Until(at),
+			func() { s.endAside("it reached its end time of " + at.UTC().Format(time.RFC3339)) })
 	}
 	s.restartIdle()
 }
@@ -78,7 +82,7 @@ func (s *Sandbox) restartIdle() {
 }
 
 // inUse reports whether the sandbox is anything but idle. The caller holds mu.
-func (s *Sandbox) inUse() bool { return s.executions.running+s.timers.ports > 0 }
+func (s *Sandbox) inUse() bool { return s.runs.running+s.timers.ports > 0 }
 
 // idleOver ends the sandbox, unless it was used in this moment.
 func (s *Sandbox) idleOver() {

@@ -17,7 +17,7 @@ import (
 )
 
 // make makes a living sandbox.
-func (r *rig) make(t *testing.T, asks engine.Living) *engine.Sandbox {
+func (r *rig) make(t *testing.T, asks engine.Create) *engine.Sandbox {
 	t.Helper()
 	s, _, err := r.Engine.Create(within(t), asks)
 	if err != nil {
@@ -27,7 +27,7 @@ func (r *rig) make(t *testing.T, asks engine.Living) *engine.Sandbox {
 }
 
 // do runs a request in a living sandbox.
-func do(t *testing.T, s *engine.Sandbox, asks engine.Exec) *sandbox.Result {
+func do(t *testing.T, s *engine.Sandbox, asks engine.RunRequest) *sandbox.Result {
 	t.Helper()
 	result, err := s.Run(within(t), asks)
 	if err != nil {
@@ -36,11 +36,11 @@ func do(t *testing.T, s *engine.Sandbox, asks engine.Exec) *sandbox.Result {
 	return result
 }
 
-func command(words ...string) engine.Exec {
-	return engine.Exec{Request: sandbox.Request{Command: words}}
+func command(words ...string) engine.RunRequest {
+	return engine.RunRequest{Request: sandbox.Request{Command: words}}
 }
 
-func script(text string) engine.Exec { return command("bash", "-c", text) }
+func script(text string) engine.RunRequest { return command("bash", "-c", text) }
 
 // refused checks the kind of an error and what it says.
 func refused(t *testing.T, what string, err error, kind sandbox.Kind, says string) {
@@ -50,29 +50,31 @@ func refused(t *testing.T, what string, err error, kind sandbox.Kind, says strin
 	}
 }
 
-// TestLife: a sandbox lives by its name until it is removed, idle or old, belongs to its owner, and says why it is gone.
+// TestLife: a sandbox lives by its name until it is removed, idle or old, belongs to its owner, and says why it is
+// gone.
 func TestLife(t *testing.T) {
 	rig := newRig(t, engine.Config{Living: engine.LivingConfig{Most: 4, OwnerMost: 3}})
-	a := rig.make(t, engine.Living{Owner: "ann", Name: "a", Spec: sandbox.Spec{Labels: map[string]string{"k": "v"}}})
-	again, made, err := rig.Engine.Create(within(t), engine.Living{Owner: "ann", Name: "a"})
+	a := rig.make(t, engine.Create{Owner: "ann", Name: "a", Spec: sandbox.Spec{Labels: map[string]string{"k": "v"}}})
+	again, made, err := rig.Engine.Create(within(t), engine.Create{Owner: "ann", Name: "a"})
 	if err != nil || made || again != a {
 		t.Errorf("the same name again: %v, made %v", err, made)
 	}
-	b := rig.make(t, engine.Living{Owner: "bob", Name: "a"})
+	b := rig.make(t, engine.Create{Owner: "bob", Name: "a"})
 	if b.ID() == a.ID() {
 		t.Error("two owners share a sandbox")
 	}
 	_, err = rig.Sandbox(within(t), "bob", string(a.ID()))
 	refused(t, "another owner's", err, sandbox.NotFound, "there is none")
-	rig.make(t, engine.Living{Owner: "ann"})
-	rig.make(t, engine.Living{Owner: "ann", Spec: sandbox.Spec{Labels: map[string]string{"k": "v", "l": "w"}}})
-	_, _, err = rig.Engine.Create(within(t), engine.Living{Owner: "ann"})
+	rig.make(t, engine.Create{Owner: "ann"})
+	rig.make(t, engine.Create{Owner: "ann", Spec: sandbox.Spec{Labels: map[string]string{"k": "v", "l": "w"}}})
+	_, _, err = rig.Engine.Create(within(t), engine.Create{Owner: "ann"})
 	refused(t, "one too many", err, sandbox.Quota, "the most that are allowed")
 	list, more, err := rig.Sandboxes("ann", map[string]string{"k": "v"}, "", 1)
 	if err != nil || len(list) != 1 || list[0] != a || !more {
 		t.Errorf("the first of a page: %v, more %v, %v", list, more, err)
 	}
-	if list, more, _ = rig.Sandboxes("ann", map[string]string{"k": "v"}, a.ID(), 0); len(list) != 1 || more || list[0].Info().Spec.Labels["l"] != "w" {
+	if list, more, _ = rig.Sandboxes("ann", map[string]string{"k": "v"}, a.ID(), 0); len(list) != 1 || more ||
+		list[0].Info().Spec.Labels["l"] != "w" {
 		t.Errorf("the rest: %v, more %v", list, more)
 	}
 
@@ -80,7 +82,8 @@ func TestLife(t *testing.T) {
 	if err := a.Update(engine.Patch{Ends: engine.Ends{Idle: &idle}}); err != nil {
 		t.Fatal(err)
 	}
-	if i := a.Info(); !i.IdleEnds.Before(i.Spec.Lifetime.EndsAt) || i.Spec.Lifetime.Idle != idle || i.State != sandbox.StateReady {
+	if i := a.Info(); !i.IdleEnds.Before(i.Spec.Lifetime.EndsAt) || i.Spec.Lifetime.Idle != idle ||
+		i.State != sandbox.StateReady {
 		t.Errorf("after a change: %+v", i)
 	}
 	eventually(t, "the end of an idle sandbox", func() bool {
@@ -100,11 +103,13 @@ func TestLife(t *testing.T) {
 func TestEnds(t *testing.T) {
 	rig := newRig(t, engine.Config{})
 	never, day, nothing := time.Duration(0), 24*time.Hour, time.Duration(-1)
-	s := rig.make(t, engine.Living{Name: "a", Ends: engine.Ends{Idle: &never, In: day}})
-	if i := s.Info(); !i.IdleEnds.IsZero() || i.Spec.Lifetime.Idle != 0 || time.Until(i.Spec.Lifetime.EndsAt).Round(time.Hour) != day {
+	s := rig.make(t, engine.Create{Name: "a", Ends: engine.Ends{Idle: &never, In: day}})
+	if i := s.Info(); !i.IdleEnds.IsZero() || i.Spec.Lifetime.Idle != 0 ||
+		time.Until(i.Spec.Lifetime.EndsAt).Round(time.Hour) != day {
 		t.Errorf("as created: %+v", i.Spec.Lifetime)
 	}
-	for _, wrong := range []engine.Ends{{Idle: &nothing}, {In: engine.MaxLifetime + 1}, {In: 1}, {At: time.Now().Add(engine.MaxLifetime + time.Hour)}} {
+	for _, wrong := range []engine.Ends{
+		{Idle: &nothing}, {In: engine.MaxLifetime + 1}, {In: 1}, {At: time.Now().Add(engine.MaxLifetime + time.Hour)}} {
 		refused(t, "a wrong end", s.Update(engine.Patch{Ends: wrong}), sandbox.Invalid, "lifetime")
 	}
 	at := time.Now().Add(time.Hour)
@@ -129,7 +134,7 @@ func TestCreateTogether(t *testing.T) {
 	ids := make([]sandbox.ID, 16)
 	for i := range ids {
 		all.Go(func() {
-			if s, _, err := rig.Engine.Create(within(t), engine.Living{Name: "one"}); err == nil {
+			if s, _, err := rig.Engine.Create(within(t), engine.Create{Name: "one"}); err == nil {
 				ids[i] = s.ID()
 			}
 		})
@@ -143,7 +148,7 @@ func TestCreateTogether(t *testing.T) {
 // TestCommands: commands share the sandbox's files, not its end; what they leave running goes on.
 func TestCommands(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	s := rig.make(t, engine.Living{})
+	s := rig.make(t, engine.Create{})
 	do(t, s, script("echo kept > f; (while :; do sleep 0.01; echo >> ticks; done) >/dev/null 2>&1 &"))
 	if r := do(t, s, script("cat f")); string(r.Stdout.Head) != "kept\n" {
 		t.Errorf("the next command reads %q", r.Stdout.Head)
@@ -171,16 +176,16 @@ func TestCommands(t *testing.T) {
 	if r := do(t, s, command("no-such-command")); r.ExitCode != 127 {
 		t.Errorf("a missing command: %+v", r)
 	}
-	_, err := s.Run(within(t), engine.Exec{Context: "x", Request: sandbox.Request{Command: []string{"true"}}})
+	_, err := s.Run(within(t), engine.RunRequest{Context: "x", Request: sandbox.Request{Command: []string{"true"}}})
 	refused(t, "a command in a context", err, sandbox.Invalid, "context")
 }
 
-// TestDetached: an execution goes on without its caller; its events can be replayed from any id, and followed by many.
+// TestDetached: a run goes on without its caller; its events can be replayed from any id, and followed by many.
 func TestDetached(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	s := rig.make(t, engine.Living{})
+	s := rig.make(t, engine.Create{})
 	asks := script("echo started; while read line; do echo got $line; done; echo over >&2; exit 3")
-	asks.Detached, asks.Interactive = true, true
+	asks.Background, asks.Interactive = true, true
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +216,8 @@ func TestDetached(t *testing.T) {
 		return out, errs, ended, ids
 	}
 	out, errs, ended, ids := all(0)
-	if out != "started\ngot one\ngot two\n" || errs != "over\n" || ended == nil || ended.ExitCode != 3 || ended.Status != sandbox.StatusFailed {
+	if out != "started\ngot one\ngot two\n" || errs != "over\n" || ended == nil || ended.ExitCode != 3 ||
+		ended.Status != sandbox.StatusFailed {
 		t.Errorf("%q, %q, %+v", out, errs, ended)
 	}
 	if rest, _, _, more := all(ids[0]); len(more) != len(ids)-1 || !strings.HasSuffix(out, rest) {
@@ -223,7 +229,7 @@ func TestDetached(t *testing.T) {
 	refused(t, "stdin after the end", x.Input(within(t), nil, true), sandbox.NotFound, "not running")
 
 	asks = script("trap 'echo hup; exit 7' HUP; echo ready; while :; do sleep 0.01; done")
-	asks.Detached = true
+	asks.Background = true
 	if x, err = s.Start(within(t), asks); err != nil {
 		t.Fatal(err)
 	}
@@ -236,34 +242,38 @@ func TestDetached(t *testing.T) {
 	if r, err := x.Wait(within(t)); err != nil || r.ExitCode != 7 {
 		t.Errorf("after a signal: %+v, %v", r, err)
 	}
-	if list := s.Executions(); len(list) != 2 || list[0].ExitCode != 3 || list[1].ExitCode != 7 {
-		t.Errorf("the executions: %+v", list)
+	if list := s.Runs(); len(list) != 2 || list[0].ExitCode != 3 || list[1].ExitCode != 7 {
+		t.Errorf("the runs: %+v", list)
 	}
 }
 
 // TestFiles: files go in and out whole, and bad paths are refused with their reason.
 func TestFiles(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	s := rig.make(t, engine.Living{})
+	s := rig.make(t, engine.Create{})
 	content := bytes.Repeat([]byte("0123456789"), 100_000)
 	if err := s.WriteFile(within(t), "a/b.bin", 0o600, bytes.NewReader(content)); err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if info, err := s.ReadFile(within(t), "a/b.bin", 5, 10, &got); err != nil || got.String() != "5678901234" || info.Size != int64(len(content)) || info.Mode != 0o600 {
+	if info, err := s.ReadFile(within(t), "a/b.bin", 5, 10, &got); err != nil || got.String() != "5678901234" ||
+		info.Size != int64(len(content)) || info.Mode != 0o600 {
 		t.Errorf("a range: %q, %+v, %v", got.String(), info, err)
 	}
 	if err := s.MoveFile(within(t), "a/b.bin", "a/c.bin", false); err != nil {
 		t.Fatal(err)
 	}
-	if list, more, err := s.ListFiles(within(t), ".", 2, 0); err != nil || more || len(list) != 2 || list[1].Path != "a/c.bin" {
+	if list, more, err := s.ListFiles(within(t), ".", 2, 0); err != nil || more || len(list) != 2 ||
+		list[1].Path != "a/c.bin" {
 		t.Errorf("a listing: %+v, %v, %v", list, more, err)
 	}
 	refused(t, "a folder that is not empty", s.RemoveFile(within(t), "a", false), sandbox.Exists, "")
 	_, err := s.ReadFile(within(t), "none", 0, 0, &got)
 	refused(t, "a file that is not there", err, sandbox.NotFound, "")
-	refused(t, "the kernel's files", s.WriteFile(within(t), "/proc/self/mem", 0, &got), sandbox.Invalid, "not a file of the sandbox")
-	refused(t, "a path that leaves", s.WriteFile(within(t), "../../proc/x", 0, &got), sandbox.Invalid, "not a file of the sandbox")
+	refused(t, "the kernel's files", s.WriteFile(within(t), "/proc/self/mem", 0, &got), sandbox.Invalid,
+		"not a file of the sandbox")
+	refused(t, "a path that leaves", s.WriteFile(within(t), "../../proc/x", 0, &got), sandbox.Invalid,
+		"not a file of the sandbox")
 	if err := s.Clean(within(t), false); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +282,7 @@ func TestFiles(t *testing.T) {
 	}
 	// Names are the code's choice, so a listing is bounded in their bytes too.
 	deep := "d=$(printf '%0250d' 0); for i in {1..14}; do mkdir $d; cd $d; done; for i in {1..1300}; do :> $i; done"
-	if r, err := s.Run(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"bash", "-c", deep}}}); err != nil || r.ExitCode != 0 {
+	if r, err := s.Run(within(t), engine.RunRequest{Request: sandbox.Request{Command: []string{"bash", "-c", deep}}}); err != nil || r.ExitCode != 0 {
 		t.Fatal(r, err)
 	}
 	list, more, err := s.ListFiles(within(t), ".", 15, 0)
@@ -288,9 +298,9 @@ func TestFiles(t *testing.T) {
 // contextRig is a sandbox with the real languages.
 func contextRig(t *testing.T) (*rig, *engine.Sandbox) {
 	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 8})
-	return rig, rig.make(t, engine.Living{})
+	return rig, rig.make(t, engine.Create{})
 }
 
-func code(language, text string) engine.Exec {
-	return engine.Exec{Request: sandbox.Request{Language: language, Code: []byte(text)}}
+func code(language, text string) engine.RunRequest {
+	return engine.RunRequest{Request: sandbox.Request{Language: language, Code: []byte(text)}}
 }

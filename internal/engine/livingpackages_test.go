@@ -24,7 +24,8 @@ type pretended struct {
 	asked [][]string // the requirements of each call
 }
 
-func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work sandbox.Worker) (*sandbox.Supply, error) {
+func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work sandbox.Worker) (
+	*sandbox.Supply, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, need.Requirements)
@@ -51,18 +52,20 @@ func installable(name string) sandbox.Language {
 	return l
 }
 
-func adding(language, text string, packages ...string) engine.Exec {
+func adding(language, text string, packages ...string) engine.RunRequest {
 	asks := code(language, text)
 	asks.Request.Packages = sandbox.PackagesOf(packages, false, "")
 	return asks
 }
 
-// TestSharedInstaller: languages that share an installer share a folder, so what one of them adds does not replace what another has.
+// TestSharedInstaller: languages that share an installer share a folder, so what one of them adds does not replace what
+// another has.
 func TestSharedInstaller(t *testing.T) {
 	p := &pretended{}
 	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one"), installable("other")}, Packages: p})
-	s := r.make(t, engine.Living{})
-	for _, asks := range []engine.Exec{adding("one", "true", "a"), adding("other", "true", "b"), adding("one", "true", "a")} {
+	s := r.make(t, engine.Create{})
+	for _, asks := range []engine.RunRequest{
+		adding("one", "true", "a"), adding("other", "true", "b"), adding("one", "true", "a")} {
 		do(t, s, asks)
 	}
 	if want := [][]string{{"a"}, {"a", "b"}}; !slices.EqualFunc(p.asked, want, slices.Equal) {
@@ -70,45 +73,51 @@ func TestSharedInstaller(t *testing.T) {
 	}
 }
 
-// TestSurvey: a survey runs in the living sandbox, with the files that come along, and is no execution of its client: it is neither checked nor listed.
+// TestSurvey: a survey runs in the living sandbox, with the files that come along, and is no run of its client: it is
+// neither checked nor listed.
 func TestSurvey(t *testing.T) {
 	p := &pretended{before: func(ctx context.Context, _ sandbox.PackageNeed, work sandbox.Worker) error {
-		w := sandbox.Work{Survey: true, Stdin: []byte("question"), Limits: sandbox.Limits{Timeout: time.Hour, OutputBytes: 1 << 20},
+		w := sandbox.Work{Survey: true, Stdin: []byte("question"),
+			Limits:  sandbox.Limits{Timeout: time.Hour, OutputBytes: 1 << 20},
 			Command: func(program string) []string { return []string{program, "-c", "cat - there; exit 3 # xmrig"} }}
 		r, err := work(ctx, w)
-		if err == nil && (r.Status != sandbox.StatusFailed || r.ExitCode != 3 || string(r.Stdout.Head) != "question, answer") {
+		if err == nil && (r.Status != sandbox.StatusFailed || r.ExitCode != 3 ||
+			string(r.Stdout.Head) != "question, answer") {
 			t.Errorf("%+v", r)
 		}
 		return err
 	}}
 	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one")}, Packages: p, Slots: 1,
-		Max: sandbox.Limits{Timeout: time.Minute}, Checks: engine.Checks{Find: check.Policy{}.Find, Mode: sandbox.ChecksEnforce}})
-	s := r.make(t, engine.Living{})
+		Max:    sandbox.Limits{Timeout: time.Minute},
+		Checks: engine.Checks{Find: check.Policy{}.Find, Mode: sandbox.ChecksEnforce}})
+	s := r.make(t, engine.Create{})
 	asks := adding("one", "true", sandbox.PackagesAuto)
 	asks.Request.Files = []sandbox.File{{Path: "there", Data: []byte(", answer")}}
 	do(t, s, asks)
-	if list := s.Executions(); len(list) != 1 || list[0].Language != "one" {
+	if list := s.Runs(); len(list) != 1 || list[0].Language != "one" {
 		t.Errorf("%+v", list)
 	}
 }
 
-// TestPackagesTold: a run in a living sandbox tells of its packages as one of its own does: steps while they are installed, what there is then,
-// and what the index lacks. A follower may come in at any event.
+// TestPackagesTold: a run in a living sandbox tells of its packages as one of its own does: steps while they are
+// installed, what there is then, and what the index lacks. A follower may come in at any event.
 func TestPackagesTold(t *testing.T) {
 	r := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{}})
-	s := r.make(t, engine.Living{})
+	s := r.make(t, engine.Create{})
 	asks := adding("python", "print(1)", "a", "b")
 	var told []string
-	asks.Detached, asks.Request.Progress = true, func(line string) { told = append(told, line) }
+	asks.Background, asks.Request.Progress = true, func(line string) { told = append(told, line) }
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	result, err := x.Wait(within(t))
-	if err != nil || result.Status != sandbox.StatusSucceeded || !slices.Equal(told, []string{"installing a", "installing b", ""}) {
+	if err != nil || result.Status != sandbox.StatusSucceeded ||
+		!slices.Equal(told, []string{"installing a", "installing b", ""}) {
 		t.Errorf("%+v, %v, %q", result, err, told)
 	}
-	want := []string{`1 progress "installing a"`, `2 progress "installing b"`, `3 progress ""`, "4 stdout", "5 done [{a  [] } {b  [] }]"}
+	want := []string{`1 progress "installing a"`, `2 progress "installing b"`, `3 progress ""`, "4 stdout",
+		"5 done [{a  [] } {b  [] }]"}
 	for after := range want {
 		if got := followed(t, x, uint64(after)); !slices.Equal(got, want[after:]) {
 			t.Errorf("after %d: %q; want %q", after, got, want[after:])
@@ -118,17 +127,20 @@ func TestPackagesTold(t *testing.T) {
 		t.Errorf("the last event is %d of %d", x.LastEvent(), len(want))
 	}
 	for _, name := range []string{"c", "a"} { // of which the second is there already
-		if result := do(t, s, adding("python", "1", name)); len(result.Packages) != 3 || result.Packages[0].Name != "a" {
+		if result := do(t, s, adding("python", "1", name)); len(result.Packages) != 3 ||
+			result.Packages[0].Name != "a" {
 			t.Errorf("%s: %+v", name, result.Packages)
 		}
 	}
 	if result := do(t, s, adding("python", "import glvnone", sandbox.PackagesAuto)); !hasHint[sandbox.HintNoPackage](result) {
 		t.Errorf("%+v", result.Hints)
 	}
-	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint[sandbox.HintNoCommands](result) || hasHint[sandbox.HintNoCommand](result) {
+	if result := do(t, s, adding("bash", "glvnone", sandbox.PackagesAuto)); !hasHint[sandbox.HintNoCommands](result) ||
+		hasHint[sandbox.HintNoCommand](result) {
 		t.Errorf("%+v", result.Hints)
 	}
-	_, err = s.Start(within(t), engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})
+	_, err = s.Start(within(t), engine.RunRequest{
+		Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})
 	refused(t, "a command", err, sandbox.Invalid, "packages go with code")
 }
 
@@ -137,10 +149,12 @@ func TestAutoMeansNothing(t *testing.T) {
 	bare := shell
 	bare.Name, bare.Aliases, bare.Extensions = "bare", nil, nil
 	r := newRig(t, engine.Config{Languages: append(lang.All(), bare), Packages: &pretended{}})
-	s := r.make(t, engine.Living{})
-	command := engine.Exec{Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Auto: true}}}
-	for _, asks := range []engine.Exec{command, adding("bare", "true", sandbox.PackagesAuto)} {
-		for where, result := range map[string]*sandbox.Result{"fresh": r.run(t, engine.Run{Request: asks.Request}), "living": do(t, s, asks)} {
+	s := r.make(t, engine.Create{})
+	command := engine.RunRequest{Request: sandbox.Request{
+		Command: []string{"true"}, Packages: sandbox.Packages{Auto: true}}}
+	for _, asks := range []engine.RunRequest{command, adding("bare", "true", sandbox.PackagesAuto)} {
+		for where, result := range map[string]*sandbox.Result{
+			"fresh": r.run(t, engine.OneShot{Request: asks.Request}), "living": do(t, s, asks)} {
 			if result.Status != sandbox.StatusSucceeded || result.Hints != nil {
 				t.Errorf("%s: %+v", where, result)
 			}
@@ -148,15 +162,15 @@ func TestAutoMeansNothing(t *testing.T) {
 	}
 	for _, language := range []string{"bare", "bash"} {
 		asks := adding(language, "true", sandbox.PackagesAuto, "a")
-		_, err := r.Run(within(t), engine.Run{Request: asks.Request})
+		_, err := r.Run(within(t), engine.OneShot{Request: asks.Request})
 		refused(t, language, err, sandbox.Unsupported, "there are no packages to install for")
 		_, err = s.Start(within(t), asks)
 		refused(t, language, err, sandbox.Unsupported, "there are no packages to install for")
 	}
 }
 
-// followed lists the events of an execution after one.
-func followed(t *testing.T, x *engine.Execution, after uint64) (all []string) {
+// followed lists the events of a run after one.
+func followed(t *testing.T, x *engine.Run, after uint64) (all []string) {
 	t.Helper()
 	err := x.Follow(within(t), after, func(e engine.Event) error {
 		text := fmt.Sprint(e.ID, " ", e.Kind)
@@ -175,21 +189,26 @@ func followed(t *testing.T, x *engine.Execution, after uint64) (all []string) {
 	return all
 }
 
-// TestPackagesFail: what cannot be installed is the end of the run, also of one that goes on without its client, and nothing of it runs.
+// TestPackagesFail: what cannot be installed is the end of the run, also of one that goes on without its client, and
+// nothing of it runs.
 func TestPackagesFail(t *testing.T) {
 	failed := &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "there is none"}
-	r := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{before: func(context.Context, sandbox.PackageNeed, sandbox.Worker) error { return failed }}})
-	s := r.make(t, engine.Living{})
+	r := newRig(t, engine.Config{Languages: lang.All(),
+		Packages: &pretended{before: func(
+			context.Context, sandbox.PackageNeed, sandbox.Worker) error {
+			return failed
+		}}})
+	s := r.make(t, engine.Create{})
 	asks := adding("python", "open('ran', 'w')", "a")
 	_, err := s.Run(within(t), asks)
 	refused(t, "a run", err, sandbox.Invalid, "there is none")
-	asks.Detached = true
+	asks.Background = true
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.Wait(within(t))
-	refused(t, "a detached one", err, sandbox.Invalid, "there is none")
+	refused(t, "a background one", err, sandbox.Invalid, "there is none")
 	err = x.Follow(within(t), 0, func(e engine.Event) error {
 		if e.Ended == nil || !strings.Contains(e.Ended.Failure, "there is none") {
 			t.Errorf("%+v", e)
@@ -201,13 +220,15 @@ func TestPackagesFail(t *testing.T) {
 	}
 }
 
-// TestEndWhilePackagesCome: an execution that waits for its packages ends as one that never began: when it is interrupted, when its context is
-// deleted, and when its server goes.
+// TestEndWhilePackagesCome: a run that waits for its packages ends as one that never began: when it is interrupted,
+// when its context is deleted, and when its server goes.
 func TestEndWhilePackagesCome(t *testing.T) {
 	k, _ := keeping(t)
 	asked, stateDir := make(chan struct{}, 1), t.TempDir()
 	open := func() *engine.Engine {
-		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: stateDir, Store: k},
+		e, err := engine.New(engine.Config{
+			Backends: []sandbox.Backend{k}, Languages: lang.All(),
+			Living:   engine.LivingConfig{StateDir: stateDir, Store: k},
 			Packages: never{asked: func() { asked <- struct{}{} }}})
 		if err != nil {
 			t.Fatal(err)
@@ -215,14 +236,14 @@ func TestEndWhilePackagesCome(t *testing.T) {
 		return e
 	}
 	first := open()
-	s, _, err := first.Create(within(t), engine.Living{})
+	s, _, err := first.Create(within(t), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	inContext := adding("python", "1", "a")
 	inProcess := adding("python", "", "a")
-	inProcess.Request.Code, inProcess.Request.Entry, inProcess.Detached = nil, "a.py", true
-	unstarted := func(x *engine.Execution, how string) {
+	inProcess.Request.Code, inProcess.Request.Entry, inProcess.Background = nil, "a.py", true
+	unstarted := func(x *engine.Run, how string) {
 		t.Helper()
 		if r, err := x.Wait(within(t)); err != nil || r.Status != sandbox.StatusCanceled {
 			t.Errorf("%s: %+v, %v", how, r, err)
@@ -260,7 +281,7 @@ func TestEndWhilePackagesCome(t *testing.T) {
 		t.Fatalf("gone: %+v", gone)
 	}
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err == nil {
-		x, err = s.Execution(x.ID())
+		x, err = s.FindRun(x.ID())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -271,8 +292,8 @@ func TestEndWhilePackagesCome(t *testing.T) {
 	}
 }
 
-// TestSurveyAsCode: where interpreters wait, the survey of a run is a program for one of them, unless it would be in the way of a file of the run or
-// fails there.
+// TestSurveyAsCode: where interpreters wait, the survey of a run is a program for one of them, unless it would be in
+// the way of a file of the run or fails there.
 func TestSurveyAsCode(t *testing.T) {
 	main := []sandbox.File{{Path: "main.py", Data: []byte("print('of the run')")}}
 	for _, c := range []struct {
@@ -295,7 +316,9 @@ func TestSurveyAsCode(t *testing.T) {
 			return err
 		}}
 		r := newRig(t, engine.Config{Languages: lang.All(), Packages: p, Warm: c.warm})
-		r.run(t, engine.Run{Request: sandbox.Request{Language: "python", Code: []byte("1"), FileName: "app.py", Files: c.files, Packages: sandbox.Packages{Auto: true},
+		r.run(t, engine.OneShot{Request: sandbox.Request{
+			Language: "python", Code: []byte("1"), FileName: "app.py", Files: c.files,
+			Packages: sandbox.Packages{Auto: true},
 			Progress: func(string) {}}})
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// logHead is what a log says about its execution, so that the next server can go on with it. Code, files and stdin were sent already.
+// logHead is what a log says about its run, so that the next server can go on with it. Code, files and stdin were sent
+// already.
 type logHead struct {
 	Context     string        `json:"context,omitempty"`
 	Language    string        `json:"language,omitempty"`
@@ -16,16 +17,17 @@ type logHead struct {
 	Command     []string      `json:"command,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
 	Interactive bool          `json:"interactive,omitempty"`
-	Detached    bool          `json:"detached,omitempty"`
+	Background  bool          `json:"detached,omitempty"`
 	Began       time.Time     `json:"began"`
 	Base        guest.Attach  `json:"base"`
 	Packages    bool          `json:"packages,omitempty"` // it waits for some before it begins
 }
 
-// head describes the execution.
-func (x *Execution) head() ([]byte, error) {
-	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout, Interactive: x.asks.Interactive,
-		Detached: x.asks.Detached, Began: x.began, Base: x.base, Packages: x.adds.asked != nil}
+// head describes the run.
+func (x *Run) head() ([]byte, error) {
+	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout,
+		Interactive: x.req.Interactive,
+		Background:  x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil}
 	if x.context != nil {
 		h.Context = x.context.name
 	}
@@ -35,7 +37,7 @@ func (x *Execution) head() ([]byte, error) {
 	return json.Marshal(h)
 }
 
-// request is what the execution was asked for, as far as it matters after its start.
+// request is what the run was asked for, as far as it matters after its start.
 func (h *logHead) request() sandbox.Request {
 	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language}
 	if h.Entry == "" && len(h.Command) == 0 {

@@ -48,8 +48,8 @@ var shell = sandbox.Language{
 	Offline:    []string{"SHELL_TRIES=0", "SHELL_LOOKS=0"},
 }
 
-func sh(script string) engine.Run {
-	return engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
+func sh(script string) engine.OneShot {
+	return engine.OneShot{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
 }
 
 // rig is an engine over a fake backend with faults. At the end of the test nothing of it may be left.
@@ -96,7 +96,7 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-func (r *rig) run(t *testing.T, run engine.Run) *sandbox.Result {
+func (r *rig) run(t *testing.T, run engine.OneShot) *sandbox.Result {
 	t.Helper()
 	result, err := r.Run(within(t), run)
 	if err != nil {

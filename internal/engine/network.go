@@ -38,7 +38,8 @@ func networkRules(g sandbox.Gate) func(*sandbox.NetworkPolicy) error {
 }
 
 func noNetwork(backend string) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the " + backend + " backend gives sandboxes no network here",
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "the " + backend +
+		" backend gives sandboxes no network here",
 		Fix: "leave the network at none", Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
 }
 
@@ -60,8 +61,8 @@ func (s *Sandbox) attempts() uint64 {
 	return s.passage.Position()
 }
 
-// refusals returns what the network policy refused while the execution ran.
-func (x *Execution) refusals() []sandbox.NetworkRefusal {
+// refusals returns what the network policy refused during the run.
+func (x *Run) refusals() []sandbox.NetworkRefusal {
 	if x.sandbox.passage == nil {
 		return nil
 	}
@@ -70,22 +71,25 @@ func (x *Execution) refusals() []sandbox.NetworkRefusal {
 
 // Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.
 func (s *Sandbox) Network() (sandbox.NetworkPolicy, sandbox.NetworkLog, error) {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return sandbox.NetworkPolicy{}, nil, err
 	}
 	policy := s.spec().Network
 	if s.passage == nil {
-		return policy, nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "sandbox " + s.shown(), Msg: "it has no network",
+		return policy, nil, &sandbox.Error{
+			Kind: sandbox.Unsupported, Op: "sandbox " + s.label(), Msg: "it has no network",
 			Fix: "create one with network restricted or full"}
 	}
 	return policy, s.passage, nil
 }
 
-// setNetwork replaces the rules of a sandbox's network while it runs. A sandbox that was made without a network gets none.
+// setNetwork replaces the rules of a sandbox's network while it runs. A sandbox that was made without a network gets
+// none.
 func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 	_, _, err := s.Network()
 	if err == nil && (p.Mode == "" || p.Mode == sandbox.NetworkNone) {
-		err = sandbox.Invalidf("network.mode", "a network cannot be taken away; restricted without allow reaches nothing")
+		err = sandbox.Invalidf("network.mode",
+			"a network cannot be taken away; restricted without allow reaches nothing")
 	}
 	if err == nil {
 		err = s.keepSecrets(&p)
@@ -105,18 +109,21 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 	return nil
 }
 
-// keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are not given again.
+// keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are
+// not given again.
 func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 	old := s.spec().Network
 	if p.Reads() && old.Authority == nil {
-		return sandbox.Invalidf("network", "its root trusts no authority of the gate's; create a sandbox with inspect or secrets")
+		return sandbox.Invalidf("network",
+			"TLS inspection must be enabled when the sandbox is created: give inspect or secrets then")
 	}
 	p.Authority = old.Authority
 	for i := range p.Secrets {
 		one := &p.Secrets[i]
 		had := slices.IndexFunc(old.Secrets, func(s sandbox.Secret) bool { return s.Name == one.Name })
 		if had < 0 {
-			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d]", i), "a placeholder goes in when a sandbox is created, and this one has none for %.64q", one.Name)
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d]", i),
+				"a placeholder goes in when a sandbox is created, and this one has none for %.64q", one.Name)
 		}
 		one.Placeholder = old.Secrets[had].Placeholder
 		if one.Value == "" {

@@ -38,7 +38,8 @@ type Observation struct {
 	Sandbox sandbox.ID
 	Name    string // of a living sandbox
 	Backend string
-	Spec    *sandbox.Spec // of SandboxCreated, SandboxResumed and SandboxUpdated. Secrets hide their values when printed
+	// of SandboxCreated, SandboxResumed and SandboxUpdated. Secrets hide their values when printed
+	Spec *sandbox.Spec
 
 	Run      sandbox.ID
 	Language string // of the engine's list; "" for a command
@@ -89,7 +90,7 @@ func (s *Sandbox) observeSpec(kind ObservationKind) {
 }
 
 // notify reports a run in a sandbox.
-func (x *Execution) notify(kind ObservationKind, result *sandbox.Result, err error) {
+func (x *Run) notify(kind ObservationKind, result *sandbox.Result, err error) {
 	o := x.sandbox.observation(kind)
 	o.Run, o.Language, o.request, o.Result, o.Err = x.id, x.languageName(), &x.Request, result, err
 	x.sandbox.engine.observe(o)
@@ -97,7 +98,7 @@ func (x *Execution) notify(kind ObservationKind, result *sandbox.Result, err err
 
 // languageName returns the language of a run, or "" for a command.
 func (j *job) languageName() string {
-	if j.Execution == nil || j.Language == nil {
+	if j.Run == nil || j.Language == nil {
 		return ""
 	}
 	return j.Language.Name

@@ -56,7 +56,7 @@ func TestObserver(t *testing.T) {
 		return all
 	}
 
-	once := engine.Run{Owner: "alice", Request: sandbox.Request{Language: "shell", Code: []byte("exit 3")}}
+	once := engine.OneShot{Owner: "alice", Request: sandbox.Request{Language: "shell", Code: []byte("exit 3")}}
 	result := rig.run(t, once)
 	digest := sha256.Sum256([]byte("exit 3"))
 	for _, o := range expect("a one-shot run", engine.RunStarted, engine.RunEnded) {
@@ -75,12 +75,13 @@ func TestObserver(t *testing.T) {
 		t.Errorf("refused with %v", o.Err)
 	}
 
-	s := rig.make(t, engine.Living{Owner: "alice", Name: "box"})
+	s := rig.make(t, engine.Create{Owner: "alice", Name: "box"})
 	if o := expect("a creation", engine.SandboxCreated)[0]; o.Name != "box" || o.Sandbox != s.ID() || o.Spec == nil {
 		t.Errorf("created: %+v", o)
 	}
 	do(t, s, script("true"))
-	if o := expect("a run", engine.RunStarted, engine.RunEnded)[1]; o.Sandbox != s.ID() || o.Result.Status != sandbox.StatusSucceeded {
+	if o := expect("a run", engine.RunStarted, engine.RunEnded)[1]; o.Sandbox != s.ID() ||
+		o.Result.Status != sandbox.StatusSucceeded {
 		t.Errorf("ended: %+v", o)
 	}
 	if err := s.Update(engine.Patch{Labels: map[string]string{"a": "b"}}); err != nil {

@@ -15,12 +15,14 @@ import (
 
 // Run creates a sandbox, executes one request in it, and closes it in the background.
 //
-// When ctx ends, Run ends the execution at once; the status is StatusCanceled, also for a run that still waits for a slot. An error means
-// that Fumehood failed or refused, and that no code of the request ran to its end: Invalid and TooLarge requests, Busy (with RetryAfter),
-// Unavailable while draining, Unsupported by the backend or the root file system. Only an error of Run.Deliver comes after the end.
+// When ctx ends, Run ends the run at once; the status is StatusCanceled, also for a run that still waits for a slot. An
+// error means that Fumehood failed or refused, and that no code of the request ran to its end: Invalid and TooLarge
+// requests, Busy (with RetryAfter), Unavailable while draining, Unsupported by the backend or the root file system.
+// Only an error of Run.Deliver comes after the end.
 //
-// Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx ends.
-func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err error) {
+// Run calls Request.Output from one goroutine at a time, and never after it has returned. Output must return when ctx
+// ends.
+func (e *Engine) Run(ctx context.Context, run OneShot) (result *sandbox.Result, err error) {
 	var p *oneShot
 	defer func() {
 		if value := recover(); value != nil {
@@ -40,7 +42,7 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 	}()
 	p, err = e.resolve(run)
 	if err == nil {
-		if err = e.inspect(ctx, p.owner, &p.job); err != nil && over(ctx) {
+		if err = e.inspect(ctx, p.owner, &p.job); err != nil && hasEnded(ctx) {
 			return e.delivered(p, canceled(p.job, 0))
 		}
 	}
@@ -57,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, run Run) (result *sandbox.Result, err 
 		}
 	}
 	if err == nil {
-		if err = e.supply(ctx, p); err != nil && (over(ctx) || e.stop.Err() != nil) {
+		if err = e.supply(ctx, p); err != nil && (hasEnded(ctx) || e.stop.Err() != nil) {
 			return e.delivered(p, canceled(p.job, 0))
 		}
 	}
@@ -78,9 +80,9 @@ type oneShot struct {
 	supplied
 }
 
-// job is a planned execution with its name.
+// job is a planned run with its name.
 type job struct {
-	*plan.Execution
+	*plan.Run
 	id    sandbox.ID
 	asked string        // the requested name of the backend
 	named bool          // its code's file is its own
@@ -94,10 +96,10 @@ type job struct {
 }
 
 // resolve checks a run and resolves all but its backend.
-func (e *Engine) resolve(run Run) (*oneShot, error) {
+func (e *Engine) resolve(run OneShot) (*oneShot, error) {
 	p := &oneShot{owner: run.Owner, deliver: run.Deliver}
 	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
-		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its execution")
+		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its run")
 	}
 	spec, err := e.rules.BoxFor(run.Spec, &run.Request)
 	if err != nil {
@@ -113,7 +115,7 @@ func (e *Engine) newJob(id sandbox.ID, asked string, request sandbox.Request, sp
 	if _, err := sandbox.ParseID(string(j.id)); err != nil {
 		return j, err
 	}
-	if j.Execution, err = e.rules.Execution(request, spec); err == nil && j.BuildDir != "" {
+	if j.Run, err = e.rules.Run(request, spec); err == nil && j.BuildDir != "" {
 		j.BuildIn(j.BuildDir + "/" + string(j.id)) // several may run in one sandbox
 	}
 	return j, err
@@ -144,7 +146,7 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 	}
 	waited := time.Since(asked)
 	if err != nil {
-		if over(ctx) {
+		if hasEnded(ctx) {
 			return e.delivered(p, canceled(p.job, waited))
 		}
 		return nil, err
@@ -161,7 +163,7 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 	defer leave() // also when something panics
 	result, err := e.once(ctx, p, leave)
 	if err != nil {
-		if over(ctx) {
+		if hasEnded(ctx) {
 			return e.delivered(p, canceled(p.job, waited))
 		}
 		return nil, err
@@ -177,7 +179,8 @@ func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result,
 	}
 	if err := p.deliver(result); err != nil {
 		// It ran, though it is refused now.
-		e.observe(Observation{Kind: RunEnded, Owner: p.owner, Run: p.id, Language: p.languageName(), request: &p.Request,
+		e.observe(Observation{Kind: RunEnded, Owner: p.owner, Run: p.id, Language: p.languageName(),
+			request: &p.Request,
 			Sandbox: result.Requested.ID, Backend: result.Effective.Backend, Result: result, Err: err})
 		return nil, err
 	}
@@ -201,7 +204,7 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created := time.Since(started)
-		result, err := s.newExecution(p.job, Exec{Request: p.Request}).perform(ctx)
+		result, err := s.newRun(p.job, RunRequest{Request: p.Request}).perform(ctx)
 		if errors.Is(err, sandbox.ErrEntered) && !p.plain { // nothing has run; use another sandbox
 			e.closers.retire(s, func() {})
 			e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", s.id, "err", err)
@@ -215,8 +218,9 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 	}
 }
 
-// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own timer.
-func over(ctx context.Context) bool {
+// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own
+// timer.
+func hasEnded(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }

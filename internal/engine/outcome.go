@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// outcome is what is known of the end of an execution, observed from outside the process.
+// outcome is the end of a run as observed from outside the process.
 type outcome struct {
 	cause  cause
 	exited guest.Exited // valid with causeExit only

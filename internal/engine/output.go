@@ -8,11 +8,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// output receives what an execution writes. It keeps head and tail, passes the first bytes of each stream on as they arrive, and ends a
-// runaway.
+// output receives what a run writes. It keeps head and tail, passes the first bytes of each stream on as they arrive,
+// and ends a runaway.
 type output struct {
 	limit   int64 // bytes of each stream to pass on, and to keep
-	runaway int64 // bytes of one stream that end the execution
+	runaway int64 // bytes of one stream that end the run
 	forward sandbox.OutputFunc
 	gaps    bool // output that an earlier server received may be missing
 	partly  bool // less than limit is kept
@@ -30,7 +30,8 @@ func newOutput(limit int64, forward sandbox.OutputFunc) *output {
 	}
 }
 
-// detachedKept limits what is kept of each stream of a detached execution, for its hints: its followers have the output from the log.
+// detachedKept limits what is kept of each stream of a background run, for its hints: its followers have the output
+// from the log.
 const detachedKept = 1 << 20
 
 func (o *output) keepPart() {
@@ -52,7 +53,7 @@ var (
 	errGap     = errors.New("output from the guest is missing")
 )
 
-// say writes a shell's message to stderr for a program that was not started.
+// say writes the message of a program that was not started to stderr, as a shell would.
 func (o *output) say(line string) {
 	o.show(sandbox.Stderr, []byte(line))
 }

@@ -13,13 +13,15 @@ func TestOutputFarAway(t *testing.T) {
 	for _, offset := range []uint64{math.MaxInt64, 1 << 63, math.MaxUint64 - 1} {
 		o := newOutput(100, func(sandbox.Stream, []byte) {})
 		o.gaps = true
-		if err := o.take(guest.Output{Stream: sandbox.Stdout, Offset: offset, Data: []byte("x")}); err == nil || o.stdout.total != 0 {
+		if err := o.take(guest.Output{Stream: sandbox.Stdout, Offset: offset, Data: []byte("x")}); err == nil ||
+			o.stdout.total != 0 {
 			t.Errorf("offset %d: %v, %d bytes in all", offset, err, o.stdout.total)
 		}
 	}
 }
 
-// TestOutputKeptInPart: a detached execution keeps little of a large output, passes all of it on, and counts what is past the limit.
+// TestOutputKeptInPart: a background run keeps little of a large output, passes all of it on, and counts what is past
+// the limit.
 func TestOutputKeptInPart(t *testing.T) {
 	const limit = 4 << 20
 	passed := 0

@@ -42,8 +42,8 @@ func (s supplied) release() {
 // surveyTool begins the path of a program of ours that a survey uses.
 const surveyTool = "/tmp/fumehood-"
 
-// supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet; each step in a sandbox
-// takes one of its own.
+// supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet;
+// each step in a sandbox takes one of its own.
 func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	if err := e.checkPackages(&p.job); err != nil || !p.Request.Packages.Any() {
 		return err
@@ -74,7 +74,8 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	return nil
 }
 
-// checkPackages refuses packages that cannot be had, if any are asked for. Where nothing could be found, auto alone asks for nothing.
+// checkPackages refuses packages that cannot be had, if any are asked for. Where nothing could be found, auto alone
+// asks for nothing.
 func (e *Engine) checkPackages(j *job) error {
 	asked, l := j.Request.Packages, j.Language
 	named := len(asked.Requirements) > 0 || asked.Lock != ""
@@ -85,21 +86,25 @@ func (e *Engine) checkPackages(j *job) error {
 		j.Request.Packages = sandbox.Packages{}
 		return nil
 	case l == nil:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command", Fix: "run a file or code of a language"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command",
+			Fix: "run a file or code of a language"}
 	case named && (l.Installer == nil || l.Installer.Install == nil):
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "there are no packages to install for " + l.Title}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",
+			Msg: "there are no packages to install for " + l.Title}
 	case e.config.Packages == nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here", Fix: "use what is installed"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here",
+			Fix: "use what is installed"}
 	}
 	return nil
 }
 
-// need is what is known of a job that needs packages.
+// need describes a job that needs packages.
 func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
-	return sandbox.PackageNeed{Packages: asked, Language: *j.Language, Name: strings.TrimPrefix(j.CodeName, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
+	return sandbox.PackageNeed{Packages: asked, Language: *j.Language,
+		Name: strings.TrimPrefix(j.CodeName, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
-// rootOf is the root that a backend gives to a spec, and what says what it holds then.
+// rootOf returns the root of a spec on a backend, and a function that returns the id of its content.
 func rootOf(b sandbox.Backend, spec sandbox.Spec) (root sandbox.Root, id func(context.Context) string) {
 	root = spec.Root
 	if b, ok := b.(sandbox.Rooted); ok {
@@ -113,7 +118,7 @@ func rootOf(b sandbox.Backend, spec sandbox.Spec) (root sandbox.Root, id func(co
 	return root, id
 }
 
-// termsOf is what decides where a worker works, and at whose expense.
+// termsOf returns what distinguishes workers: owner, backend and waivers.
 func termsOf(owner string, b sandbox.Backend, spec sandbox.Spec) string {
 	name := ""
 	if b != nil {
@@ -124,7 +129,7 @@ func termsOf(owner string, b sandbox.Backend, spec sandbox.Spec) string {
 }
 
 // Supply finds and installs the packages that a run asks for, and runs nothing. The caller releases what it returns.
-func (e *Engine) Supply(ctx context.Context, run Run) (*sandbox.Supply, error) {
+func (e *Engine) Supply(ctx context.Context, run OneShot) (*sandbox.Supply, error) {
 	p, err := e.resolve(run)
 	if err == nil {
 		err = e.choose(ctx, p)
@@ -141,7 +146,9 @@ func (e *Engine) Supply(ctx context.Context, run Run) (*sandbox.Supply, error) {
 // worker returns what runs the steps for a run: on its backend and root, with limits and a network of their own.
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
-		run := Run{Owner: p.owner, Spec: sandbox.Spec{Root: p.Spec.Root, Limits: e.lowered(w.Limits), Network: w.Network, AllowUnenforced: p.Spec.AllowUnenforced}}
+		run := OneShot{Owner: p.owner, Spec: sandbox.Spec{
+			Root: p.Spec.Root, Limits: e.lowered(w.Limits), Network: w.Network,
+			AllowUnenforced: p.Spec.AllowUnenforced}}
 		if w.Limits.Inodes > 0 { // where they cannot be limited, the memory that they take is
 			run.Spec.AllowUnenforced = append(slices.Clone(run.Spec.AllowUnenforced), string(sandbox.LimitInodes))
 		}
@@ -154,7 +161,8 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			quick.Request.Stdin, quick.Request.Language, quick.Request.Code = nil, p.Language.Name, w.Code
 			if step, err := e.resolve(quick); err == nil {
 				step.backend, step.entered = p.backend, p.entered
-				if result, err := e.runPlan(ctx, step); err != nil || result.Status == sandbox.StatusSucceeded || result.Status == sandbox.StatusCanceled {
+				if result, err := e.runPlan(ctx, step); err != nil || result.Status == sandbox.StatusSucceeded ||
+					result.Status == sandbox.StatusCanceled {
 					return result, err
 				}
 			} // else there may be no such interpreter
@@ -171,13 +179,15 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 				return result, err
 			}
 		}
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " + p.Language.Title, Fix: p.Language.Missing.Fix}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " +
+			p.Language.Title, Fix: p.Language.Missing.Fix}
 	}
 }
 
 // canFork reports whether a step is a program for an interpreter that waits, and has its place in the workspace.
 func (e *Engine) canFork(p *oneShot, w *sandbox.Work) bool {
-	return w.Code != nil && e.config.Warm > 0 && p.Language.Zygote != nil && p.Spec.Workspace == "" && len(p.Spec.Mounts) == 0 &&
+	return w.Code != nil && e.config.Warm > 0 && p.Language.Zygote != nil && p.Spec.Workspace == "" &&
+		len(p.Spec.Mounts) == 0 &&
 		!slices.ContainsFunc(p.Request.Files, func(f sandbox.File) bool { return f.Path == p.Language.FileName })
 }
 
@@ -199,8 +209,8 @@ func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// handOver passes the files of a step to whoever asked for them, after all its processes have ended.
-func (x *Execution) handOver(ctx context.Context, r *sandbox.Result) error {
+// handOver passes the files of a step to its Take, after all its processes have ended.
+func (x *Run) handOver(ctx context.Context, r *sandbox.Result) error {
 	if x.work == nil || x.work.Take == nil || r.Status != sandbox.StatusSucceeded {
 		return nil
 	}
@@ -215,9 +225,11 @@ func (x *Execution) handOver(ctx context.Context, r *sandbox.Result) error {
 	return c.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
 		switch {
 		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
-			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "they have more files, or larger ones, than a layer may have",
-				Fix:   "ask for fewer packages",
-				Fixes: []sandbox.Hint{sandbox.FixParam{Param: "package_cache_size", Values: []string{"SIZE"}, Purpose: "let the cache keep more"}}}
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages",
+				Msg: "they have more files, or larger ones, than a layer may have",
+				Fix: "ask for fewer packages",
+				Fixes: []sandbox.Hint{sandbox.FixParam{
+					Param: "package_cache_size", Values: []string{"SIZE"}, Purpose: "let the cache keep more"}}}
 		case !client.HasContent(&f):
 			return nil // folders are made with their files, and links are left out
 		}

@@ -19,7 +19,8 @@ func TestMergeRequirements(t *testing.T) {
 	}{
 		{true, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}, []string{"A==2", "b-c>=1", "@s/d@2", "@s/e"}},
 		{true, []string{"a", "B.C", "@s/d"}, had},
-		{false, []string{"a", "B_c", "b-c", "b.c", "b_c@2"}, []string{"a==1", "b_c@2", "@s/d@1", "B_c", "b-c", "b.c"}}, // npm has all of them
+		// npm has all of them
+		{false, []string{"a", "B_c", "b-c", "b.c", "b_c@2"}, []string{"a==1", "b_c@2", "@s/d@1", "B_c", "b-c", "b.c"}},
 		{false, nil, had},
 	} {
 		if got := mergeRequirements(&sandbox.Installer{Folds: c.folds}, had, c.asked); !slices.Equal(got, c.want) {
@@ -30,7 +31,7 @@ func TestMergeRequirements(t *testing.T) {
 
 // TestInstallWaits: who waits for another's installation into the same sandbox can still be canceled.
 func TestInstallWaits(t *testing.T) {
-	x := &Execution{sandbox: newSandbox(nil, nil, sandbox.Record{})}
+	x := &Run{sandbox: newSandbox(nil, nil, sandbox.Record{})}
 	x.sandbox.locks.installing <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -57,25 +58,28 @@ func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
 	return errShown
 }
 
-// adding is an execution that adds packages to a sandbox.
-func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Execution {
-	x := &Execution{sandbox: s, adds: plannedPackages{asked: &asked.Packages}}
-	x.Execution = &plan.Execution{Request: asked, Language: &l}
+// adding is a run that adds packages to a sandbox.
+func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Run {
+	x := &Run{sandbox: s, adding: addedPackages{asked: &asked.Packages}}
+	x.Run = &plan.Run{Request: asked, Language: &l}
 	return x
 }
 
 // TestForWhom: a Packager hears whose work it does, of a run and of a living sandbox.
 func TestForWhom(t *testing.T) {
-	packages, l := &heard{}, sandbox.Language{Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
+	packages, l := &heard{}, sandbox.Language{
+		Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
 	e := &Engine{config: Config{Packages: packages}, stop: t.Context()}
 	e.state.dir = t.TempDir()
 	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
-	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Execution: &plan.Execution{Request: asked, Language: &l}}}
-	if err := e.supply(t.Context(), run); err != nil || packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
+	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l}}}
+	if err := e.supply(t.Context(), run); err != nil ||
+		packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
 		t.Errorf("%v, %s", err, packages.terms)
 	}
 	s := newSandbox(e, nil, sandbox.Record{ID: "i", Owner: "bob"})
-	if err := adding(s, l, asked).installPackages(t.Context()); !errors.Is(err, errShown) || packages.owner != "bob" || packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
+	if err := adding(s, l, asked).installPackages(t.Context()); !errors.Is(err, errShown) || packages.owner != "bob" ||
+		packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
 		t.Errorf("%v, %q, %s", err, packages.owner, packages.terms)
 	}
 }
@@ -108,7 +112,8 @@ func TestLivingLock(t *testing.T) {
 	s := newSandbox(&Engine{config: Config{Packages: halfShown{}}}, nil, sandbox.Record{})
 	l := sandbox.Language{Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
 	err := adding(s, l, sandbox.Request{Packages: sandbox.Packages{Lock: "lock"}}).planPackages()
-	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "one that lives") || sandbox.FixOf(err) == "" {
+	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "one-shot") ||
+		sandbox.FixOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 }
@@ -117,7 +122,8 @@ func TestLivingLock(t *testing.T) {
 func TestTerms(t *testing.T) {
 	waive := func(names ...string) sandbox.Spec { return sandbox.Spec{AllowUnenforced: names} }
 	seen := map[string]bool{}
-	for _, terms := range []string{termsOf("", nil, waive()), termsOf("a", nil, waive()), termsOf("a", plainBackend{}, waive()), termsOf("a", plainBackend{}, waive("cpu")),
+	for _, terms := range []string{termsOf("", nil, waive()), termsOf("a", nil, waive()),
+		termsOf("a", plainBackend{}, waive()), termsOf("a", plainBackend{}, waive("cpu")),
 		termsOf("a", plainBackend{}, waive("cpu", "pids"))} {
 		if seen[terms] {
 			t.Errorf("%s twice", terms)
@@ -147,7 +153,8 @@ func TestRootOf(t *testing.T) {
 		backend  sandbox.Backend
 		spec     sandbox.Spec
 		root, id string
-	}{{rooted{}, sandbox.Spec{}, "own", "id of own"}, {rooted{}, asked, "asked", "id of asked"}, {plain, sandbox.Spec{}, "", ""}} {
+	}{{rooted{}, sandbox.Spec{}, "own", "id of own"}, {rooted{}, asked, "asked", "id of asked"},
+		{plain, sandbox.Spec{}, "", ""}} {
 		root, id := rootOf(c.backend, c.spec)
 		if root.Image != c.root || (id == nil) != (c.id == "") || id != nil && id(t.Context()) != c.id {
 			t.Errorf("%+v: %+v", c, root)

@@ -11,10 +11,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// pool keeps warm boxes, built and dialled ahead. Each serves one sandbox and is never reused. Its key is the fingerprint of everything it
-// was built from, so a warm box equals a fresh one.
+// pool keeps warm boxes, built and dialled ahead. Each serves one sandbox and is never reused. Its key is the
+// fingerprint of everything it was built from, so a warm box equals a fresh one.
 //
-// It keeps boxes for specs used in the last shelfLife. Shelves are few, so owners share them; their boxes serve all owners.
+// It keeps boxes for specs used in the last shelfLife. Shelves are few, so owners share them; their boxes serve all
+// owners.
 type pool struct {
 	engine *Engine
 	size   int // warm boxes of one fingerprint; 0 keeps none
@@ -41,23 +42,27 @@ type shelf struct {
 
 // Limits of the pool.
 const (
-	maxWarm     = 256              // boxes of one spec
-	maxShelves  = 8                // specs kept warm
-	shelfLife   = 60 * time.Second // without use, before the shelf is emptied
-	shelfRest   = 5 * time.Second  // without use, before an owner with as many shelves may replace it; sooner, boxes would cost more than they save
-	fillBackoff = 5 * time.Second  // after a failure to make a box
+	maxWarm    = 256              // boxes of one spec
+	maxShelves = 8                // specs kept warm
+	shelfLife  = 60 * time.Second // without use, before the shelf is emptied
+	// without use, before an owner with as many shelves may replace it; sooner, boxes would cost more than they save
+	shelfRest   = 5 * time.Second
+	fillBackoff = 5 * time.Second // after a failure to make a box
 )
 
-// fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are never kept warm:
-// long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before the box is used.
+// fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are
+// never kept warm: long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before
+// the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" || len(spec.Devices) > 0 || spec.Network.Authority != nil {
+	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" ||
+		len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
 	}
 	spec.ID, spec.Labels = "", nil
 	spec.Env = nil                                      // given with each start
-	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each execution
-	spec.Named = slices.DeleteFunc(slices.Clone(spec.Named), func(l sandbox.LimitName) bool { return l == sandbox.LimitTimeout || l == sandbox.LimitOutput })
+	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each run
+	spec.Named = slices.DeleteFunc(slices.Clone(spec.Named),
+		func(l sandbox.LimitName) bool { return l == sandbox.LimitTimeout || l == sandbox.LimitOutput })
 	if len(spec.Named) == 0 {
 		spec.Named = nil
 	}
@@ -126,8 +131,9 @@ func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *S
 	return l
 }
 
-// room makes room for one more shelf of an owner, and reports whether there is. If all are taken, it empties the least recently used shelf
-// of the owner with the most. So owners with few lose none to owners with many. The caller holds mu.
+// room makes room for one more shelf of an owner, and reports whether there is. If all are taken, it empties the least
+// recently used shelf of the owner with the most. So owners with few lose none to owners with many. The caller holds
+// mu.
 func (p *pool) room(owner string) bool {
 	if len(p.shelves) < maxShelves {
 		return true
@@ -168,8 +174,8 @@ func (p *pool) fill(s *shelf) {
 	})
 }
 
-// wants reports whether to make one more box, and otherwise ends the filling. While more than half of the slots are in use, the CPUs are
-// too busy to make boxes ahead. The next run asks again.
+// wants reports whether to make one more box, and otherwise ends the filling. While more than half of the slots are in
+// use, the CPUs are too busy to make boxes ahead. The next run asks again.
 func (p *pool) wants(s *shelf) bool {
 	held, _, _ := p.engine.admission.load()
 	p.mu.Lock()
@@ -207,7 +213,7 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 	return l, nil
 }
 
-// end closes a box that nobody has taken.
+// end closes a box that was not taken.
 func (p *pool) end(s *Sandbox) {
 	s.closeBox()
 	if p.engine.hasPackages(s.record.Spec) {

@@ -13,17 +13,19 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of open connections to the ports of living sandboxes. Each may hold half a megabyte of data that one side does not read.
+// Limits of open connections to the ports of living sandboxes. Each may hold half a megabyte of data that one side does
+// not read.
 const (
 	MaxPortConnections = 128  // of one sandbox
 	maxPortConnections = 2048 // of all, half of them of one owner
 )
 
-// DialPort connects to a TCP port in the sandbox: to a program there that listens on 127.0.0.1, ::1 or all addresses. The sandbox needs no
-// network for that. The connection has CloseWrite. While one is open, the sandbox is not idle; with the sandbox, it ends.
+// DialPort connects to a TCP port in the sandbox: to a program there that listens on 127.0.0.1, ::1 or all addresses.
+// The sandbox needs no network for that. The connection has CloseWrite. While one is open, the sandbox is not idle;
+// with the sandbox, it ends.
 //
-// Errors: Invalid for a port that is none; Unavailable where nothing listens, with syscall.ECONNREFUSED in the chain; Busy at the limit of
-// connections; NotFound where the sandbox has ended; Unsupported by a guest of an older version.
+// Errors: Invalid for a port that is none; Unavailable where nothing listens, with syscall.ECONNREFUSED in the chain;
+// Busy at the limit of connections; NotFound where the sandbox has ended; Unsupported by a guest of an older version.
 func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, sandbox.Invalidf("port", "%d is not from 1 to 65535", port)
@@ -40,7 +42,7 @@ func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	})
 	if err != nil {
 		s.leavePort()
-		if ended := s.ended(); ended != nil {
+		if ended := s.Ended(); ended != nil {
 			return nil, ended
 		}
 		return nil, portError(port, err)
@@ -52,7 +54,8 @@ func portError(port int, err error) error {
 	e := &sandbox.Error{Kind: sandbox.KindOf(err), Op: fmt.Sprintf("port %d", port), Err: err}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Msg, e.Fix = "nothing listens there in the sandbox", fmt.Sprintf("start a server in it that listens on port %d of 127.0.0.1, ::1 or all addresses", port)
+		e.Msg, e.Fix = "nothing listens there in the sandbox",
+			fmt.Sprintf("start a server in it that listens on port %d of 127.0.0.1, ::1 or all addresses", port)
 		e.Kind, e.Err = sandbox.Unavailable, syscall.ECONNREFUSED
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, context.DeadlineExceeded):
 		e.Msg, e.Fix = "the program there does not accept connections", "see what it does, or start it again"
@@ -67,11 +70,12 @@ func portError(port int, err error) error {
 
 // enterPort counts a connection, which is use of the sandbox.
 func (s *Sandbox) enterPort() error {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return err
 	}
 	if !s.engine.living.enterPort(s.owner) {
-		return &sandbox.Error{Kind: sandbox.Busy, Op: "port", Msg: "too many connections to ports of sandboxes are open", Fix: "close some of them, or try again later"}
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "port",
+			Msg: "too many connections to ports of sandboxes are open", Fix: "close some of them, or try again later"}
 	}
 	s.mu.Lock()
 	full := s.timers.ports >= MaxPortConnections
@@ -82,7 +86,8 @@ func (s *Sandbox) enterPort() error {
 	s.mu.Unlock()
 	if full {
 		s.engine.living.leavePort(s.owner)
-		return &sandbox.Error{Kind: sandbox.Busy, Op: "port", Msg: fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections),
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "port",
+			Msg: fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections),
 			Fix: "close some of them, or try again later"}
 	}
 	return nil

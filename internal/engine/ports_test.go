@@ -14,7 +14,7 @@ import (
 )
 
 // serveEcho starts a server of echoes in a sandbox and waits until it listens.
-func serveEcho(t *testing.T, s *engine.Sandbox, port int) *engine.Execution {
+func serveEcho(t *testing.T, s *engine.Sandbox, port int) *engine.Run {
 	t.Helper()
 	asks := command("python3", "-c", `import socket, sys, threading
 def echo(c):
@@ -22,7 +22,7 @@ def echo(c):
     c.close()
 l = socket.create_server(("", int(sys.argv[1])), backlog=200)
 while True: threading.Thread(target=echo, args=(l.accept()[0],)).start()`, strconv.Itoa(port))
-	asks.Detached = true
+	asks.Background = true
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +39,11 @@ while True: threading.Thread(target=echo, args=(l.accept()[0],)).start()`, strco
 	return x
 }
 
-// TestDialPort: a sandbox is not idle while a connection to one of its ports is open, has few of them, and takes them with it. Another
-// sandbox's ports are not its own.
+// TestDialPort: a sandbox is not idle while a connection to one of its ports is open, has few of them, and takes them
+// with it. Another sandbox's ports are not its own.
 func TestDialPort(t *testing.T) {
 	rig := newRig(t, engine.Config{})
-	s, other := rig.make(t, engine.Living{Name: "a"}), rig.make(t, engine.Living{Name: "b"})
+	s, other := rig.make(t, engine.Create{Name: "a"}), rig.make(t, engine.Create{Name: "b"})
 	const port = 8080
 	served := serveEcho(t, s, port)
 	_, err := other.DialPort(within(t), port)

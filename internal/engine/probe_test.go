@@ -59,9 +59,11 @@ func (b *asked) Probe(ctx context.Context) (sandbox.Posture, error) {
 	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, nil
 }
 
-// TestAutoIsNotChosenInHaste: a caller whose time is up during the probe does not fix a weaker choice for later callers.
+// TestAutoIsNotChosenInHaste: a caller whose time is up during the probe does not fix a weaker choice for later
+// callers.
 func TestAutoIsNotChosenInHaste(t *testing.T) {
-	weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared}, &asked{name: "strong", kernel: sandbox.KernelMachine}
+	weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared},
+		&asked{name: "strong", kernel: sandbox.KernelMachine}
 	strong.slow.Store(true)
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{weak, strong}, Default: engine.Auto})
 	if err != nil {
@@ -79,7 +81,8 @@ func TestAutoIsNotChosenInHaste(t *testing.T) {
 	}
 }
 
-// TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is fixed is found.
+// TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is fixed
+// is found.
 func TestAutoRefusesCheaply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probes, works := 0, false

@@ -13,17 +13,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of ending an execution in a sandbox that goes on.
+// Limits of ending a run in a living sandbox.
 const (
 	killTimeout = 10 * time.Second // for the guest to end the processes; then the sandbox is unusable
 	ackStep     = 64 << 10         // bytes of output in the log before they are acknowledged
 )
 
-// runProcess starts a process in the sandbox and follows it to its end. The verdict says how it ended; exited is valid with causeExit only.
+// runProcess starts a process in the sandbox and follows it to its end. The verdict says how it ended; exited is valid
+// with causeExit only.
 //
-// The guest enforces the deadline, so that it is punctual and the sandbox survives. The host's own deadline comes hostGrace later. Both
-// use the monotonic clock and are set before the start.
-func (x *Execution) runProcess(ctx context.Context) (exited guest.Exited, err error) {
+// The guest enforces the deadline, so that it is punctual and the sandbox survives. The host's own deadline comes
+// hostGrace later. Both use the monotonic clock and are set before the start.
+func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	s := x.sandbox
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -62,20 +63,20 @@ func (x *Execution) runProcess(ctx context.Context) (exited guest.Exited, err er
 		return exited, err
 	}
 	if c := x.verdict.of(); c != causeNotStarted && c != causeRejected {
-		s.endProcess(x.id) // nobody follows it any more
+		s.endProcess(x.id) // it has no follower any more
 	}
 	return exited, nil
 }
 
-// canceledBy ends an execution that its caller canceled. The end of the sandbox cancels it too, but then lifeOver decides.
-func (x *Execution) canceledBy(end func(cause)) {
+// canceledBy ends a run that its caller canceled. The end of the sandbox cancels it too, but then lifeOver decides.
+func (x *Run) canceledBy(end func(cause)) {
 	if x.sandbox.life.Err() == nil {
 		end(causeCanceled)
 	}
 }
 
-// lifeOver ends an execution with its sandbox.
-func (x *Execution) lifeOver(cut func()) {
+// lifeOver ends a run with its sandbox.
+func (x *Run) lifeOver(cut func()) {
 	var ended *endedError
 	switch {
 	case !errors.As(context.Cause(x.sandbox.life), &ended): // the next server continues it
@@ -88,7 +89,7 @@ func (x *Execution) lifeOver(cut func()) {
 }
 
 // launch starts the process, or attaches to the one that an earlier server started.
-func (x *Execution) launch(ctx context.Context) (process *client.Process, err error) {
+func (x *Run) launch(ctx context.Context) (process *client.Process, err error) {
 	if x.resumed != nil {
 		process, err = x.resumed.attach(ctx, x)
 	} else {
@@ -100,8 +101,8 @@ func (x *Execution) launch(ctx context.Context) (process *client.Process, err er
 	return process, err
 }
 
-// failedStart claims the verdict of an execution whose process did not start. An error says that nothing has.
-func (x *Execution) failedStart(err error) error {
+// failedStart claims the verdict of a run whose process did not start. An error means that nothing was started.
+func (x *Run) failedStart(err error) error {
 	if errors.Is(err, errRejected) {
 		x.verdict.claim(causeRejected)
 	}
@@ -110,7 +111,8 @@ func (x *Execution) failedStart(err error) error {
 		x.notStarted = refused.hint
 		x.output.say(refused.line)
 	}
-	if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable || errors.Is(err, sandbox.ErrEntered)) {
+	if x.verdict.of() == causeNone && (sandbox.KindOf(err) != sandbox.Unavailable ||
+		errors.Is(err, sandbox.ErrEntered)) {
 		return err // the guest reports that nothing was started
 	}
 	x.verdict.claim(causeLost)
@@ -118,7 +120,7 @@ func (x *Execution) failedStart(err error) error {
 }
 
 // start starts the process, in a fork of a waiting interpreter if possible.
-func (x *Execution) start(ctx context.Context) (*client.Process, error) {
+func (x *Run) start(ctx context.Context) (*client.Process, error) {
 	if process, err := x.fork(ctx); process != nil || err != nil {
 		return process, err
 	}
@@ -131,14 +133,14 @@ func (x *Execution) start(ctx context.Context) (*client.Process, error) {
 		Deadline: x.Spec.Limits.Timeout,
 		Buffer:   outputBuffer,
 	}
-	if len(x.Request.Stdin) > 0 || x.asks.Interactive {
+	if len(x.Request.Stdin) > 0 || x.req.Interactive {
 		m.Stdin = guest.StdinPipe
 	}
 	return x.startAs(ctx, m)
 }
 
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.
-func (x *Execution) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
+func (x *Run) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
 	process, err := x.sandbox.startProcess(ctx, m)
 	for _, program := range x.Programs[min(1, len(x.Programs)):] {
 		if err == nil || !errors.Is(err, syscall.ENOENT) {
@@ -154,7 +156,7 @@ func (x *Execution) startAs(ctx context.Context, m guest.Start) (*client.Process
 }
 
 // feed writes stdin to the process in the background, then closes it and the returned channel.
-func (x *Execution) feed(ctx context.Context) <-chan struct{} {
+func (x *Run) feed(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	stdin := x.Request.Stdin
 	if len(stdin) == 0 || x.resumed != nil {
@@ -179,8 +181,8 @@ func (x *Execution) feed(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// attached records the process of the execution, as the current connection knows it.
-func (x *Execution) attached(p *client.Process) {
+// attached records the process of the run, as the current connection knows it.
+func (x *Run) attached(p *client.Process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.process.Process == nil {
@@ -190,7 +192,7 @@ func (x *Execution) attached(p *client.Process) {
 }
 
 // took returns what receives the output of the process. With a log, output is acknowledged once it is in the log.
-func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) error {
+func (x *Run) took(end func(cause)) func(*client.Process, guest.Output) error {
 	var acked uint64
 	return func(p *client.Process, m guest.Output) error {
 		if err := x.output.take(m); errors.Is(err, errRunaway) {
@@ -206,7 +208,8 @@ func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) er
 			if err := x.log.Sync(); err != nil {
 				return err
 			}
-			if p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr}) == nil { // or the connection broke, which follow handles
+			if p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr}) == nil {
+				// or the connection broke, which follow handles
 				acked = done
 			}
 		}
@@ -215,21 +218,21 @@ func (x *Execution) took(end func(cause)) func(*client.Process, guest.Output) er
 }
 
 // take receives output within its limit and puts it into the log, and to the caller who follows it.
-func (x *Execution) take(stream sandbox.Stream, data []byte) {
+func (x *Run) take(stream sandbox.Stream, data []byte) {
 	kind, end := eventlog.Stdout, x.base.Stdout+uint64(min(x.output.stdout.total, x.output.limit))
 	if stream == sandbox.Stderr {
 		kind, end = eventlog.Stderr, x.base.Stderr+uint64(min(x.output.stderr.total, x.output.limit))
 	}
 	if _, err := x.log.Append(kind, end, data); err != nil {
-		x.sandbox.engine.log.Warn("could not log the output of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+		x.sandbox.engine.log.Warn("could not log the output of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
-	if x.asks.Request.Output != nil {
-		x.asks.Request.Output(stream, data)
+	if x.req.Request.Output != nil {
+		x.req.Request.Output(stream, data)
 	}
 }
 
-// kill ends the processes of the execution, whose exit record cuts the stream. If the guest does not, it ends the sandbox.
-func (x *Execution) kill(stream context.Context, cut func()) {
+// kill ends the processes of the run, whose exit record cuts the stream. If the guest does not, it ends the sandbox.
+func (x *Run) kill(stream context.Context, cut func()) {
 	late := time.NewTimer(killTimeout)
 	defer late.Stop()
 	x.sandbox.signal(killing(string(x.id)))
@@ -241,12 +244,12 @@ func (x *Execution) kill(stream context.Context, cut func()) {
 	}
 }
 
-// killing is the message that ends all processes of an execution.
+// killing is the message that ends all processes of a run.
 func killing(id string) guest.Signal {
 	return guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution}
 }
 
-// endProcess ends the processes of an execution that nobody follows any more. In a one-shot sandbox, they end with the box.
+// endProcess ends the processes of a run without a follower. In a one-shot sandbox, they end with the box.
 func (s *Sandbox) endProcess(id sandbox.ID) {
 	if s.oneShot {
 		return
@@ -260,8 +263,8 @@ func (s *Sandbox) endProcess(id sandbox.ID) {
 	})
 }
 
-// follow passes the output of a process to take until its exit record comes, over as many connections as that needs; attached receives
-// each new one. With ack the guest may forget what was taken.
+// follow passes the output of a process to take until its exit record comes, over as many connections as that needs;
+// attached receives each new one. With ack the guest may drop what was taken.
 func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*client.Process),
 	take func(*client.Process, guest.Output) error, ack bool) (guest.Exited, error) {
 	for {

@@ -11,9 +11,9 @@ import (
 // outputBuffer is the guest's buffer of each stream: enough for a scheduling delay at pipe speed.
 const outputBuffer = guest.DefaultBuffer
 
-// perform takes the execution from its files to its result. An error means that nothing was started; after the start, every end is a
-// status.
-func (x *Execution) perform(ctx context.Context) (*sandbox.Result, error) {
+// perform takes the run from its files to its result. An error means that nothing was started; after the start, every
+// end is a status.
+func (x *Run) perform(ctx context.Context) (*sandbox.Result, error) {
 	if x.resumed == nil {
 		x.notify(RunStarted, nil, nil)
 	}
@@ -54,15 +54,15 @@ func (x *Execution) perform(ctx context.Context) (*sandbox.Result, error) {
 }
 
 // beginNow begins the time limit of the program.
-func (x *Execution) beginNow() time.Time {
+func (x *Run) beginNow() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.began = time.Now()
 	return x.began
 }
 
-// conclude assembles the result of an execution that has ended.
-func (x *Execution) conclude(ctx context.Context, exited guest.Exited) *sandbox.Result {
+// conclude assembles the result of a run that has ended.
+func (x *Run) conclude(ctx context.Context, exited guest.Exited) *sandbox.Result {
 	o := x.observe(exited)
 	r := x.describe(o)
 	x.collect(ctx, o, r)
@@ -72,7 +72,7 @@ func (x *Execution) conclude(ctx context.Context, exited guest.Exited) *sandbox.
 }
 
 // observe reads the host's counters. It ignores the caller's context: a canceled run has used resources too.
-func (x *Execution) observe(exited guest.Exited) *outcome {
+func (x *Run) observe(exited guest.Exited) *outcome {
 	o := &outcome{cause: x.verdict.of(), exited: exited, notStarted: x.notStarted}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
@@ -98,7 +98,8 @@ func (x *Execution) observe(exited guest.Exited) *outcome {
 	return o
 }
 
-var unknownUsage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1, DiskWritten: -1}
+var unknownUsage = sandbox.Usage{CPU: -1, MemoryPeak: -1, MemoryNow: -1, OOMKills: -1, PidsNow: -1, PidsRefused: -1,
+	DiskWritten: -1}
 
 // sinceBefore turns the sandbox's totals into those since an earlier moment. Peaks stay those of the sandbox.
 func sinceBefore(now, before sandbox.Usage) sandbox.Usage {
@@ -116,7 +117,7 @@ func sinceBefore(now, before sandbox.Usage) sandbox.Usage {
 }
 
 // describe returns the result without files and hints.
-func (x *Execution) describe(o *outcome) *sandbox.Result {
+func (x *Run) describe(o *outcome) *sandbox.Result {
 	r := &sandbox.Result{
 		ID:        x.id,
 		Status:    o.status(),
@@ -132,14 +133,16 @@ func (x *Execution) describe(o *outcome) *sandbox.Result {
 	}
 	r.Requested.ID = x.sandbox.id
 	r.ExitCode, r.Signal = o.exit()
-	if ended := r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusKilled; ended && !x.compileFailed() && x.Language != nil && x.Language.ParseError != nil {
+	if ended := r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusKilled; ended && !x.compileFailed() &&
+		x.Language != nil && x.Language.ParseError != nil {
 		r.Exception = x.parseError(r.Stderr)
 	}
 	return r
 }
 
-// parseError lets the language parse the stderr of a failed program. The bytes are hostile and the parser large, so it contains a panic.
-func (x *Execution) parseError(c sandbox.Captured) (found *sandbox.Exception) {
+// parseError lets the language parse the stderr of a failed program. The bytes are hostile and the parser large, so it
+// contains a panic.
+func (x *Run) parseError(c sandbox.Captured) (found *sandbox.Exception) {
 	defer func() {
 		if p := recover(); p != nil {
 			found = nil

@@ -25,9 +25,9 @@ const (
 	mostRetry  = time.Minute
 )
 
-// Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns the records of those that have
-// ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over now stays on record, is Unavailable, and
-// is retried. Call Resume before any other sandbox is made.
+// Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns the records of
+// those that have ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over now
+// stays on record, is Unavailable, and is retried. Call Resume before any other sandbox is made.
 func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []sandbox.Record) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards gone
@@ -40,7 +40,8 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			continue
 		}
 		var b sandbox.Backend
-		if i := slices.IndexFunc(e.config.Backends, func(b sandbox.Backend) bool { return b.Name() == record.Backend }); i >= 0 {
+		if i := slices.IndexFunc(e.config.Backends,
+			func(b sandbox.Backend) bool { return b.Name() == record.Backend }); i >= 0 {
 			b = e.config.Backends[i]
 		}
 		r := &takeover{sandbox: newSandbox(e, b, record), began: time.Now(), left: map[string]guest.ProcessInfo{}}
@@ -74,7 +75,7 @@ type takeover struct {
 	began   time.Time
 	entries []eventlog.Entry             // of its logs
 	kept    bool                         // its network is logged in its folder
-	left    map[string]guest.ProcessInfo // processes that no execution and no context has claimed yet
+	left    map[string]guest.ProcessInfo // processes that no run and no context has claimed yet
 	ended   sandbox.Record               // with a reason once it is known to have ended
 }
 
@@ -120,7 +121,7 @@ func (r *takeover) done(err error) bool {
 		s.logs, _, _ = s.openLogs()
 	}
 	if s.logs != nil {
-		_ = s.logs.Remove() // what is left takes space only
+		_ = s.logs.Remove() // a failure costs only space
 	}
 	s.mu.Lock()
 	s.record.Ended, s.record.Reason = time.Now(), s.failed.Error()
@@ -137,7 +138,8 @@ func (r *takeover) done(err error) bool {
 	return true
 }
 
-// retry repeats the attempt until it succeeds, the sandbox has ended, or the engine closes, which leaves it to the next one.
+// retry repeats the attempt until it succeeds, the sandbox has ended, or the engine closes, which leaves it to the next
+// one.
 func (r *takeover) retry() {
 	s := r.sandbox
 	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
@@ -174,7 +176,8 @@ func (s *Sandbox) setPending(err error) {
 	s.pending = err
 }
 
-// reach does what may fail: it reattaches the box, connects to its guest and opens its logs. Another call continues after the last success.
+// reach does what may fail: it reattaches the box, connects to its guest and opens its logs. Another call continues
+// after the last success.
 func (r *takeover) reach(ctx context.Context) (err error) {
 	s := r.sandbox
 	if s.backend == nil {
@@ -223,13 +226,13 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 	return s.save()
 }
 
-// restore makes the sandbox available, with its contexts and executions.
+// restore makes the sandbox available, with its contexts and runs.
 func (r *takeover) restore(ctx context.Context) {
 	s := r.sandbox
 	s.restoreContexts()
-	var unfinished []*Execution
+	var unfinished []*Run
 	for _, entry := range r.entries {
-		if x := r.execution(ctx, entry); x != nil {
+		if x := r.run(ctx, entry); x != nil {
 			unfinished = append(unfinished, x)
 		}
 	}
@@ -244,7 +247,7 @@ func (r *takeover) restore(ctx context.Context) {
 	close(s.made)
 }
 
-// resumed is what is known of an execution that began under an earlier server.
+// resumed describes a run that began under an earlier server.
 type resumed struct {
 	last        eventlog.Last
 	reported    uint64 // offset of the context's channel up to which the log has its reports
@@ -254,12 +257,12 @@ type resumed struct {
 }
 
 // attach follows the process from where the log ends.
-func (r *resumed) attach(ctx context.Context, x *Execution) (*client.Process, error) {
+func (r *resumed) attach(ctx context.Context, x *Run) (*client.Process, error) {
 	return x.sandbox.attach(ctx, guest.Attach{ID: string(x.id), Stdout: r.last.Stdout, Stderr: r.last.Stderr})
 }
 
-// execution rebuilds an execution from its log. A finished one is only remembered.
-func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Execution {
+// run rebuilds a run from its log. A finished one is only remembered.
+func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	s := r.sandbox
 	var h logHead
 	if entry.Err != nil || json.Unmarshal(entry.Head, &h) != nil {
@@ -269,9 +272,10 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	if err != nil {
 		return nil
 	}
-	x, err := s.planned(Exec{ID: entry.ID, Request: h.request(), Interactive: h.Interactive, Detached: h.Detached})
+	x, err := s.planned(RunRequest{ID: entry.ID, Request: h.request(), Interactive: h.Interactive,
+		Background: h.Background})
 	if err != nil {
-		s.engine.log.Warn("cannot go on with an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
+		s.engine.log.Warn("cannot continue a run", "sandbox", s.id, "run", entry.ID, "err", err)
 		if !log.Last().Finished { // so that its log is removed in its turn
 			_ = log.Finish(encodeFailure(err))
 			_, _ = s.logs.Retire(entry.ID, log.Last().Bytes)
@@ -283,7 +287,7 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 	}
 	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages}
 	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
-	if x.asks.Detached {
+	if x.req.Background {
 		x.output.keepPart()
 	}
 	if h.Context != "" {
@@ -292,22 +296,22 @@ func (r *takeover) execution(ctx context.Context, entry eventlog.Entry) *Executi
 		}
 	}
 	if err := x.replay(ctx); err != nil {
-		s.engine.log.Warn("cannot read the log of an execution", "sandbox", s.id, "execution", entry.ID, "err", err)
+		s.engine.log.Warn("cannot read the log of a run", "sandbox", s.id, "run", entry.ID, "err", err)
 	}
 	x.output.forward, x.output.gaps = x.take, true
 	if !x.resumed.last.Finished {
 		return x
 	}
 	if x.result == nil && x.failure == nil {
-		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "execution " + string(x.id), Msg: "its log is damaged"}
+		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "run " + string(x.id), Msg: "its log is damaged"}
 	}
 	x.log.retired = true // by the listing of the folder
 	x.slim()
 	close(x.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.executions.add(x)
-	s.executions.running--
+	s.runs.add(x)
+	s.runs.running--
 	return nil
 }
 
@@ -338,11 +342,11 @@ func (s *Sandbox) contextNamed(name, language string) *Context {
 	return nil
 }
 
-// errReplayed ends a replay at the end of what is there.
+// errReplayed ends a replay at the last event.
 var errReplayed = errors.New("replayed")
 
-// replay takes what the log has into the execution.
-func (x *Execution) replay(ctx context.Context) error {
+// replay restores the run from its log.
+func (x *Run) replay(ctx context.Context) error {
 	last := x.resumed.last.ID
 	if last == 0 {
 		return nil
@@ -360,7 +364,7 @@ func (x *Execution) replay(ctx context.Context) error {
 	return err
 }
 
-func (x *Execution) replayEvent(e eventlog.Event) {
+func (x *Run) replayEvent(e eventlog.Event) {
 	decoded := Event{Kind: e.Kind, Data: e.Data}
 	switch e.Kind {
 	case eventlog.Stdout:
@@ -386,7 +390,7 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 		x.shown = append(x.shown, *decoded.Shown)
 		x.resumed.reported = e.Offset
 	case decoded.Exception != nil:
-		x.raised = decoded.Exception
+		x.exception = decoded.Exception
 		x.resumed.reported = e.Offset
 	case decoded.Ended != nil:
 		if decoded.Ended.Failure != "" {
@@ -398,7 +402,7 @@ func (x *Execution) replayEvent(e eventlog.Event) {
 }
 
 // contexts finds the interpreters of the contexts on record, and the code that runs in them.
-func (r *takeover) contexts(unfinished []*Execution) {
+func (r *takeover) contexts(unfinished []*Run) {
 	s := r.sandbox
 	for _, record := range s.record.Contexts {
 		c := s.contextNamed(record.Name, record.Language)
@@ -416,11 +420,11 @@ func (r *takeover) contexts(unfinished []*Execution) {
 	}
 }
 
-// interpreter goes on with an interpreter, from the oldest report that its guest keeps.
-func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Execution) {
+// interpreter attaches to an interpreter, from the oldest report that its guest keeps.
+func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) {
 	s := r.sandbox
 	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
-	var runs *Execution
+	var runs *Run
 	for _, x := range unfinished {
 		if b := x.resumed.began; b != nil && string(b.Interpreter) == p.ID {
 			runs = x
@@ -439,13 +443,13 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ex
 		runs.resumed.interpreter, in.current = in, runs
 	}
 	s.work.Go(in.watch)
-	if runs == nil { // code that nobody waits for may run, of a client that went with its server
+	if runs == nil { // it may run code of a client that left with its server
 		s.work.Go(func() { _ = in.interrupt(s.life) })
 	}
 }
 
-// goOn goes on with an execution, or ends it if its caller went with the server.
-func (r *takeover) goOn(x *Execution) {
+// goOn continues a run, or ends it if its caller left with the server.
+func (r *takeover) goOn(x *Run) {
 	s := r.sandbox
 	_, lives := r.left[string(x.id)]
 	delete(r.left, string(x.id))
@@ -457,24 +461,25 @@ func (r *takeover) goOn(x *Execution) {
 		close(x.done)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.executions.add(x)
-		s.executions.running--
+		s.runs.add(x)
+		s.runs.running--
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.executions.add(x)
+	s.runs.add(x)
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())
-	if !x.asks.Detached {
+	if !x.req.Background {
 		x.canceled()
 	}
 	s.work.Go(func() { x.carryOut(ctx, func() {}) }) // it takes no slot: it ran on meanwhile
 }
 
-// lostAtRestart is the result of an execution whose process was gone when the next server came.
-func lostAtRestart(x *Execution) *sandbox.Result {
-	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1, Hints: []sandbox.Hint{sandbox.HintLost{ExitCode: -1}}}
+// lostAtRestart is the result of a run whose process was gone when the next server came.
+func lostAtRestart(x *Run) *sandbox.Result {
+	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1,
+		Hints: []sandbox.Hint{sandbox.HintLost{ExitCode: -1}}}
 	if (x.context != nil || x.resumed.waits) && x.resumed.began == nil {
 		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{sandbox.HintNotStarted}
 	}

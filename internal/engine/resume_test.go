@@ -50,9 +50,12 @@ func (k *keeper) Remove(sandbox.ID) error { return nil }
 
 // keeping returns a keeper, and a function that opens an engine over it with the state in a folder.
 func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
-	k := &keeper{Backend: backendtest.NewFake(t), boxes: map[sandbox.ID]sandbox.Box{}, records: map[sandbox.ID]sandbox.Record{}}
+	k := &keeper{Backend: backendtest.NewFake(t), boxes: map[sandbox.ID]sandbox.Box{},
+		records: map[sandbox.ID]sandbox.Record{}}
 	return k, func(stateDir string) *engine.Engine {
-		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Living: engine.LivingConfig{StateDir: stateDir, Store: k}})
+		e, err := engine.New(engine.Config{
+			Backends: []sandbox.Backend{k}, Languages: lang.All(),
+			Living: engine.LivingConfig{StateDir: stateDir, Store: k}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,18 +63,19 @@ func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
 	}
 }
 
-// TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody follows it. What the
-// next server finds is a copy of the state at that moment, without what a server that stops writes.
+// TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody
+// follows it. What the next server finds is a copy of the state at that moment, without what a server that stops
+// writes.
 func TestResumeAfterKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir, killed := t.TempDir(), t.TempDir()
 	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Living{})
+	s, _, err := first.Create(within(t), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	asks := code("python", "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('end'): time.sleep(0.01)\nprint('end')")
-	asks.Detached, asks.Request.Timeout = true, time.Minute
+	asks.Background, asks.Request.Timeout = true, time.Minute
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +96,7 @@ func TestResumeAfterKill(t *testing.T) {
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
 		t.Fatal(err)
 	}
-	if x, err = s.Execution(x.ID()); err != nil {
+	if x, err = s.FindRun(x.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.WriteFile(within(t), "end", 0, strings.NewReader("")); err != nil {
@@ -100,7 +104,8 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 	output := ""
 	err = x.Follow(within(t), 0, func(e engine.Event) error { output += string(e.Data); return nil })
-	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded || output != "end\n" {
+	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded ||
+		output != "end\n" {
 		t.Errorf("it wrote %q, %v; %+v, %v", output, err, r, failed)
 	}
 	if err := s.Close(); err != nil {
@@ -108,7 +113,8 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedIsLogged: what the guest may forget is in the log, also at the end of code, which comes with a piece of its own.
+// TestAcknowledgedIsLogged: what the guest may forget is in the log, also at the end of code, which comes with a piece
+// of its own.
 func TestAcknowledgedIsLogged(t *testing.T) {
 	const size = 64<<10 - 46 // one step of acknowledgement needs the ready and the done report too
 	k, open := keeping(t)
@@ -122,12 +128,12 @@ func TestAcknowledgedIsLogged(t *testing.T) {
 	}}
 	stateDir, killed := t.TempDir(), t.TempDir()
 	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Living{})
+	s, _, err := first.Create(within(t), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	asks := code("python", fmt.Sprintf("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n_ = os.write(1, b'x' * %d)", size))
-	asks.Detached, asks.Request.Timeout = true, time.Minute
+	asks.Background, asks.Request.Timeout = true, time.Minute
 	x, err := s.Start(within(t), asks)
 	if err != nil {
 		t.Fatal(err)
@@ -152,13 +158,17 @@ func TestAcknowledgedIsLogged(t *testing.T) {
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
 		t.Fatal(err)
 	}
-	if x, err = s.Execution(x.ID()); err != nil {
+	if x, err = s.FindRun(x.ID()); err != nil {
 		t.Fatal(err)
 	}
 	var got int
 	var dropped int64
-	err = x.Follow(within(t), 0, func(e engine.Event) error { got, dropped = got+len(e.Data), dropped+e.Dropped; return nil })
-	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded || got != size || dropped != 0 {
+	err = x.Follow(within(t), 0, func(e engine.Event) error {
+		got, dropped = got+len(e.Data), dropped+e.Dropped
+		return nil
+	})
+	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded ||
+		got != size || dropped != 0 {
 		t.Errorf("%d bytes of %d, %d dropped, %v; %v, %v", got, size, dropped, err, r.Status, failed)
 	}
 	if err := s.Close(); err != nil {
@@ -166,13 +176,13 @@ func TestAcknowledgedIsLogged(t *testing.T) {
 	}
 }
 
-// TestResume: the next engine has the contexts that were not deleted, with their state; goes on with code that runs, knows what had ended,
-// and says that code which waited was not started.
+// TestResume: the next engine has the contexts that were not deleted, with their state; goes on with code that runs,
+// knows what had ended, and says that code which waited was not started.
 func TestResume(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
 	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Living{Name: "a"})
+	s, _, err := first.Create(within(t), engine.Create{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,9 +192,9 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := errors.New("began")
-	start := func(name, text string) *engine.Execution {
+	start := func(name, text string) *engine.Run {
 		asks := code("python", text)
-		asks.Context, asks.Detached, asks.Request.Timeout = name, true, time.Minute
+		asks.Context, asks.Background, asks.Request.Timeout = name, true, time.Minute
 		x, err := s.Start(within(t), asks)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +234,7 @@ func TestResume(t *testing.T) {
 		hint   sandbox.Hint
 	}{{ended.ID(), sandbox.StatusSucceeded, nil}, {waits.ID(), sandbox.StatusCanceled, sandbox.HintNotStarted},
 		{runs.ID(), sandbox.StatusCanceled, sandbox.HintCanceled}} {
-		x, err := s.Execution(want.id)
+		x, err := s.FindRun(want.id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +244,8 @@ func TestResume(t *testing.T) {
 			t.Errorf("want %s, %s: %+v, %v", want.status, want.hint, r, err)
 		}
 		var last uint64
-		if err := x.Follow(within(t), 0, func(e engine.Event) error { last = e.ID; return nil }); err != nil || last != x.LastEvent() {
+		if err := x.Follow(within(t), 0, func(e engine.Event) error { last = e.ID; return nil }); err != nil ||
+			last != x.LastEvent() {
 			t.Errorf("the last event is %d, not %d: %v", last, x.LastEvent(), err)
 		}
 	}
@@ -244,7 +255,8 @@ func TestResume(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if r := k.records[s.ID()]; r.Ended.IsZero() || r.Spec.ID != "" || r.Contexts != nil { // those of a thousand may be large
+	if r := k.records[s.ID()]; r.Ended.IsZero() || r.Spec.ID != "" || r.Contexts != nil {
+		// those of a thousand may be large
 		t.Errorf("of a sandbox that ended, this is kept: %+v", r)
 	}
 }

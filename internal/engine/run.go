@@ -15,32 +15,33 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Exec asks for one execution in a living sandbox: code in a context, or a command, a file, or code of a language
+// RunRequest requests a run in a living sandbox: code in a context, or a command, a file, or code of a language
 // without contexts in a process of its own.
-type Exec struct {
+type RunRequest struct {
 	ID      sandbox.ID      // "" is a new one
-	Context string          // for code; "" is DefaultContext. A default context is made by its first execution
+	Context string          // for code; "" is DefaultContext. A default context is made by its first run
 	Request sandbox.Request // Code must come without Args and Stdin: a context has neither
 
-	// Detached goes on when its caller goes. Without it, the end of Run's ctx cancels the execution.
-	Detached bool
+	// Background continues without its caller. Otherwise the end of ctx cancels the run.
+	Background bool
 	// Interactive keeps stdin of a command open for Execution.Input.
 	Interactive bool
-	// Deliver is that of Engine.Run: it receives the result while the execution still holds its slot, and Wait returns its error.
+	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
+	// error.
 	Deliver func(*sandbox.Result) error
 }
 
-// Execution is one execution in a sandbox. The methods of one in a living sandbox are safe for concurrent use.
-type Execution struct {
+// Run is one run of code or a command in a sandbox. The methods of one in a living sandbox are safe for concurrent use.
+type Run struct {
 	job
 	sandbox  *Sandbox
 	context  *Context // nil for a process of its own
-	asks     Exec
-	log      executionLog // in a living sandbox
-	resumed  *resumed     // it began under an earlier server; else nil
+	req      RunRequest
+	log      runLog   // in a living sandbox
+	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
 	awaited  bool // Drain waits for it
-	adds     plannedPackages
+	adding   addedPackages
 	codeEnd
 
 	verdict verdict
@@ -56,7 +57,7 @@ type Execution struct {
 	values
 }
 
-// atStart is what was so before the program began.
+// atStart is the state before the program began.
 type atStart struct {
 	began    time.Time
 	before   sandbox.Usage // of the sandbox
@@ -71,7 +72,7 @@ type facts struct {
 	found      []sandbox.Hint // while files were collected, and about the context
 }
 
-// ending is how an execution in a living sandbox ended.
+// ending is how a run in a living sandbox ended.
 type ending struct {
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
@@ -81,35 +82,35 @@ type ending struct {
 // values are what code in a context displayed and raised.
 type values struct {
 	shown      []sandbox.Shown
-	raised     *sandbox.Exception
+	exception  *sandbox.Exception
 	shownBytes int
 }
 
-// codeEnd is how code in a context tells of its end.
+// codeEnd receives the end of code in a context.
 type codeEnd struct {
 	ran     chan struct{} // closed when it has run to its end, with the exit code
 	code    int
 	runaway chan struct{} // holds a token once it writes too much
 }
 
-// launched is the process of an execution, once there is one.
+// launched is the process of a run, once there is one.
 type launched struct {
-	*client.Process               // as the current connection knows it; the execution's mu guards it
+	*client.Process               // as the current connection knows it; the run's mu guards it
 	ready           chan struct{} // closed with the first
-	signalled       bool          // a caller sent it a signal
+	signaled        bool          // a caller sent it a signal
 }
 
-// executionLog is the log of an execution.
-type executionLog struct {
+// runLog is the log of a run.
+type runLog struct {
 	*eventlog.Log
 	began   atomic.Uint64 // id of the event that it began, which clients do not see; 0 before
 	retired bool          // it is counted among the finished ones of its folder
 }
 
-// Run executes one request and returns its result. Errors and statuses are those of Engine.Run. The output and the files are the caller's:
-// another Wait for the execution gets a result without them.
-func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
-	x, err := s.Start(ctx, asks)
+// Run executes one request and returns its result. Errors and statuses are those of Engine.Run. The output and the
+// files are the caller's: another Wait for the run gets a result without them.
+func (s *Sandbox) Run(ctx context.Context, req RunRequest) (*sandbox.Result, error) {
+	x, err := s.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -122,34 +123,34 @@ func (s *Sandbox) Run(ctx context.Context, asks Exec) (*sandbox.Result, error) {
 	return result, err
 }
 
-// Start begins an execution: a command once it has a slot. What waits for a context or for packages takes its slot later.
-func (s *Sandbox) Start(ctx context.Context, asks Exec) (*Execution, error) {
-	x, err := s.start(ctx, asks)
+// Start begins a run: a command once it has a slot. What waits for a context or for packages takes its slot later.
+func (s *Sandbox) Start(ctx context.Context, req RunRequest) (*Run, error) {
+	x, err := s.start(ctx, req)
 	if err != nil {
 		o := s.observation(RunRefused)
-		o.Run, o.request, o.Err = asks.ID, &asks.Request, err
+		o.Run, o.request, o.Err = req.ID, &req.Request, err
 		s.engine.observe(o)
 	}
 	return x, err
 }
 
-func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
-	if err := s.ended(); err != nil {
+func (s *Sandbox) start(ctx context.Context, req RunRequest) (*Run, error) {
+	if err := s.Ended(); err != nil {
 		return nil, err
 	}
-	x, err := s.plan(ctx, asks)
+	x, err := s.plan(ctx, req)
 	if err == nil && !x.forbidden() {
 		err = x.planPackages()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if x.context != nil || x.adds.asked != nil { // its goroutine waits for them, and then for a slot
+	if x.context != nil || x.adding.asked != nil { // its goroutine waits for them, and then for a slot
 		if err = x.enterEarly(); err == nil {
 			err = x.begin(ctx, func() {})
 		}
 		if err != nil {
-			x.notAwaited()
+			x.stopAwaiting()
 			return nil, err
 		}
 		return x, nil
@@ -160,7 +161,7 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	defer context.AfterFunc(s.life, stop)()
 	release, err := x.admit(waiting)
 	if err != nil {
-		if ended := s.ended(); ended != nil {
+		if ended := s.Ended(); ended != nil {
 			return nil, ended
 		}
 		return nil, err
@@ -168,63 +169,64 @@ func (s *Sandbox) start(ctx context.Context, asks Exec) (*Execution, error) {
 	x.timings.Queue = time.Since(asked)
 	if err := x.begin(ctx, release); err != nil {
 		release()
-		x.notAwaited()
+		x.stopAwaiting()
 		return nil, err
 	}
 	return x, nil
 }
 
-// newExecution returns an execution of a job in the sandbox, which nobody knows yet.
-func (s *Sandbox) newExecution(j job, asks Exec) *Execution {
-	x := &Execution{job: j, sandbox: s, asks: asks, canceled: func() {}, process: launched{ready: make(chan struct{})}}
+// newRun returns a run of a job in the sandbox. It is not listed yet.
+func (s *Sandbox) newRun(j job, req RunRequest) *Run {
+	x := &Run{job: j, sandbox: s, req: req, canceled: func() {}, process: launched{ready: make(chan struct{})}}
 	x.done, x.ran, x.runaway = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	x.output = newOutput(j.Spec.Limits.OutputBytes, asks.Request.Output)
+	x.output = newOutput(j.Spec.Limits.OutputBytes, req.Request.Output)
 	return x
 }
 
-// planned returns an execution of a request, without its context.
-func (s *Sandbox) planned(asks Exec) (*Execution, error) {
-	j, err := s.engine.newJob(asks.ID, s.backend.Name(), asks.Request, s.spec())
+// planned returns a run of a request, without its context.
+func (s *Sandbox) planned(req RunRequest) (*Run, error) {
+	j, err := s.engine.newJob(req.ID, s.backend.Name(), req.Request, s.spec())
 	if err != nil {
 		return nil, err
 	}
-	x := s.newExecution(j, asks)
+	x := s.newRun(j, req)
 	x.named = x.Request.Code != nil && x.Language.Driver == nil && x.NameCode(x.id)
 	return x, nil
 }
 
-// plan checks what is asked and finds its context.
-func (s *Sandbox) plan(ctx context.Context, asks Exec) (*Execution, error) {
-	x, err := s.planned(asks)
+// plan checks a request and finds its context.
+func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
+	x, err := s.planned(req)
 	if err == nil {
-		err = s.engine.inspect(ctx, s.owner, &x.job) // once: what a next server goes on with has begun
+		err = s.engine.inspect(ctx, s.owner, &x.job) // not again by the next server
 	}
 	if err != nil {
 		return nil, err
 	}
-	if asks.Detached && len(asks.Request.Return.Globs) > 0 {
-		return nil, sandbox.Invalidf("return_files", "a detached execution returns none; read them once it has ended")
+	if req.Background && len(req.Request.Return.Globs) > 0 {
+		return nil, sandbox.Invalidf("return_files", "a background run returns none; read them once it has ended")
 	}
-	if asks.Request.Code == nil || asks.Context == "" && x.Language.Driver == nil {
-		if asks.Context != "" {
-			return nil, sandbox.Invalidf("context", "goes with code; a command has a process of its own")
+	if req.Request.Code == nil || req.Context == "" && x.Language.Driver == nil {
+		if req.Context != "" {
+			return nil, sandbox.Invalidf("context", "is only supported for code; a command has a process of its own")
 		}
 		return x, nil
 	}
 	switch {
-	case len(asks.Request.Stdin) > 0 || asks.Interactive:
-		return nil, sandbox.Invalidf("stdin", "goes with a command: a context has no input")
-	case len(asks.Request.Args) > 0:
-		return nil, sandbox.Invalidf("args", "go with a command or an entry: a context has no arguments")
-	case len(asks.Request.Env) > 0 || asks.Request.Dir != "":
-		return nil, sandbox.Invalidf("env", "environment and directory are those of the context; set them when it is created, or in the code")
+	case len(req.Request.Stdin) > 0 || req.Interactive:
+		return nil, sandbox.Invalidf("stdin", "is only supported for commands: a context has no input")
+	case len(req.Request.Args) > 0:
+		return nil, sandbox.Invalidf("args", "are only supported for commands and entries: a context has no arguments")
+	case len(req.Request.Env) > 0 || req.Request.Dir != "":
+		return nil, sandbox.Invalidf("env",
+			"environment and directory are those of the context; set them when it is created, or in the code")
 	}
-	x.context, err = s.contextFor(ctx, asks.Context, x.Language)
+	x.context, err = s.contextFor(ctx, req.Context, x.Language)
 	return x, err
 }
 
-// begin enters the execution and starts its goroutine, which releases its slot.
-func (x *Execution) begin(ctx context.Context, release func()) error {
+// begin enters the run and starts its goroutine, which releases its slot.
+func (x *Run) begin(ctx context.Context, release func()) error {
 	s := x.sandbox
 	x.began = time.Now()
 	head, err := x.head()
@@ -234,7 +236,7 @@ func (x *Execution) begin(ctx context.Context, release func()) error {
 	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
 		return err
 	}
-	if x.asks.Detached { // it is there for the next server before its caller knows its id
+	if x.req.Background { // before its caller knows its id, so that the next server finds it
 		if err := x.log.Sync(); err != nil {
 			return errors.Join(err, x.log.Remove())
 		}
@@ -242,32 +244,32 @@ func (x *Execution) begin(ctx context.Context, release func()) error {
 	return x.enter(ctx, release)
 }
 
-// enter makes the execution one of the sandbox's.
-func (x *Execution) enter(ctx context.Context, release func()) error {
+// enter makes the run one of the sandbox's.
+func (x *Run) enter(ctx context.Context, release func()) error {
 	s := x.sandbox
 	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
-	if x.asks.Detached {
+	if x.req.Background {
 		x.output.keepPart()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return errors.Join(err, x.log.Remove())
 	}
-	if s.executions.byID[x.id] != nil {
-		err := &sandbox.Error{Kind: sandbox.Exists, Op: "execution " + string(x.id), Msg: "there is one of this id"}
+	if s.runs.byID[x.id] != nil {
+		err := &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "there is one of this id"}
 		return errors.Join(err, x.log.Remove())
 	}
-	s.executions.add(x)
+	s.runs.add(x)
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
 	s.work.Go(func() { x.carryOut(ctx, release) })
 	return nil
 }
 
-// carryOut runs the execution to its end and releases its slot.
-func (x *Execution) carryOut(ctx context.Context, release func()) {
+// carryOut runs the run to its end and releases its slot.
+func (x *Run) carryOut(ctx context.Context, release func()) {
 	s := x.sandbox
-	defer x.notAwaited()
+	defer x.stopAwaiting()
 	defer close(x.done)
 	defer func() { release() }()
 	defer x.leave()
@@ -280,13 +282,13 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	defer x.canceled()
 	detached := context.AfterFunc(s.life, x.canceled)
 	defer detached()
-	result, err := x.turned(ctx, &release)
+	result, err := x.runInTurn(ctx, &release)
 	if errors.Is(context.Cause(s.life), errDetached) && (err != nil || x.verdict.of() != causeExit) {
-		x.failure = errors.Join(s.ended(), x.log.Close())
+		x.failure = errors.Join(s.Ended(), x.log.Close())
 		return
 	}
 	if err != nil && ctx.Err() != nil { // nothing of it ran
-		if err = s.ended(); err == nil {
+		if err = s.Ended(); err == nil {
 			result = canceled(x.job, x.timings.Queue)
 		}
 	}
@@ -301,17 +303,17 @@ func (x *Execution) carryOut(ctx context.Context, release func()) {
 	if x.context == nil {
 		x.sandbox.forgetProcess(x.id)
 	}
-	if x.asks.Deliver != nil { // with the slot, so that results that wait for memory limit new executions
-		x.failure = x.asks.Deliver(result)
+	if x.req.Deliver != nil { // with the slot, so that results that wait for memory limit new runs
+		x.failure = x.req.Deliver(result)
 	}
 }
 
 // finish makes the result known.
-func (x *Execution) finish(result *sandbox.Result) {
+func (x *Run) finish(result *sandbox.Result) {
 	x.mu.Lock()
 	result.Shown, x.shown = x.shown, nil // from here on it is the result's
-	if x.raised != nil {
-		result.Exception = x.raised
+	if x.exception != nil {
+		result.Exception = x.exception
 	}
 	x.result = result
 	x.mu.Unlock()
@@ -321,47 +323,47 @@ func (x *Execution) finish(result *sandbox.Result) {
 		end = x.log.End
 	}
 	if err := end(encodeResult(result)); err != nil {
-		x.sandbox.engine.log.Warn("could not finish the log of an execution", "sandbox", x.sandbox.id, "execution", x.id, "err", err)
+		x.sandbox.engine.log.Warn("could not finish the log of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
 }
 
-// maxUnwritten limits the log of a short execution that stays in memory: its caller has the result. It is written if somebody follows it,
-// and when the server stops.
+// maxUnwritten limits the log of a short run that stays in memory: its caller has the result. It is written if somebody
+// follows it, and when the server stops.
 const maxUnwritten = 4 << 10 // bytes
 
-// fail ends the log of an execution that Fumehood failed at.
-func (x *Execution) fail(err error) {
+// fail ends the log of a run that Fumehood failed at.
+func (x *Run) fail(err error) {
 	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
 }
 
-// leave retires the log, and leaves the sandbox idle if no other execution runs.
-func (x *Execution) leave() {
+// leave retires the log, and leaves the sandbox idle if no other run runs.
+func (x *Run) leave() {
 	s := x.sandbox
 	x.retire()
 	x.slim()
 	s.mu.Lock()
-	s.executions.running--
-	forgotten := s.executions.forget()
+	s.runs.running--
+	forgotten := s.runs.forget()
 	s.timers.used = time.Now()
 	s.restartIdle()
 	s.mu.Unlock()
-	for _, old := range forgotten { // a log may have been written after the end, for somebody who followed it
+	for _, old := range forgotten { // a follower may have had the log written after the end
 		old.retire()
 	}
 }
 
 // retire counts the log among the finished ones of the folder, which removes the oldest. Calls come one after another.
-func (x *Execution) retire() {
+func (x *Run) retire() {
 	if x.log.retired || !x.log.Last().Finished || !x.log.Written() {
 		return
 	}
 	x.log.retired = true
 	if removed, err := x.sandbox.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
-		x.sandbox.engine.log.Debug("removed the logs of old executions", "sandbox", x.sandbox.id, "count", len(removed))
+		x.sandbox.engine.log.Debug("removed the logs of old runs", "sandbox", x.sandbox.id, "count", len(removed))
 	}
 }
 
-func (x *Execution) isDone() bool {
+func (x *Run) isDone() bool {
 	select {
 	case <-x.done:
 		return true
@@ -370,13 +372,13 @@ func (x *Execution) isDone() bool {
 	}
 }
 
-// Wait returns the result once the execution has ended. Unless it is detached, the end of ctx cancels it, and the status says so. The result
-// of a detached one has no output and no values: Follow has them.
-func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
+// Wait returns the result once the run has ended. Unless it runs in the background, the end of ctx cancels it, and the
+// status says so. The result of a background one has no output and no values: Follow has them.
+func (x *Run) Wait(ctx context.Context) (*sandbox.Result, error) {
 	select {
 	case <-x.done:
 	case <-ctx.Done():
-		if x.asks.Detached {
+		if x.req.Background {
 			return nil, context.Cause(ctx)
 		}
 		x.Cancel()
@@ -390,18 +392,20 @@ func (x *Execution) Wait(ctx context.Context) (*sandbox.Result, error) {
 	return x.result, nil
 }
 
-// Cancel ends the execution, with all its processes, as canceled. Code in a context is interrupted first, so that its state stays.
-func (x *Execution) Cancel() { x.canceled() }
+// Cancel ends the run, with all its processes, as canceled. Code in a context is interrupted first, so that its state
+// stays.
+func (x *Run) Cancel() { x.canceled() }
 
-// Done is closed when the execution has ended.
-func (x *Execution) Done() <-chan struct{} { return x.done }
+// Done is closed when the run has ended.
+func (x *Run) Done() <-chan struct{} { return x.done }
 
-// Info describes the execution now.
-func (x *Execution) Info() ExecutionInfo {
+// Info describes the run now.
+func (x *Run) Info() RunInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	i := ExecutionInfo{ID: x.id, Command: x.asks.Request.Command, Began: x.began, Deadline: x.began.Add(x.Spec.Limits.Timeout),
-		Detached: x.asks.Detached, Status: sandbox.StatusRunning, ExitCode: -1}
+	i := RunInfo{ID: x.id, Command: x.req.Request.Command, Began: x.began,
+		Deadline:   x.began.Add(x.Spec.Limits.Timeout),
+		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1}
 	if x.Language != nil {
 		i.Language = x.Language.Name
 	}
@@ -417,13 +421,13 @@ func (x *Execution) Info() ExecutionInfo {
 	return i
 }
 
-// ID returns the execution's id.
-func (x *Execution) ID() sandbox.ID { return x.id }
+// ID returns the run's id.
+func (x *Run) ID() sandbox.ID { return x.id }
 
 // Input writes to stdin of an interactive command, and closes it with eof.
-func (x *Execution) Input(ctx context.Context, data []byte, eof bool) error {
-	if !x.asks.Interactive {
-		return sandbox.Invalidf("stdin", "this execution was not started to take input")
+func (x *Run) Input(ctx context.Context, data []byte, eof bool) error {
+	if !x.req.Interactive {
+		return sandbox.Invalidf("stdin", "this run was not started to take input")
 	}
 	p, err := x.running(ctx, "stdin")
 	if err != nil {
@@ -439,9 +443,10 @@ func (x *Execution) Input(ctx context.Context, data []byte, eof bool) error {
 }
 
 // Signal sends a signal to the process and its group. Code in a context takes only SIGINT, which interrupts it.
-func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
+func (x *Run) Signal(ctx context.Context, signal syscall.Signal) error {
 	if x.context != nil && signal != syscall.SIGINT {
-		return sandbox.Invalidf("signal", "code in a context can only be interrupted, by signal %d; to end it, cancel it", syscall.SIGINT)
+		return sandbox.Invalidf("signal",
+			"code in a context can only be interrupted, by signal %d; to end it, cancel it", syscall.SIGINT)
 	}
 	if signal <= 0 || signal > 64 {
 		return sandbox.Invalidf("signal", "%d is not a signal", signal)
@@ -454,20 +459,20 @@ func (x *Execution) Signal(ctx context.Context, signal syscall.Signal) error {
 		return err
 	}
 	x.mu.Lock()
-	x.process.signalled = true
+	x.process.signaled = true
 	x.mu.Unlock()
 	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
 }
 
-// wasSignalled reports whether a caller sent the process a signal.
-func (x *Execution) wasSignalled() bool {
+// wasSignaled reports whether a caller sent the process a signal.
+func (x *Run) wasSignaled() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.process.signalled
+	return x.process.signaled
 }
 
-// running returns the process of an execution that has not ended; it waits for one that is about to start.
-func (x *Execution) running(ctx context.Context, step string) (*client.Process, error) {
+// running returns the process of a run that has not ended; it waits for one that is about to start.
+func (x *Run) running(ctx context.Context, step string) (*client.Process, error) {
 	select {
 	case <-x.process.ready:
 	case <-x.done:
@@ -475,7 +480,7 @@ func (x *Execution) running(ctx context.Context, step string) (*client.Process, 
 		return nil, context.Cause(ctx)
 	}
 	if x.isDone() {
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: step, Msg: fmt.Sprintf("execution %s is not running", x.id)}
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: step, Msg: fmt.Sprintf("run %s is not running", x.id)}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -9,27 +9,27 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// maxRemembered limits the ended executions that a sandbox remembers. Their logs are bounded by the folder's retention.
+// maxRemembered limits the ended runs that a sandbox remembers. Their logs are bounded by the folder's retention.
 const maxRemembered = 100
 
-// executions are those of one sandbox: all that run, and the last that ended. The sandbox's mu guards it.
-type executions struct {
+// runs are those of one sandbox: all that run, and the last that ended. The sandbox's mu guards it.
+type runs struct {
 	running int // also those that wait
 	waiting int // calls that wait for a context
-	byID    map[sandbox.ID]*Execution
+	byID    map[sandbox.ID]*Run
 	order   []sandbox.ID // the oldest first
 }
 
-func newExecutions() executions { return executions{byID: map[sandbox.ID]*Execution{}} }
+func newRuns() runs { return runs{byID: map[sandbox.ID]*Run{}} }
 
-func (l *executions) add(x *Execution) {
+func (l *runs) add(x *Run) {
 	l.byID[x.id] = x
 	l.order = append(l.order, x.id)
 	l.running++
 }
 
 // forget drops the oldest that ended, beyond maxRemembered, and returns them.
-func (l *executions) forget() (forgotten []*Execution) {
+func (l *runs) forget() (forgotten []*Run) {
 	over := len(l.order) - l.running - maxRemembered
 	l.order = slices.DeleteFunc(l.order, func(id sandbox.ID) bool {
 		if over <= 0 || !l.byID[id].isDone() {
@@ -43,17 +43,18 @@ func (l *executions) forget() (forgotten []*Execution) {
 	return forgotten
 }
 
-// slim gives up the memory of an execution that has ended and is only remembered: what it was asked for, what it wrote and showed. The
-// result of a detached one keeps none of that either, as its log has it; that of another is its caller's.
-func (x *Execution) slim() {
+// slim gives up the memory of a run that has ended and is only remembered: what it was asked for, what it wrote and
+// showed. The result of a background one keeps none of that either, as its log has it; that of another is its caller's.
+func (x *Run) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.asks.Request = sandbox.Request{Command: shortCommand(x.asks.Request.Command)}
-	x.Execution = &plan.Execution{Spec: x.Spec, Language: x.Language, Request: x.asks.Request}
-	x.output, x.baseline, x.shown, x.raised, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
-	if r := x.result; r != nil && x.asks.Detached {
+	x.req.Request = sandbox.Request{Command: shortCommand(x.req.Request.Command)}
+	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
+	x.output, x.baseline, x.shown, x.exception, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
+	if r := x.result; r != nil && x.req.Background {
 		slim := *r
-		slim.Stdout, slim.Stderr, slim.Shown, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{}, nil, nil, nil
+		slim.Stdout, slim.Stderr, slim.Shown, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{},
+			nil, nil, nil
 		if slim.Exception != nil {
 			slim.Exception = shortException(slim.Exception)
 		}
@@ -61,7 +62,7 @@ func (x *Execution) slim() {
 	}
 }
 
-// maxKeptCommand limits what is remembered of the command of an execution that has ended, in bytes.
+// maxKeptCommand limits what is remembered of the command of a run that has ended, in bytes.
 const maxKeptCommand = 4 << 10
 
 func shortCommand(words []string) (short []string) {
@@ -72,44 +73,44 @@ func shortCommand(words []string) (short []string) {
 	return short
 }
 
-// ExecutionInfo describes an execution in a living sandbox.
-type ExecutionInfo struct {
-	ID       sandbox.ID
-	Context  string   // "" for a command
-	Language string   // "" for a command
-	Command  []string // of one that ended, its beginning
-	Began    time.Time
-	Deadline time.Time
-	Detached bool
-	Status   sandbox.Status // running, or how it ended
-	ExitCode int            // -1 while there is none
+// RunInfo describes a run in a living sandbox.
+type RunInfo struct {
+	ID         sandbox.ID
+	Context    string   // "" for a command
+	Language   string   // "" for a command
+	Command    []string // of one that ended, its beginning
+	Began      time.Time
+	Deadline   time.Time
+	Background bool
+	Status     sandbox.Status // running, or how it ended
+	ExitCode   int            // -1 while there is none
 }
 
-// Executions lists the executions that run, and the last that ended, the oldest first.
-func (s *Sandbox) Executions() []ExecutionInfo {
+// Runs lists the runs that run, and the last that ended, the oldest first.
+func (s *Sandbox) Runs() []RunInfo {
 	s.mu.Lock()
-	list := make([]*Execution, 0, len(s.executions.order))
-	for _, id := range s.executions.order {
-		list = append(list, s.executions.byID[id])
+	list := make([]*Run, 0, len(s.runs.order))
+	for _, id := range s.runs.order {
+		list = append(list, s.runs.byID[id])
 	}
 	s.mu.Unlock()
-	infos := make([]ExecutionInfo, len(list))
+	infos := make([]RunInfo, len(list))
 	for i, x := range list {
 		infos[i] = x.Info()
 	}
 	return infos
 }
 
-// Execution finds an execution by its id.
-func (s *Sandbox) Execution(id sandbox.ID) (*Execution, error) {
-	if err := s.ended(); err != nil {
+// FindRun finds a run by its id.
+func (s *Sandbox) FindRun(id sandbox.ID) (*Run, error) {
+	if err := s.Ended(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.executions.byID[id]; x != nil {
+	if x := s.runs.byID[id]; x != nil {
 		return x, nil
 	}
-	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "execution " + shownName(string(id)),
-		Msg: "there is none in this sandbox, or it was long ago", Fixes: []sandbox.Hint{sandbox.FixListRuns}}
+	return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "run " + printableName(string(id)),
+		Msg: "no such run: unknown id, or removed from the history", Fixes: []sandbox.Hint{sandbox.FixListRuns}}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Sandbox is a sandbox, one-shot or living. Its methods are safe for concurrent use. One that has ended answers with NotFound and the
-// reason.
+// Sandbox is a sandbox, one-shot or living. Its methods are safe for concurrent use. One that has ended answers with
+// NotFound and the reason.
 type Sandbox struct {
 	engine  *Engine
 	backend sandbox.Backend
@@ -36,15 +36,15 @@ type Sandbox struct {
 	remove  func() error   // ends what is left once life is over; further calls wait for the first
 	locks   locks
 
-	mu         sync.Mutex // guards all below
-	record     sandbox.Record
-	executions executions
-	contexts   []*Context
-	timers     timers
-	last       measured
+	mu       sync.Mutex // guards all below
+	record   sandbox.Record
+	runs     runs
+	contexts []*Context
+	timers   timers
+	last     measured
 }
 
-// creation is whether the sandbox is there yet.
+// creation is the state of building or taking over a sandbox.
 type creation struct {
 	made    chan struct{} // closed once it is ready, or could not be made
 	failed  error         // why it could not be made; valid once made is closed
@@ -72,7 +72,8 @@ const (
 
 // newSandbox returns a sandbox without a box.
 func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, executions: newExecutions(), timers: timers{used: time.Now()}}
+	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, runs: newRuns(),
+		timers: timers{used: time.Now()}}
 	s.become(record)
 	s.guest.dialing = make(chan struct{}, 1)
 	s.life, s.endLife = context.WithCancelCause(context.Background())
@@ -81,7 +82,7 @@ func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
 	return s
 }
 
-// become gives a sandbox that nobody knows yet its record.
+// become sets the record of a sandbox that is not in the table yet.
 func (s *Sandbox) become(record sandbox.Record) {
 	s.id, s.ownedName, s.created, s.record = record.ID, ownedName{record.Owner, record.Name}, record.Created, record
 	s.oneShot = !record.Spec.Lifetime.Living
@@ -94,7 +95,7 @@ func (s *Sandbox) spec() sandbox.Spec {
 	return s.record.Spec
 }
 
-// effective returns what is enforced now; before there is a box, what is requested.
+// effective returns the enforced policy; before there is a box, the requested one.
 func (s *Sandbox) effective() sandbox.Policy {
 	if !s.oneShot && !s.isMade() {
 		spec := s.spec()
@@ -107,7 +108,8 @@ func (s *Sandbox) effective() sandbox.Policy {
 	return p
 }
 
-// make builds the box in the background. It does not end with the call that began it: others may wait for the same sandbox.
+// make builds the box in the background. It does not end with the call that began it: others may wait for the same
+// sandbox.
 func (s *Sandbox) make(ctx context.Context) {
 	s.work.Go(func() {
 		defer close(s.made)
@@ -172,7 +174,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	return nil
 }
 
-// openLogs opens the folder of the logs of the sandbox's executions, and lists those that are there.
+// openLogs opens the folder of the logs of the sandbox's runs, and lists them.
 func (s *Sandbox) openLogs() (*eventlog.Folder, []eventlog.Entry, error) {
 	dir, err := s.engine.state.folder()
 	if err != nil {
@@ -211,7 +213,8 @@ func (s *Sandbox) spawn(f func()) bool {
 // wait waits until the sandbox is ready. The error says why it could not be made, or cannot be taken over now.
 func (s *Sandbox) wait(ctx context.Context) error {
 	if pending := s.pendingReason(); pending != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.shown(), Msg: "it could not be taken over from an earlier server yet", Err: pending,
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.label(),
+			Msg: "it could not be taken over from an earlier server yet", Err: pending,
 			Fix: "try again"}
 	}
 	select {
@@ -257,28 +260,29 @@ func (s *Sandbox) hasLabels(labels map[string]string) bool {
 	return true
 }
 
-// ended returns why the sandbox takes no more work, or nil.
-func (s *Sandbox) ended() error {
+// Ended returns why the sandbox takes no more work, or nil.
+func (s *Sandbox) Ended() error {
 	cause := context.Cause(s.life)
 	var ended *endedError
 	switch {
 	case cause == nil:
 		return nil
 	case errors.As(cause, &ended):
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.shown(), Msg: "it has ended: " + ended.reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.label(), Msg: "it has ended: " + ended.reason,
+			Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.shown(), Err: cause, Fix: "try again"}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.label(), Err: cause, Fix: "try again"}
 }
 
 // shown names the sandbox in messages.
-func (s *Sandbox) shown() string {
+func (s *Sandbox) label() string {
 	if s.name != "" {
 		return s.name
 	}
 	return string(s.id)
 }
 
-// Close ends the sandbox: its executions are canceled, and all its files are lost. It returns once nothing of it is left.
+// Close ends the sandbox: its runs are canceled, and all its files are lost. It returns once nothing of it is left.
 func (s *Sandbox) Close() error { return s.end(reasonRemoved) }
 
 // end ends the sandbox for a reason, that of the first call, and waits until nothing of it is left.
@@ -290,7 +294,7 @@ func (s *Sandbox) end(reason string) error {
 	s.endLife(&endedError{reason})
 	var mine *endedError
 	if !errors.As(context.Cause(s.life), &mine) {
-		return s.ended() // the server left it
+		return s.Ended() // the server left it
 	}
 	return s.remove()
 }
@@ -325,7 +329,7 @@ func (s *Sandbox) endAside(reason string) {
 	})
 }
 
-// detach leaves the sandbox to the next server. What runs in it goes on. One that is ending already is ended.
+// detach leaves the sandbox to the next server. Its processes continue. One that is ending already is ended.
 func (s *Sandbox) detach() error {
 	s.endLife(errDetached)
 	if !errors.Is(context.Cause(s.life), errDetached) {
@@ -335,9 +339,9 @@ func (s *Sandbox) detach() error {
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.executions.byID {
+	for _, x := range s.runs.byID {
 		if err := x.log.Close(); err != nil {
-			s.engine.log.Warn("could not write the log of an execution", "sandbox", s.id, "execution", x.id, "err", err)
+			s.engine.log.Warn("could not write the log of a run", "sandbox", s.id, "run", x.id, "err", err)
 		}
 	}
 	s.detachBox()
@@ -347,10 +351,11 @@ func (s *Sandbox) detach() error {
 // Info describes a sandbox.
 type Info struct {
 	sandbox.Record
-	State     sandbox.State
-	Used      time.Time      // when the last execution ended, or the last call came
-	IdleEnds  time.Time      // when it ends unless it is used; zero is never, and while something runs or a port is in use
-	Running   int            // executions
+	State sandbox.State
+	Used  time.Time // when the last run ended, or the last call came
+	// when it ends unless it is used; zero is never, and while something runs or a port is in use
+	IdleEnds  time.Time
+	Running   int            // runs
 	Contexts  []ContextInfo  // in place of the record's
 	Effective sandbox.Policy // what is enforced
 }
@@ -360,13 +365,13 @@ func (s *Sandbox) Info() Info {
 	effective, state := s.effective(), s.State()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{Record: s.record, State: state, Used: s.timers.used, Running: s.executions.running, Effective: effective}
+	i := Info{Record: s.record, State: state, Used: s.timers.used, Running: s.runs.running, Effective: effective}
 	if !s.inUse() {
 		i.IdleEnds = s.timers.idleEnds
 	}
 	i.Spec.Labels = maps.Clone(i.Spec.Labels)
 	for _, c := range s.contexts {
-		i.Contexts = append(i.Contexts, c.info())
+		i.Contexts = append(i.Contexts, c.Info())
 	}
 	return i
 }
@@ -386,7 +391,7 @@ type Patch struct {
 
 // Update changes a sandbox.
 func (s *Sandbox) Update(p Patch) error {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return err
 	}
 	if err := plan.CheckMetadata(p.Labels); err != nil {
@@ -413,7 +418,7 @@ func (s *Sandbox) Update(p Patch) error {
 
 // Stats is what a sandbox uses, as the host counts it.
 func (s *Sandbox) Stats(ctx context.Context) (sandbox.Usage, error) {
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return sandbox.Usage{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)

@@ -17,7 +17,7 @@ import (
 // errRejected means that the policy lists the allowed programs, and this is none.
 var errRejected = errors.New("the program is not among the allowed commands")
 
-// notStarted is a command that is missing or not executable. It ends the execution as failed, as in a shell.
+// notStarted is a command that is missing or not executable. It ends the run as failed, as in a shell.
 type notStarted struct {
 	hint sandbox.Hint
 	line string // a shell's message on stderr
@@ -26,23 +26,25 @@ type notStarted struct {
 func (n *notStarted) Error() string { return n.line }
 
 // refuseStart makes a notStarted of the first word of the command.
-func (x *Execution) refuseStart(h sandbox.Hint, what string) *notStarted {
+func (x *Run) refuseStart(h sandbox.Hint, what string) *notStarted {
 	return &notStarted{h, fmt.Sprintf("fumehood: %.200s: %s\n", x.Argv[0], what)}
 }
 
 // startError returns why nothing was started, in the caller's words. ENOENT may mean the program or the directory.
-func (x *Execution) startError(ctx context.Context, err error) error {
+func (x *Run) startError(ctx context.Context, err error) error {
 	if sandbox.KindOf(err) == sandbox.Unavailable {
 		return err
 	}
 	if x.dirMissing(ctx) {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "dir", Msg: fmt.Sprintf("%.200q is not a directory in the sandbox", x.Dir), Err: err}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "dir",
+			Msg: fmt.Sprintf("%.200q is not a directory in the sandbox", x.Dir), Err: err}
 	}
 	missing, name := errors.Is(err, syscall.ENOENT), sandbox.Named{Name: diagnose.PlainName(x.Argv[0])}
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	switch {
-	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) && !slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
+	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) &&
+		!slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
 		return errRejected
 	case missing && len(x.Programs) > 0:
 		return x.missingInterpreter()
@@ -56,8 +58,9 @@ func (x *Execution) startError(ctx context.Context, err error) error {
 	return fmt.Errorf("start the program: %w", err)
 }
 
-// missingProgram is the error of a program named by its path: the file is missing, or the interpreter in its first line.
-func (x *Execution) missingProgram(ctx context.Context) error {
+// missingProgram is the error of a program named by its path: the file is missing, or the interpreter in its first
+// line.
+func (x *Run) missingProgram(ctx context.Context) error {
 	program, name := x.Argv[0], sandbox.Named{Name: diagnose.PlainName(x.Argv[0])}
 	if !path.IsAbs(program) {
 		program = x.Dir + "/" + program
@@ -69,8 +72,9 @@ func (x *Execution) missingProgram(ctx context.Context) error {
 }
 
 // missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
-func (x *Execution) missingInterpreter() error {
-	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name, Msg: "command not found in the sandbox: " + x.Programs[0]}
+func (x *Run) missingInterpreter() error {
+	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name,
+		Msg: "command not found in the sandbox: " + x.Programs[0]}
 	if set := x.ownPath(); set != "" {
 		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
 		return e
@@ -83,8 +87,9 @@ func (x *Execution) missingInterpreter() error {
 	return e
 }
 
-// ownPath returns the PATH of a caller who replaced the default one, or "": it is the likely reason of a missing program.
-func (x *Execution) ownPath() string {
+// ownPath returns the PATH of a caller who replaced the default one, or "": it is the likely reason of a missing
+// program.
+func (x *Run) ownPath() string {
 	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if i < 0 || slices.Contains(x.sandbox.engine.config.DefaultEnv, x.Env[i]) {
 		return ""
@@ -93,7 +98,7 @@ func (x *Execution) ownPath() string {
 }
 
 // dirMissing reports whether the working directory is missing or no directory. It ignores other errors.
-func (x *Execution) dirMissing(ctx context.Context) bool {
+func (x *Run) dirMissing(ctx context.Context) bool {
 	info, err := x.sandbox.stat(ctx, x.Dir)
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.Type != guest.FileDir
 }

@@ -10,7 +10,7 @@ import (
 
 // Stats is the state of an engine at one moment, and its totals since New.
 type Stats struct {
-	Slots    int  // most concurrent executions
+	Slots    int  // most concurrent runs
 	Queue    int  // most waiting runs
 	Running  int  // slots in use
 	Queued   int  // waiting runs
@@ -19,7 +19,7 @@ type Stats struct {
 	Warm     int  // boxes kept ready
 	Draining bool // no new runs are admitted
 
-	LogBytes int64 // on disk, of the logs of ended executions in living sandboxes
+	LogBytes int64 // on disk, of the logs of ended runs in living sandboxes
 
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
 	Refused map[sandbox.Kind]uint64   // runs that ended in an error, by its kind

@@ -41,8 +41,8 @@ type surveyCache struct {
 	keep time.Duration
 }
 
-// Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These are
-// default runs: where this host refuses them, so is the survey.
+// Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These
+// are default runs: where this host refuses them, so is the survey.
 func (e *Engine) Surveys(ctx context.Context) []Surveyed {
 	s := &e.surveyCache
 	s.mu.Lock()
@@ -57,7 +57,8 @@ func (e *Engine) Surveys(ctx context.Context) []Surveyed {
 	for i, l := range e.config.Languages {
 		s.last[i].Language = l
 		s.last[i].Survey, s.last[i].Err = e.surveyLanguage(ctx, l)
-		if err := s.last[i].Err; err != nil && sandbox.KindOf(err) != sandbox.Unsupported { // what is not installed stays so for a while
+		if err := s.last[i].Err; err != nil && sandbox.KindOf(err) != sandbox.Unsupported {
+			// a missing interpreter is rarely installed soon
 			s.keep = surveyRetry
 		}
 	}
@@ -69,7 +70,7 @@ func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language) (sandbo
 	if c := l.Compile; c != nil && c.Version != nil {
 		return e.compilerVersion(ctx, l)
 	}
-	result, err := e.Run(ctx, Run{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
+	result, err := e.Run(ctx, OneShot{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
 	if err != nil {
 		return sandbox.LanguageSurvey{}, err
 	}
@@ -83,21 +84,26 @@ func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language) (sandbo
 	return found, nil
 }
 
-// version is a version in what a compiler says of itself.
+// version matches a version in the output of a compiler.
 var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(?:\.\d+)+`) })
 
-// compilerVersion asks the first compiler that is there; what code can import besides the standard library is not listed.
+// compilerVersion asks the first compiler that is there; what code can import besides the standard library is not
+// listed.
 func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
 	for _, program := range l.Compile.Programs {
-		result, err := e.Run(ctx, Run{Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
+		result, err := e.Run(ctx, OneShot{
+			Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
 		if err != nil {
 			return sandbox.LanguageSurvey{}, err
 		}
-		if found := version().Find(result.Stdout.Head); result.Status == sandbox.StatusSucceeded && len(found) <= maxModuleName && found != nil {
+		if found := version().Find(result.Stdout.Head); result.Status == sandbox.StatusSucceeded &&
+			len(found) <= maxModuleName && found != nil {
 			return sandbox.LanguageSurvey{Version: string(found), StandardLibrary: true}, nil
 		}
 	}
-	return sandbox.LanguageSurvey{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " + l.Compile.Programs[0],
+	return sandbox.LanguageSurvey{}, &sandbox.Error{
+		Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " +
+			l.Compile.Programs[0],
 		Fix: l.Missing.Fix, Fixes: []sandbox.Hint{sandbox.ChooseRoot()}}
 }
 

@@ -16,8 +16,10 @@ func TestParseSurvey(t *testing.T) {
 	}
 	long, _ := json.Marshal(sandbox.LanguageSurvey{Modules: make([]sandbox.Module, maxModules+1)})
 	for _, bad := range []string{
-		"", "null", "null x", good + "{}", strings.Replace(good, "version", "secret", 1), strings.Replace(good, "3.11", "\xff", 1),
-		strings.Replace(good, "numpy", `\u001b[31m`, 1), strings.Replace(good, "numpy", strings.Repeat("x", maxModuleName+1), 1),
+		"", "null", "null x", good + "{}", strings.Replace(good, "version", "secret", 1),
+		strings.Replace(good, "3.11", "\xff", 1),
+		strings.Replace(good, "numpy", `\u001b[31m`, 1),
+		strings.Replace(good, "numpy", strings.Repeat("x", maxModuleName+1), 1),
 		string(long), strings.Repeat(" ", maxSurvey) + good, strings.Replace(good, `"numpy"`, "1", 1),
 	} {
 		if found, err := parseSurvey([]byte(bad)); err == nil {
@@ -35,7 +37,8 @@ func FuzzParseSurvey(f *testing.F) {
 			return
 		}
 		again, _ := json.Marshal(found)
-		if same, err := parseSurvey(again); err != nil || same.Version != found.Version || len(same.Modules) != len(found.Modules) {
+		if same, err := parseSurvey(again); err != nil || same.Version != found.Version ||
+			len(same.Modules) != len(found.Modules) {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})

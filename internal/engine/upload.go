@@ -19,7 +19,7 @@ import (
 const fileMode = 0o644 // of a file whose mode is not given
 
 // upload sends files and code, and takes the baseline. Code is one call, all files another.
-func (x *Execution) upload(ctx context.Context) error {
+func (x *Run) upload(ctx context.Context) error {
 	started := time.Now()
 	defer func() { x.timings.Upload = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
@@ -51,7 +51,7 @@ func (x *Execution) upload(ctx context.Context) error {
 	return nil
 }
 
-func (x *Execution) sendFiles(ctx context.Context) error {
+func (x *Run) sendFiles(ctx context.Context) error {
 	files := x.Request.Files
 	if len(files) == 0 {
 		return nil
@@ -64,21 +64,23 @@ func (x *Execution) sendFiles(ctx context.Context) error {
 			}
 			f := &files[next]
 			next++
-			info := guest.FileInfo{Path: f.Path, Type: guest.FileRegular, Mode: cmp.Or(f.Mode, fileMode), Size: uint64(len(f.Data))}
+			info := guest.FileInfo{Path: f.Path, Type: guest.FileRegular, Mode: cmp.Or(f.Mode, fileMode),
+				Size: uint64(len(f.Data))}
 			return info, bytes.NewReader(f.Data), nil
 		})
 		return err
 	})
 }
 
-func (x *Execution) sendCode(ctx context.Context) error {
+func (x *Run) sendCode(ctx context.Context) error {
 	return x.sandbox.call(ctx, func(c *client.Client) error {
-		return c.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true}, bytes.NewReader(x.Request.Code))
+		return c.WriteFile(ctx, guest.WriteFile{Path: x.CodePath, Mode: fileMode, Truncate: true},
+			bytes.NewReader(x.Request.Code))
 	})
 }
 
 // uploadError returns why an upload failed, in the caller's words.
-func (x *Execution) uploadError(what string, err error) error {
+func (x *Run) uploadError(what string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: what,
 			Msg: fmt.Sprintf("they do not fit into the sandbox, which has %s of disk and %s inodes",

@@ -2,7 +2,7 @@ package engine
 
 import "sync/atomic"
 
-// cause is what ended an execution.
+// cause is what ended a run.
 type cause uint32
 
 const (
@@ -16,10 +16,10 @@ const (
 	causeLost             // the stream from the guest broke
 )
 
-// verdict decides the end of an execution: the first claim wins.
+// verdict decides the end of a run: the first claim wins.
 type verdict struct{ cause atomic.Uint32 }
 
-// claim claims that c ended the execution. It returns true once.
+// claim claims that c ended the run. It returns true once.
 func (v *verdict) claim(c cause) bool {
 	return v.cause.CompareAndSwap(uint32(causeNone), uint32(c))
 }

@@ -9,4 +9,4 @@ import (
 )
 
 // fork is for systems that pass descriptors between processes.
-func (x *Execution) fork(context.Context) (*client.Process, error) { return nil, nil }
+func (x *Run) fork(context.Context) (*client.Process, error) { return nil, nil }

@@ -15,9 +15,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller should start the
-// program normally: then nothing has run.
-func (x *Execution) fork(ctx context.Context) (*client.Process, error) {
+// fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller
+// should start the program normally: then nothing has run.
+func (x *Run) fork(ctx context.Context) (*client.Process, error) {
 	f := x.asFork()
 	forker, can := x.sandbox.box.(sandbox.Forker)
 	if f == nil || !can || x.plain {
@@ -41,11 +41,12 @@ func (x *Execution) fork(ctx context.Context) (*client.Process, error) {
 	return process, err
 }
 
-// asFork is the execution's request to a zygote. It is nil if the execution needs an interpreter of its own: with stdin, which an
+// asFork is the run's request to a zygote. It is nil if the run needs an interpreter of its own: with stdin, which an
 // interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
-func (x *Execution) asFork() *sandbox.Fork {
+func (x *Run) asFork() *sandbox.Fork {
 	l := x.Language
-	if !x.sandbox.oneShot || x.sandbox.engine.config.Warm == 0 || l == nil || l.Zygote == nil || len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+	if !x.sandbox.oneShot || x.sandbox.engine.config.Warm == 0 || l == nil || l.Zygote == nil ||
+		len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
 	env := plan.MergeEnv(x.sandbox.engine.config.DefaultEnv, l.Env)
@@ -63,7 +64,7 @@ func (x *Execution) asFork() *sandbox.Fork {
 }
 
 // adopt passes a forked process to the guest, and starts its program.
-func (x *Execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
+func (x *Run) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Process, error) {
 	conn, err := x.sandbox.box.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,8 @@ func (x *Execution) adopt(ctx context.Context, forked *sandbox.Forked) (*client.
 		return nil, errors.Join(err, conn.Close())
 	}
 	defer null.Close()
-	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout, Buffer: outputBuffer}
+	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout,
+		Buffer: outputBuffer}
 	c, err := x.sandbox.connect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

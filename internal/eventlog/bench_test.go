@@ -50,7 +50,7 @@ func throughput(b *testing.B, followers int) {
 	}
 }
 
-// BenchmarkShort is the log of an execution that prints a line.
+// BenchmarkShort is the log of a run that prints a line.
 func BenchmarkShort(b *testing.B) {
 	path := filepath.Join(folder(b), "a")
 	for b.Loop() {

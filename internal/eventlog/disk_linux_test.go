@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestFullDisk: a full disk refuses events with a fix, holds no more in memory than ever, and once there is space the log goes on whole.
+// TestFullDisk: a full disk refuses events with a fix, holds no more in memory than ever, and once there is space the
+// log goes on whole.
 func TestFullDisk(t *testing.T) {
 	dir := folder(t)
 	if err := syscall.Mount("eventlog-test", dir, "tmpfs", 0, "size=512k"); err != nil {
@@ -26,7 +27,8 @@ func TestFullDisk(t *testing.T) {
 			appended++
 		}
 	}
-	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "free space") || l.Unsynced() > memory {
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "free space") ||
+		l.Unsynced() > memory {
 		t.Fatalf("after %d events, %d bytes unsynced: %v", appended, l.Unsynced(), err)
 	}
 	if err := syscall.Mount("eventlog-test", dir, "tmpfs", syscall.MS_REMOUNT, "size=2m"); err != nil {

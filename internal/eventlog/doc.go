@@ -1,12 +1,12 @@
-// Package eventlog keeps the events of one execution in one file, so that a client can replay them from any id and follow them, also
-// after it or the server went away.
+// Package eventlog keeps the events of one run in one file, so that a client can replay them from any id and follow
+// them, also after it or the server went away.
 //
-// A log lives in memory until somebody asks for more: Create writes nothing, and Sync, Finish or a follower writes what is new in one call.
-// Nothing calls fsync(2). What is synced survives the death of this process at any instant, not that of the machine: the sandboxes whose
-// executions these are do not survive that either.
+// A log lives in memory until somebody asks for more: Create writes nothing, and Sync, Finish or a follower writes what
+// is new in one call. Nothing calls fsync(2). What is synced survives the death of this process at any instant, not
+// that of the machine: the sandboxes whose runs these are do not survive that either.
 //
-// Followers get only synced events. Otherwise a server that dies could take back an event that a client has seen, and its successor
-// would give the same id to other bytes.
+// Followers get only synced events. Otherwise a server that dies could take back an event that a client has seen, and
+// its successor would give the same id to other bytes.
 //
 // # The file
 //
@@ -21,6 +21,7 @@
 //	         length u32  of the data
 //	         id u64, time i64 (ns), offset u64, kind u8, data
 //
-// Only the slot is ever written twice. It says up to which offset output was not stored for want of space, and lets a reader
-// learn that a log is finished without reading it. Code in the sandbox chooses the data of records, so nothing searches the file for them.
+// Only the slot is ever written twice. It says up to which offset output was not stored for want of space, and lets a
+// reader learn that a log is finished without reading it. Code in the sandbox chooses the data of records, so nothing
+// searches the file for them.
 package eventlog

@@ -2,7 +2,7 @@ package eventlog
 
 import "time"
 
-// Kind says what an event is. The numbers are in files: they never change.
+// Kind is the kind of an event. The numbers are in files: they never change.
 type Kind uint8
 
 // The kinds of events.
@@ -11,13 +11,14 @@ const (
 	Stderr Kind = 2
 	Shown  Kind = 3 // a result
 	Raised Kind = 4 // an uncaught exception
-	Done   Kind = 5 // the end of the execution; always the last event
+	Done   Kind = 5 // the end of the run; always the last event
 	Began  Kind = 6 // what waited began; the caller's encoding
 
-	Progress Kind = 7 // what is done before the execution begins: a line of text
+	Progress Kind = 7 // what is done before the run begins: a line of text
 )
 
-var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done", Began: "began", Progress: "progress"}
+var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done",
+	Began: "began", Progress: "progress"}
 
 func (k Kind) String() string {
 	if k.known() {
@@ -30,19 +31,19 @@ func (k Kind) known() bool { return k >= Stdout && k <= Progress }
 
 func (k Kind) isOutput() bool { return k == Stdout || k == Stderr }
 
-// Event is one thing that happened in an execution.
+// Event is one thing that happened in a run.
 type Event struct {
 	ID   uint64        // 1, 2, 3 ...
-	Time time.Duration // since the execution began
+	Time time.Duration // since the run began
 	Kind Kind
 
 	Offset uint64 // of output: the position in the process's stream of the byte after Data
 
 	Data []byte // of output: its bytes, none if there is only a gap to show; otherwise the caller's encoding
 
-	// As Follow tells it:
+	// Set by Follow:
 	Gap  uint64 // of output: bytes of the stream between the event before and Data that were not stored
-	More bool   // the next event is there already
+	More bool   // the next event is available
 }
 
 // Bounds limits one log. The zero value is DefaultBounds.

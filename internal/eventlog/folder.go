@@ -22,7 +22,7 @@ type Retention struct {
 // DefaultRetention applies where none is given.
 var DefaultRetention = Retention{Logs: 100, Bytes: 256 << 20}
 
-// Folder holds the logs of one sandbox's executions, each in a file named after its id. It removes the oldest finished ones.
+// Folder holds the logs of one sandbox's runs, each in a file named after its id. It removes the oldest finished ones.
 type Folder struct {
 	dir   string
 	keep  Retention
@@ -45,8 +45,8 @@ type Entry struct {
 
 const suffix = ".log"
 
-// OpenFolder opens or makes a folder, named by an absolute path without links, closes it to other users, and lists its logs, the
-// oldest first. Its finished logs count for the quota until Remove.
+// OpenFolder opens or makes a folder, named by an absolute path without links, closes it to other users, and lists its
+// logs, the oldest first. Its finished logs count for the quota until Remove.
 func OpenFolder(dir string, keep Retention, quota *Quota) (*Folder, []Entry, error) {
 	if keep == (Retention{}) {
 		keep = DefaultRetention
@@ -111,11 +111,12 @@ func (f *Folder) look(id sandbox.ID) Entry {
 // Dir returns the path of the folder.
 func (f *Folder) Dir() string { return f.dir }
 
-// File returns the path of the log of an execution.
+// File returns the path of the log of a run.
 func (f *Folder) File(id sandbox.ID) string { return filepath.Join(f.dir, string(id)+suffix) }
 
-// Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those beyond the quota: their
-// ids are returned. It costs no listing. A follower that still reads a removed log may fail with NotFound.
+// Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those
+// beyond the quota: their ids are returned. It costs no listing. A follower that still reads a removed log may fail
+// with NotFound.
 func (f *Folder) Retire(id sandbox.ID, bytes int64) (removed []sandbox.ID, err error) {
 	for _, d := range f.trim(Entry{ID: id, Bytes: bytes}) {
 		if gone := os.Remove(d.folder.File(d.ID)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {

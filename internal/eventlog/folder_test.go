@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestFolder: after a restart the folder lists every log with its head and whether it is finished, and it removes the oldest finished
-// ones by number and by size, never a living one.
+// TestFolder: after a restart the folder lists every log with its head and whether it is finished, and it removes the
+// oldest finished ones by number and by size, never a living one.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(folder(t), "logs")
 	if err := os.Mkdir(dir, 0o755); err != nil {

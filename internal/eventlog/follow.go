@@ -12,17 +12,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It returns nil after
-// the done event. Data is valid until take returns; an error of take ends Follow and is returned. An id that does not exist yet is Invalid.
+// Follow hands each event with an id above after to take, in order and once, and waits for new ones until ctx ends. It
+// returns nil after the done event. Data is valid until take returns; an error of take ends Follow and is returned. An
+// id that does not exist yet is Invalid.
 //
-// Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory. It begins to read at most
-// a piece before the event that it hands over first.
+// Follow syncs what it hands over. A slow follower holds up nobody, and has at most one piece of the log in memory. It
+// begins to read at most a piece before the event that it hands over first.
 func (l *Log) Follow(ctx context.Context, after uint64, take func(Event) error) error {
 	return l.FollowIn(ctx, after, nil, take)
 }
 
-// Room permits the memory for a large event of so many bytes, perhaps after a wait. An error ends Follow and is returned. The memory is free
-// again when release is called.
+// Room permits the memory for a large event of so many bytes, perhaps after a wait. An error ends Follow and is
+// returned. The memory is free again when release is called.
 type Room func(ctx context.Context, bytes int64) (release func(), err error)
 
 // FollowIn is Follow with a room for events that are larger than a piece; nil is endless.
@@ -122,7 +123,8 @@ func (f *follower) large(ctx context.Context, bytes int64) (err error) {
 	return err
 }
 
-// next waits for synced records and returns some, from the first that was not handed over. After the last it returns io.EOF.
+// next waits for synced records and returns some, from the first that was not handed over. After the last it returns
+// io.EOF.
 func (f *follower) next(ctx context.Context) ([]byte, error) {
 	l := f.log
 	for {
@@ -167,8 +169,9 @@ func (f *follower) read(ctx context.Context, end int64) (b []byte, err error) {
 	if f.file == nil {
 		f.file, err = nolink.Open(f.log.path, os.O_RDONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "event log", Msg: "it was removed, as the oldest of ended executions are when there are many",
-				Fix: "follow an execution while it runs, or soon after"}
+			return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "event log",
+				Msg: "it was removed, as the oldest of ended runs are when there are many",
+				Fix: "follow a run while it runs, or soon after"}
 		}
 		if err != nil {
 			return nil, failed("open", err)

@@ -14,19 +14,21 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Log is the log of one execution. Its methods may be called at the same time. While it is written it holds one descriptor; finished, none.
+// Log is the log of one run. Its methods may be called at the same time. While it is written it holds one descriptor;
+// finished, none.
 type Log struct {
 	path   string
 	bounds Bounds
 	began  time.Time
 
-	writing sync.Mutex // held by whoever writes to the file; taken before mu
+	writing sync.Mutex // held while the file is written; taken before mu
 	file    *os.File   // nil until the first write, and after the last
 	exists  bool       // the file was made
 
-	mu       sync.Mutex
-	written  slot   // as it is in the file
-	mem      []byte // the end of the file, from base; bytes once added never change, so a follower may read them without the lock
+	mu      sync.Mutex
+	written slot // as it is in the file
+	// the end of the file, from base; bytes once added never change, so a follower may read them without the lock
+	mem      []byte
 	base     int64
 	synced   int64  // bytes of the file that are written; base <= synced <= base+len(mem)
 	marks    []mark // in order; the first record of each piece
@@ -35,7 +37,7 @@ type Log struct {
 	lost     [2]uint64
 	finished bool
 	closed   bool
-	more     chan struct{} // closed at the next change; nil while nobody waits
+	more     chan struct{} // closed at the next change; nil without waiters
 }
 
 // mark says where in the file a record begins, and what was stored of the streams before it.
@@ -45,7 +47,7 @@ type mark struct {
 	stored [2]uint64
 }
 
-// Last says how far a log has come.
+// Last is the position of the last event of a log.
 type Last struct {
 	ID             uint64 // of the last event; 0 if there is none
 	Finished       bool
@@ -53,8 +55,8 @@ type Last struct {
 	Bytes          int64  // of the file, once all is synced
 }
 
-// Create begins a log that will be in a file, named by an absolute path without links. The head is the caller's description of the
-// execution. Nothing is written yet; a file that is there already fails the first Sync with Exists.
+// Create begins a log that will be in a file, named by an absolute path without links. The head is the caller's
+// description of the run. Nothing is written yet; a file that is there already fails the first Sync with Exists.
 func Create(path string, head []byte, bounds Bounds) (*Log, error) {
 	if bounds == (Bounds{}) {
 		bounds = DefaultBounds
@@ -71,22 +73,24 @@ func Create(path string, head []byte, bounds Bounds) (*Log, error) {
 	return l, nil
 }
 
-// firstRoom is the memory that a new log has for records: enough for a short execution.
+// firstRoom is the memory that a new log has for records: enough for a short run.
 const firstRoom = 512
 
 func (b Bounds) check(head int) error {
 	switch {
 	case head > MaxHead:
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "event log", Msg: "the head has more than " + sandbox.FormatBytes(MaxHead)}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "event log", Msg: "the head has more than " +
+			sandbox.FormatBytes(MaxHead)}
 	case b.Reserve < 0 || b.Bytes < 0 || b.Bytes-b.Reserve < int64(headerHead+head+doneRoom):
 		return sandbox.Invalidf("event log", "a file of %s leaves no room for output", sandbox.FormatBytes(b.Bytes))
 	}
 	return nil
 }
 
-// Append adds an event and returns its id. The data is copied. Of output, offset is the position in the process's stream of the byte
-// after data; it never goes back. Output that does not fit any more is counted and has id 0. Other events that do not fit are refused with
-// TooLarge. A failure to write refuses the event; after an error the same Append may be tried again.
+// Append adds an event and returns its id. The data is copied. Of output, offset is the position in the process's
+// stream of the byte after data; it never goes back. Output that does not fit any more is counted and has id 0. Other
+// events that do not fit are refused with TooLarge. A failure to write refuses the event; after an error the same
+// Append may be tried again.
 func (l *Log) Append(kind Kind, offset uint64, data []byte) (id uint64, err error) {
 	if !kind.known() || kind == Done {
 		return 0, sandbox.Invalidf("event log", "an event of kind %v cannot be appended", kind)
@@ -128,7 +132,7 @@ func (l *Log) makeRoom(data int) error {
 		case l.closed:
 			return errClosed()
 		case l.finished:
-			return sandbox.Invalidf("event log", "the execution is over")
+			return sandbox.Invalidf("event log", "the run is over")
 		case len(l.mem) == 0 || len(l.mem)+recordHead+data <= memory:
 			return nil
 		case l.synced == l.end():
@@ -165,8 +169,8 @@ func (l *Log) wake() {
 	}
 }
 
-// Finish appends the done event and syncs. If output at the end of a stream was not stored, an empty event shows the gap first. If only
-// the writing failed, the log is finished and Sync tries again.
+// Finish appends the done event and syncs. If output at the end of a stream was not stored, an empty event shows the
+// gap first. If only the writing failed, the log is finished and Sync tries again.
 func (l *Log) Finish(data []byte) error {
 	if err := l.End(data); err != nil {
 		return err
@@ -174,7 +178,7 @@ func (l *Log) Finish(data []byte) error {
 	return l.Sync()
 }
 
-// End is Finish without the sync: a log that nobody asks for need not have a file.
+// End is Finish without the sync: a log without a follower needs no file.
 func (l *Log) End(data []byte) error {
 	if len(data) > MaxDone {
 		return tooLarge(Done, MaxDone)
@@ -231,7 +235,7 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// unwritten is what the file lacks.
+// unwritten returns what is not in the file yet.
 type unwritten struct {
 	records []byte // the header too, in the first write
 	at      int64
@@ -295,21 +299,24 @@ func (l *Log) shut() error {
 	return failed("close", err)
 }
 
-// Unsynced returns how many bytes of events only memory has. Output may be acknowledged to the guest once they are synced.
+// Unsynced returns how many bytes of events only memory has. Output may be acknowledged to the guest once they are
+// synced.
 func (l *Log) Unsynced() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.end() - max(l.synced, l.marks[0].at))
 }
 
-// Last says how far the log has come; with what is not synced.
+// Last returns the position of the last event, including what is not synced.
 func (l *Log) Last() Last {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Last{ID: l.last.ID, Finished: l.finished, Stdout: max(l.stored[0], l.lost[0]), Stderr: max(l.stored[1], l.lost[1]), Bytes: l.end()}
+	return Last{ID: l.last.ID, Finished: l.finished, Stdout: max(l.stored[0], l.lost[0]),
+		Stderr: max(l.stored[1], l.lost[1]), Bytes: l.end()}
 }
 
-// Close syncs and releases. Followers return Unavailable; Close does not wait for what they call. It may be called twice.
+// Close syncs and releases. Followers return Unavailable; Close does not wait for what they call. It may be called
+// twice.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	closed := l.closed
@@ -349,7 +356,7 @@ func errClosed() error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "event log", Msg: "the log is closed"}
 }
 
-// failed wraps an error of the file system; nil stays nil.
+// failed wraps an error of the file system; nil returns nil.
 func failed(step string, err error) error {
 	if err == nil {
 		return nil

@@ -60,8 +60,8 @@ func create(t testing.TB, path string, head string, bounds Bounds) *Log {
 	return l
 }
 
-// TestTornAndDamaged: whatever a file was cut to, and whichever of its bytes was changed, it opens with a prefix of the events and
-// goes on from there, or it has no whole header and says so.
+// TestTornAndDamaged: whatever a file was cut to, and whichever of its bytes was changed, it opens with a prefix of the
+// events and goes on from there, or it has no whole header and says so.
 func TestTornAndDamaged(t *testing.T) {
 	path := filepath.Join(folder(t), "a")
 	l := create(t, path, `{"code":"1"}`, Bounds{})
@@ -96,7 +96,8 @@ func TestTornAndDamaged(t *testing.T) {
 		}
 		defer l.Close()
 		last := l.Last()
-		if got := collect(t, l, 0); string(head) != `{"code":"1"}` || len(got) < int(least) || !slices.EqualFunc(got, events[:len(got)], same) {
+		if got := collect(t, l, 0); string(head) != `{"code":"1"}` || len(got) < int(least) ||
+			!slices.EqualFunc(got, events[:len(got)], same) {
 			t.Errorf("%s: %d events of at least %d: %v", what, len(got), least, got)
 		}
 		if last.Finished {
@@ -111,7 +112,8 @@ func TestTornAndDamaged(t *testing.T) {
 			t.Fatal(what, err)
 		}
 		defer again.Close()
-		if got := collect(t, again, last.ID); len(got) != 1 || string(got[0].Data) != "more" || got[0].Time < events[max(last.ID, 1)-1].Time {
+		if got := collect(t, again, last.ID); len(got) != 1 || string(got[0].Data) != "more" ||
+			got[0].Time < events[max(last.ID, 1)-1].Time {
 			t.Errorf("%s: after it goes on: %v", what, got)
 		}
 	}
@@ -132,11 +134,12 @@ func TestTornAndDamaged(t *testing.T) {
 }
 
 func same(a, b Event) bool {
-	return a.ID == b.ID && a.Time == b.Time && a.Kind == b.Kind && a.Offset == b.Offset && a.Gap == b.Gap && bytes.Equal(a.Data, b.Data)
+	return a.ID == b.ID && a.Time == b.Time && a.Kind == b.Kind && a.Offset == b.Offset && a.Gap == b.Gap &&
+		bytes.Equal(a.Data, b.Data)
 }
 
-// TestFollow: followers that begin anywhere, one of which takes nothing until all is written, get every event once, from memory and
-// from the file, while two streams are appended at the same time.
+// TestFollow: followers that begin anywhere, one of which takes nothing until all is written, get every event once,
+// from memory and from the file, while two streams are appended at the same time.
 func TestFollow(t *testing.T) {
 	const perStream, size = 400, 3000 // 2.4 MB, several pieces
 	l := create(t, filepath.Join(folder(t), "a"), "{}", Bounds{})
@@ -161,7 +164,8 @@ func TestFollow(t *testing.T) {
 				if e.Kind.isOutput() {
 					s := e.Kind - Stdout
 					ends[s] += size
-					if e.Offset != ends[s] || len(e.Data) != size || e.Data[0] != byte(e.Offset/size) || e.Data[size-1] != byte(s) {
+					if e.Offset != ends[s] || len(e.Data) != size || e.Data[0] != byte(e.Offset/size) ||
+						e.Data[size-1] != byte(s) {
 						return fmt.Errorf("%v at %d is not what was written", e.Kind, e.Offset)
 					}
 				}
@@ -197,7 +201,8 @@ func TestFollow(t *testing.T) {
 		t.Errorf("the end alone: %v", got)
 	}
 	err := l.Follow(t.Context(), l.Last().ID+1, nil)
-	if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), fmt.Sprint("the last is ", l.Last().ID)) {
+	if sandbox.KindOf(err) != sandbox.Invalid ||
+		!strings.Contains(err.Error(), fmt.Sprint("the last is ", l.Last().ID)) {
 		t.Errorf("past the end: %v", err)
 	}
 	if _, err := l.Append(Stdout, 1<<40, nil); sandbox.KindOf(err) != sandbox.Invalid {
@@ -205,7 +210,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestBounds: the file never exceeds its bound; output beyond it shows as a gap, also after a restart, and results and the end still fit.
+// TestBounds: the file never exceeds its bound; output beyond it shows as a gap, also after a restart, and results and
+// the end still fit.
 func TestBounds(t *testing.T) {
 	path := filepath.Join(folder(t), "a")
 	bounds := Bounds{Bytes: doneRoom + 20<<10, Reserve: 10 << 10}
@@ -256,10 +262,12 @@ func TestBounds(t *testing.T) {
 				gap = e.Offset
 			}
 		}
-		if want := []Kind{Stderr, Stderr, Stderr, Shown, Stderr, Done}; !reflect.DeepEqual(kinds, want) || gap != 5*size {
+		if want := []Kind{Stderr, Stderr, Stderr, Shown, Stderr, Done}; !reflect.DeepEqual(kinds, want) ||
+			gap != 5*size {
 			t.Errorf("%s: %v, the last of stderr at %d", what, kinds, gap)
 		}
-		if info, err := os.Stat(l.path); err != nil || info.Size() > bounds.Bytes || info.Size() != l.Last().Bytes || info.Mode() != 0o600 {
+		if info, err := os.Stat(l.path); err != nil || info.Size() > bounds.Bytes || info.Size() != l.Last().Bytes ||
+			info.Mode() != 0o600 {
 			t.Errorf("%s: %+v, %v", what, info, err)
 		}
 		l.Close()
@@ -322,7 +330,8 @@ func TestNothingUntilAsked(t *testing.T) {
 		t.Errorf("append to a removed log: %v", err)
 	}
 	first, second := create(t, path, "{}", Bounds{}), create(t, path, "{}", Bounds{})
-	if err := errors.Join(first.Finish(nil), second.Finish(nil)); sandbox.KindOf(err) != sandbox.Exists || first.Unsynced() != 0 {
+	if err := errors.Join(first.Finish(nil), second.Finish(nil)); sandbox.KindOf(err) != sandbox.Exists ||
+		first.Unsynced() != 0 {
 		t.Errorf("two logs in one file: %v", err)
 	}
 	if err := os.Symlink(path, path+"link"); err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 )
 
-// Open reads a log after a restart, checks all of it, and cuts off a torn end. If it is not finished, events can be appended.
-// It fails with NotFound, and with Unavailable for a file without a whole header. Nobody else may have the log open.
+// Open reads a log after a restart, checks all of it, and cuts off a torn end. If it is not finished, events can be
+// appended. It fails with NotFound, and with Unavailable for a file without a whole header. Nobody else may have the
+// log open.
 func Open(path string) (l *Log, head []byte, err error) {
 	file, err := nolink.Open(path, os.O_RDWR, 0)
 	if err != nil {

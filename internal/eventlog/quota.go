@@ -9,7 +9,8 @@ import (
 // DefaultQuota is a quota in bytes for a server.
 const DefaultQuota = 4 << 30
 
-// Quota bounds the finished logs of several folders together. The zero value has no bound. Its lock guards the lists of all its folders.
+// Quota bounds the finished logs of several folders together. The zero value has no bound. Its lock guards the lists of
+// all its folders.
 type Quota struct {
 	Most int64 // bytes; 0 is no bound
 
@@ -72,7 +73,7 @@ type doomed struct {
 	Entry
 }
 
-// trim takes off the lists what is too much, and adds a log, if there is one.
+// trim adds logs to the list and removes those above the bounds.
 func (f *Folder) trim(add ...Entry) (list []doomed) {
 	q := f.quota
 	q.mu.Lock()

@@ -45,7 +45,8 @@ func (s slot) put(b []byte) {
 	order.PutUint32(b, crc32.Checksum(b[4:slotSize], castagnoli))
 }
 
-// readSlot returns a zero slot for a damaged one: the records say the same, but for bytes that were lost at the very end.
+// readSlot returns a zero slot for a damaged one: the records say the same, but for bytes that were lost at the very
+// end.
 func readSlot(b []byte) slot {
 	if order.Uint32(b) != crc32.Checksum(b[4:slotSize], castagnoli) {
 		return slot{}
@@ -102,9 +103,10 @@ func readHeader(file io.ReaderAt) (h header, s slot, err error) {
 	return h, readSlot(b[slotAt:]), nil
 }
 
-// notOurs is the error for a file without a whole header. Nobody was told of its events: a header is in the first bytes written.
+// notOurs is the error for a file without a whole header. Nobody was told of its events: a header is in the first bytes
+// written.
 func notOurs(msg string) error {
-	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: msg, Fix: "remove the file; the events of this execution are lost"}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: msg, Fix: "remove the file; the events of this run are lost"}
 }
 
 func appendRecord(b []byte, e Event) []byte {
@@ -140,8 +142,9 @@ func walk(b []byte, take func(Event) error) (used int, err error) {
 			return used, nil
 		}
 		rest = rest[:n:n]
-		e := Event{ID: order.Uint64(rest[8:]), Time: time.Duration(order.Uint64(rest[16:])), Offset: order.Uint64(rest[24:]),
-			Kind: Kind(rest[32]), Data: rest[recordHead:], More: used+int(n) < len(b)}
+		e := Event{ID: order.Uint64(rest[8:]), Time: time.Duration(order.Uint64(rest[16:])),
+			Offset: order.Uint64(rest[24:]),
+			Kind:   Kind(rest[32]), Data: rest[recordHead:], More: used+int(n) < len(b)}
 		if order.Uint32(rest) != crc32.Checksum(rest[4:], castagnoli) || !e.Kind.known() || e.Time < 0 {
 			return used, errDamaged
 		}
@@ -152,8 +155,8 @@ func walk(b []byte, take func(Event) error) (used int, err error) {
 	}
 }
 
-// readRecords reads records of a file between two offsets into buf: many small ones, or a large one, which large permits before it takes
-// memory. It returns buf, perhaps grown.
+// readRecords reads records of a file between two offsets into buf: many small ones, or a large one, which large
+// permits before it takes memory. It returns buf, perhaps grown.
 func readRecords(file io.ReaderAt, at, end int64, buf []byte, large func(int64) error) ([]byte, error) {
 	for n := min(int64(piece), end-at); ; {
 		if int64(cap(buf)) < n {

@@ -17,7 +17,7 @@ import (
 
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header
 // counts.
-func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Run) error {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
 		field, text = "after", (&query{r: r}).text("after")
@@ -53,7 +53,7 @@ var errFollowed = errors.New("that was the last event")
 
 // follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the
 // client leaves or the server stops. The run continues without it.
-func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Execution, after, until uint64) error {
+func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Run, after, until uint64) error {
 	s := &eventStream{out: w}
 	if after < startedID {
 		s.first = func() { s.event(startedID, api.EventStarted, api.Started{ID: x.ID()}) }
@@ -101,7 +101,7 @@ func (a *apiV1) streamEvents(w *httpd.Response, r *http.Request, s *eventStream,
 }
 
 // sendEvent sends one event of a log.
-func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Execution, e engine.Event) error {
+func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e engine.Event) error {
 	at, id := answer.Millis(e.Time), e.ID+startedID
 	var name string
 	var data any

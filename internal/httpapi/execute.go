@@ -31,7 +31,7 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 	if req.Language == "" {
 		req.Language = executeLanguage
 	}
-	run := engine.Run{Request: sandbox.Request{
+	run := engine.OneShot{Request: sandbox.Request{
 		Language: req.Language,
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},

@@ -40,7 +40,7 @@ func withBody[T, On any](a *apiV1, h func(*httpd.Response, *http.Request, On, *T
 }
 
 // runOf converts a request for a run in a fresh sandbox.
-func runOf(r *api.RunRequest) (run engine.Run, err error) {
+func runOf(r *api.RunRequest) (run engine.OneShot, err error) {
 	run.Backend = r.Backend
 	if run.Spec, err = specOf(&r.Isolation); err == nil {
 		run.Request, err = requestOf(&r.Program)
@@ -81,7 +81,7 @@ func answerWith(include []api.Section) func(*sandbox.Result) *answer.JSON {
 
 // stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing.
 // release frees the room of the body.
-func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.Run, include []api.Section,
+func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, include []api.Section,
 	release func()) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

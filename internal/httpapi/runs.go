@@ -17,9 +17,9 @@ import (
 )
 
 // execOf converts a request for a run in a living sandbox. streams reports whether the client reads its events.
-func execOf(r *api.SandboxRunRequest, streams bool) (x engine.Exec, err error) {
-	x = engine.Exec{ID: sandbox.NewID(), Context: r.Context, Detached: streams || r.Background, Interactive: r.Interactive}
-	if x.Interactive && !x.Detached {
+func execOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err error) {
+	x = engine.RunRequest{ID: sandbox.NewID(), Context: r.Context, Background: streams || r.Background, Interactive: r.Interactive}
+	if x.Interactive && !x.Background {
 		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream")
 	}
 	if x.Request, err = requestOf(&r.Program); err != nil {
@@ -32,7 +32,7 @@ func execOf(r *api.SandboxRunRequest, streams bool) (x engine.Exec, err error) {
 }
 
 // languageOf completes the language of code that names none.
-func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.Exec) error {
+func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.RunRequest) error {
 	if x.Request.Code == nil || x.Request.Language != "" {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return err
 	}
 	include := req.Include // or the closure would hold all of req
-	if asks.Detached {
+	if asks.Background {
 		x, err := s.Start(r.Context(), asks)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 }
 
 // began answers for a run that goes on without its client, or follows it for one that wants events.
-func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Execution, asks *engine.Exec, follow bool) error {
+func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Run, asks *engine.RunRequest, follow bool) error {
 	a.Began(w, &asks.Request, x.ID())
 	w.Header().Set(api.HeaderRun, string(x.ID()))
 	if follow {
@@ -107,9 +107,9 @@ func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Execution, a
 }
 
 // onRun finds the run of a request.
-func onRun(h func(*httpd.Response, *http.Request, *engine.Execution) error) living {
+func onRun(h func(*httpd.Response, *http.Request, *engine.Run) error) living {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-		x, err := s.Execution(sandbox.ID(r.PathValue("run")))
+		x, err := s.FindRun(sandbox.ID(r.PathValue("run")))
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func onRun(h func(*httpd.Response, *http.Request, *engine.Execution) error) livi
 }
 
 func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	runs := s.Executions()
+	runs := s.Runs()
 	out := api.RunList{Runs: make([]api.Run, len(runs))}
 	for i, x := range runs {
 		out.Runs[i] = showRun(x)
@@ -126,14 +126,14 @@ func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) 
 	return a.WriteJSON(w, out)
 }
 
-func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Execution) error {
+func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Run) error {
 	return a.WriteJSON(w, showRun(x.Info()))
 }
 
-func showRun(x engine.ExecutionInfo) api.Run {
+func showRun(x engine.RunInfo) api.Run {
 	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status,
 		BeganAt:    x.Began.UTC(),
-		DeadlineAt: x.Deadline.UTC(), Background: x.Detached}
+		DeadlineAt: x.Deadline.UTC(), Background: x.Background}
 	if x.ExitCode >= 0 {
 		out.ExitCode = &x.ExitCode
 	}
@@ -141,7 +141,7 @@ func showRun(x engine.ExecutionInfo) api.Run {
 }
 
 // cancelRun cancels a run and answers when it has ended.
-func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Run) error {
 	x.Cancel()
 	select {
 	case <-x.Done():
@@ -154,7 +154,7 @@ func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Executio
 const stdinPiece = 64 << 10
 
 // sendStdin passes the body on as it comes.
-func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Execution) error {
+func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Run) error {
 	body, err := a.StreamBody(w, r, a.MaxBody())
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Executio
 	}
 }
 
-func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Execution, req *api.SignalRequest) error {
+func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Run, req *api.SignalRequest) error {
 	signal, err := signalIn(req.Signal)
 	if err != nil {
 		return err

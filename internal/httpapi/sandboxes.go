@@ -68,7 +68,7 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 }
 
 // livingOf converts a request for a living sandbox.
-func livingOf(r *api.SandboxRequest) (l engine.Living, err error) {
+func livingOf(r *api.SandboxRequest) (l engine.Create, err error) {
 	if err = checkInclude(r.Include); err != nil {
 		return l, err
 	}

@@ -40,7 +40,7 @@ func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release fu
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room
 // limits what is held for slow readers, and the slots limit what waits for room. The caller releases the answer, also
 // after an error.
-func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.Run,
+func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot,
 	layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
 	run.Owner = w.Key
 	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {

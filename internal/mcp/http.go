@@ -52,7 +52,7 @@ func (d *door) of(name string) *owner {
 	if o := d.owners[name]; o != nil {
 		return o
 	}
-	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Living{Owner: name},
+	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Create{Owner: name},
 		Public: true, Log: d.Log()})}
 	o.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return o.sdk }, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             engine.DefaultIdle,

@@ -94,7 +94,7 @@ func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, err
 	p := c.progress()
 	defer p.close()
 	r.Output, r.Progress = p.take, p.step
-	result, err := box.Run(c.ctx, engine.Exec{Request: r})
+	result, err := box.Run(c.ctx, engine.RunRequest{Request: r})
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ type Rules struct {
 	Network         func(*sandbox.NetworkPolicy) error // completes the rules of a network; nil refuses all networks
 }
 
-// Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is impossible is an
-// error.
+// Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is
+// impossible is an error.
 func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	for _, name := range sandbox.LimitNames {
 		if err := r.checkMax(name, spec.Limits.Get(name)); err != nil {
@@ -96,7 +96,8 @@ func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
 	if l.Pids <= 0 || l.Pids >= lang.LeastPids {
 		return nil
 	}
-	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads of its own", l.Pids, lang.Name, lang.LeastPids)
+	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads of its own", l.Pids, lang.Name,
+		lang.LeastPids)
 	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitPids, Raise: lang.LeastPids}}}
 	return err
 }
@@ -112,11 +113,13 @@ func (r *Rules) offline(network sandbox.NetworkPolicy) (env []string) {
 	return env
 }
 
-// networkEnv is the environment that a sandbox's network needs. A secret is not also a plain variable: one of the two would win.
+// networkEnv is the environment that a sandbox's network needs. A secret is not also a plain variable: one of the two
+// would win.
 func networkEnv(spec *sandbox.Spec) ([]string, error) {
 	for _, s := range spec.Network.Secrets {
 		if slices.ContainsFunc(spec.Env, func(kv string) bool { return strings.HasPrefix(kv, s.Name+"=") }) {
-			return nil, sandbox.Invalidf("network.secrets", "%s is in the environment too; give it as one or the other", s.Name)
+			return nil, sandbox.Invalidf(
+				"network.secrets", "%s is in the environment too; give it as one or the other", s.Name)
 		}
 	}
 	return spec.Network.Env(), nil
@@ -152,7 +155,8 @@ func (r *Rules) CheckNetwork(n *sandbox.NetworkPolicy) error {
 	}
 	switch {
 	case n.Mode != sandbox.NetworkNone && r.Network == nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "networks cannot be opened here", Fix: "leave the network at none"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "network", Msg: "networks cannot be opened here",
+			Fix: "leave the network at none"}
 	case n.Mode != sandbox.NetworkNone:
 		return r.Network(n)
 	case n.Reads(), len(n.Allow)+len(n.Deny)+n.MaxConnections+n.ConnectionRate != 0, n.MaxSent+n.MaxReceived != 0:

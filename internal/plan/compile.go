@@ -10,13 +10,13 @@ import (
 const buildDir = "/tmp/.fumehood-build"
 
 // BuildIn sets the folder of the compile phase, and with it the command line.
-func (p *Execution) BuildIn(dir string) {
+func (p *Run) BuildIn(dir string) {
 	p.BuildDir = dir
 	p.Argv = p.ArgvWith(append(p.Programs[:len(p.Programs):len(p.Programs)], "")[0])
 }
 
-// Compilation is the compile phase of the execution as one of its own, without input.
-func (p *Execution) Compilation(most sandbox.Limits) *Execution {
+// Compilation is the compile phase of the run as one of its own, without input.
+func (p *Run) Compilation(most sandbox.Limits) *Run {
 	compile := *p.Language.Compile
 	compiler := *p.Language
 	compiler.ParseError, compiler.Programs, compiler.Compile = nil, compile.Programs, nil
@@ -35,13 +35,13 @@ func (p *Execution) Compilation(most sandbox.Limits) *Execution {
 }
 
 // ToolPath is the path of the tool that compiles.
-func (p *Execution) ToolPath() string { return p.BuildDir + "/" + p.Language.Compile.Tool }
+func (p *Run) ToolPath() string { return p.BuildDir + "/" + p.Language.Compile.Tool }
 
-// BoxFor is Box for the sandbox of one execution. Limits that nobody named are at least what its compiler needs, as far as the operator
-// allows.
+// BoxFor is Box for the sandbox of one run. Limits that nobody named are at least what its compiler needs, as far as
+// the operator allows.
 func (r *Rules) BoxFor(spec sandbox.Spec, request *sandbox.Request) (sandbox.Spec, error) {
 	lang, err := r.LanguageFor(request)
-	if err != nil || lang.Compile == nil { // the execution reports an unknown language
+	if err != nil || lang.Compile == nil { // the run reports an unknown language
 		return r.Box(spec)
 	}
 	raised := *r

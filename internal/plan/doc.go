@@ -1,5 +1,6 @@
-// Package plan works out what a request comes to: checks, defaults, paths, environment, patterns, language. It does no I/O and asks no
-// backend, so the same request always gives the same plan.
+// Package plan turns a request into a complete plan: checks, defaults, paths, environment, patterns, language. It does
+// no I/O and asks no backend, so the same request always gives the same plan.
 //
-// A sandbox and an execution are planned apart: Rules.Box completes a sandbox's spec once, Rules.Execution plans each execution in it.
+// A sandbox and a run are planned apart: Rules.Box completes a sandbox's spec once, Rules.Execution plans each run in
+// it.
 package plan

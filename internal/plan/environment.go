@@ -21,7 +21,8 @@ func CheckEnv(field string, env []string) error {
 		case strings.IndexByte(value, 0) >= 0:
 			return sandbox.Invalidf(field, "the value of %.40s holds a NUL byte", name)
 		case len(kv) > MaxWord:
-			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field, Msg: fmt.Sprintf("%.40s is longer than 128KiB", name)}
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: field,
+				Msg: fmt.Sprintf("%.40s is longer than 128KiB", name)}
 		case name == guest.EnvExecution:
 			return sandbox.Invalidf(field, "%s is reserved", name)
 		}

@@ -73,8 +73,8 @@ func parseGlobs(patterns []string) (Globs, error) {
 	return globs, nil
 }
 
-// maxMatchSteps limits the work of matching the paths of one execution: 64 long patterns of a client against 100,000 long paths of a
-// hostile program would take hours. A step takes 2 to 10 ns, so all of them take at most half a second.
+// maxMatchSteps limits the work of matching the paths of one run: 64 long patterns of a client against 100,000 long
+// paths of a hostile program would take hours. A step takes 2 to 10 ns, so all of them take at most half a second.
 const maxMatchSteps = 50_000_000
 
 // Matcher matches paths against globs within a budget of steps.
@@ -111,8 +111,8 @@ func (m *Matcher) Matches(name string) bool {
 	return matched
 }
 
-// matchOne compares element by element. After a mismatch, the last "**" takes one more element. Only the last one is tried again, so the
-// work is at most the product of the lengths.
+// matchOne compares element by element. After a mismatch, the last "**" takes one more element. Only the last one is
+// tried again, so the work is at most the product of the lengths.
 func (m *Matcher) matchOne(g glob, elements []string) bool {
 	at, deep, from := 0, -1, 0 // deep: index in g after the last "**"; from: the first element that it leaves
 	for i := 0; i < len(elements) || at < len(g); {

@@ -69,7 +69,8 @@ func slowMatch(g glob, elements []string) bool {
 func FuzzGlob(f *testing.F) {
 	f.Add("a/**/b/*", "a/x/b/c")
 	f.Add("**/**/a*?b/**", "b/a/ab/c/d")
-	for _, pattern := range []string{"[*]b", `\*b`, `a\*b`, "a*b", "[!a]*]", `*\]`, "ab*b", "é*\xff", "[a-c]?*"} { // where a beginning or an end looks plain
+	for _, pattern := range []string{"[*]b", `\*b`, `a\*b`, "a*b", "[!a]*]", `*\]`, "ab*b", "é*\xff", "[a-c]?*"} {
+		// where a beginning or an end looks plain
 		for _, name := range []string{"*b", "ab", "a*b", "a]", "]", "abb", "é\xff", "c\xff"} {
 			f.Add(pattern, name)
 		}
@@ -101,7 +102,8 @@ func slowest(tb testing.TB) (globs Globs, name string) {
 	return globs, strings.TrimSuffix(strings.Repeat(strings.Repeat("a", MaxName)+"/", MaxPath/(MaxName+1)), "/")
 }
 
-// TestGlobCost: however slow the patterns are made, the work ends with the budget; and a budget has room for what people ask.
+// TestGlobCost: however slow the patterns are made, the work ends with the budget; and a budget has room for what
+// people ask.
 func TestGlobCost(t *testing.T) {
 	const listed = 100_000 // paths; as many as the engine examines
 	globs, name := slowest(t)
@@ -117,7 +119,8 @@ func TestGlobCost(t *testing.T) {
 		t.Error("it matches with no steps left")
 	}
 
-	globs, err := parseGlobs([]string{"**/*.csv", "**/*.png", "out/**", "*.txt", "**/report-*.html", "plot?.svg", "data/**/[a-z]*.json"})
+	globs, err := parseGlobs([]string{"**/*.csv", "**/*.png", "out/**", "*.txt", "**/report-*.html", "plot?.svg",
+		"data/**/[a-z]*.json"})
 	if err != nil {
 		t.Fatal(err)
 	}

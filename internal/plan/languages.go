@@ -42,7 +42,8 @@ func NewLanguages(all []sandbox.Language) (*Languages, error) {
 	return t, nil
 }
 
-// Find finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the supported ones.
+// Find finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the
+// supported ones.
 func (t *Languages) Find(word string) (sandbox.Language, error) {
 	if i, ok := t.byWord[strings.ToLower(strings.TrimSpace(word))]; ok {
 		return t.All[i], nil

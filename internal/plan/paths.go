@@ -39,11 +39,12 @@ func CheckPath(field, p string) error {
 	return nil
 }
 
-// checkFiles checks that all files can be made: each path is plain, none is repeated, none is the folder of another. taken is the path
-// of the code in the workspace, or "".
+// checkFiles checks that all files can be made: each path is plain, none is repeated, none is the folder of another.
+// taken is the path of the code in the workspace, or "".
 func checkFiles(files []sandbox.File, taken string) error {
 	if len(files) > MaxFiles {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files", Msg: fmt.Sprintf("%d files are over the limit of %d", len(files), MaxFiles)}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "files",
+			Msg: fmt.Sprintf("%d files are over the limit of %d", len(files), MaxFiles)}
 	}
 	var total int64
 	// Sort a folder right before its contents: by bytes, with the slash before all others.
@@ -83,8 +84,8 @@ func checkFiles(files []sandbox.File, taken string) error {
 	return nil
 }
 
-// Dir returns the absolute working directory; dir may be relative to the workspace. It refuses the kernel's own file systems:
-// /proc/self/fd leads elsewhere (CVE-2024-21626).
+// Dir returns the absolute working directory; dir may be relative to the workspace. It refuses the kernel's own file
+// systems: /proc/self/fd leads elsewhere (CVE-2024-21626).
 func Dir(dir string) (string, error) {
 	if len(dir) > MaxPath {
 		return "", sandbox.Invalidf("dir", "is longer than %d bytes", MaxPath)
@@ -97,13 +98,14 @@ func Dir(dir string) (string, error) {
 	}
 	dir = path.Clean(dir)
 	if kernelPath(dir) {
-		return "", sandbox.Invalidf("dir", "%.80q cannot be a working directory; choose one below %s", dir, sandbox.Workspace)
+		return "", sandbox.Invalidf("dir", "%.80q cannot be a working directory; choose one below %s", dir,
+			sandbox.Workspace)
 	}
 	return dir, nil
 }
 
-// FilePath returns the absolute path of a file of a sandbox, which may be given relative to the workspace. It refuses the kernel's own file
-// systems.
+// FilePath returns the absolute path of a file of a sandbox, which may be given relative to the workspace. It refuses
+// the kernel's own file systems.
 func FilePath(file string) (string, error) {
 	switch {
 	case file == "":

@@ -14,7 +14,8 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "/", "/a", "a/", "a//b", "./a", ".", "..", "../a", "a/..", "a/../b", "a/./b", "a\x00b",
+	for _, bad := range []string{"", "/", "/a", "a/", "a//b", "./a", ".", "..", "../a", "a/..", "a/../b", "a/./b",
+		"a\x00b",
 		strings.Repeat("x", MaxName+1), strings.Repeat("x/", 300) + "y", strings.Repeat("abc/", 1250) + "x"} {
 		if err := CheckPath("path", bad); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
 			t.Errorf("%.40q: %v, want Invalid", bad, err)
@@ -66,7 +67,8 @@ func FuzzCheckPath(f *testing.F) {
 	})
 }
 
-// TestFilesCost: the work of comparing paths grows with their bytes, not with how often they are compared: 10,000 long ones took nine seconds.
+// TestFilesCost: the work of comparing paths grows with their bytes, not with how often they are compared: 10,000 long
+// ones took nine seconds.
 func TestFilesCost(t *testing.T) {
 	files := make([]sandbox.File, 2000)
 	for i := range files {
@@ -83,13 +85,15 @@ func TestFilesCost(t *testing.T) {
 }
 
 func TestResolveDir(t *testing.T) {
-	for dir, want := range map[string]string{"": "/workspace", "a": "/workspace/a", "a/../b/": "/workspace/b", "/tmp/": "/tmp",
+	for dir, want := range map[string]string{
+		"": "/workspace", "a": "/workspace/a", "a/../b/": "/workspace/b", "/tmp/": "/tmp",
 		"..": "/", "/process": "/process"} {
 		if got, err := Dir(dir); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", dir, got, err, want)
 		}
 	}
-	for _, dir := range []string{"/proc", "/proc/self/fd/7", "../proc/self/cwd", "/sys", "/dev/fd/3", "/tmp/../proc/1", "a\x00"} {
+	for _, dir := range []string{"/proc", "/proc/self/fd/7", "../proc/self/cwd", "/sys", "/dev/fd/3", "/tmp/../proc/1",
+		"a\x00"} {
 		if got, err := Dir(dir); sandbox.KindOf(err) != sandbox.Invalid || err == nil {
 			t.Errorf("%q: %q, %v; want Invalid", dir, got, err)
 		}
@@ -97,7 +101,8 @@ func TestResolveDir(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	for _, bad := range []string{"A", "=x", "1A=x", "A B=x", "A-B=x", "A=\x00", "Ä=x", "FUMEHOOD_EXECUTION=x", "A=" + strings.Repeat("x", MaxWord)} {
+	for _, bad := range []string{"A", "=x", "1A=x", "A B=x", "A-B=x", "A=\x00", "Ä=x", "FUMEHOOD_EXECUTION=x", "A=" +
+		strings.Repeat("x", MaxWord)} {
 		if CheckEnv("env", []string{bad}) == nil {
 			t.Errorf("%.40q is accepted", bad)
 		}
@@ -120,8 +125,10 @@ func TestEnv(t *testing.T) {
 func TestLanguageTable(t *testing.T) {
 	argv := func(program, path string) []string { return []string{program, path} }
 	table, err := NewLanguages([]sandbox.Language{
-		{Name: "python", Aliases: []string{"py", "python3"}, Extensions: []string{".py"}, FileName: "main.py", Programs: []string{"p"}, Argv: argv},
-		{Name: "bash", Aliases: []string{"sh"}, Extensions: []string{".sh"}, FileName: "main.sh", Programs: []string{"b"}, Argv: argv},
+		{Name: "python", Aliases: []string{"py", "python3"}, Extensions: []string{".py"}, FileName: "main.py",
+			Programs: []string{"p"}, Argv: argv},
+		{Name: "bash", Aliases: []string{"sh"}, Extensions: []string{".sh"}, FileName: "main.sh",
+			Programs: []string{"b"}, Argv: argv},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +138,8 @@ func TestLanguageTable(t *testing.T) {
 			t.Errorf("%q: %q, %v", word, l.Name, err)
 		}
 	}
-	for word, near := range map[string]string{"pyton": "python", "bahs": "bash", "cobol": "", "xy": "", strings.Repeat("p", 1000): ""} {
+	for word, near := range map[string]string{
+		"pyton": "python", "bahs": "bash", "cobol": "", "xy": "", strings.Repeat("p", 1000): ""} {
 		_, err := table.Find(word)
 		if err == nil || !strings.Contains(err.Error(), "python, bash") {
 			t.Errorf("%.40q: %v does not say what is supported", word, err)

@@ -44,7 +44,8 @@ func CheckMetadata(metadata map[string]string) error {
 	}
 	for k, v := range metadata {
 		if k == "" || len(k) > MaxMetadataName || len(v) > MaxMetadataValue {
-			return sandbox.Invalidf("metadata", "%.40q: a name has 1 to %d bytes, a value at most %d", k, MaxMetadataName, MaxMetadataValue)
+			return sandbox.Invalidf("metadata", "%.40q: a name has 1 to %d bytes, a value at most %d", k,
+				MaxMetadataName, MaxMetadataValue)
 		}
 	}
 	return nil
@@ -70,15 +71,15 @@ func checkSource(req *sandbox.Request) error {
 	case req.Code != nil:
 		return checkCode(req)
 	case req.FileName != "":
-		return sandbox.Invalidf("file name", "goes with code")
+		return sandbox.Invalidf("file name", "is only supported for code")
 	case req.Entry != "":
 		return CheckPath("entry", req.Entry)
 	case req.Command[0] == "":
 		return sandbox.Invalidf("command", "the first word is empty")
 	case req.Language != "":
-		return sandbox.Invalidf("language", "goes with code, not with a command")
+		return sandbox.Invalidf("language", "is only supported for code")
 	case len(req.Args) > 0:
-		return sandbox.Invalidf("args", "go with code; append them to the command")
+		return sandbox.Invalidf("args", "are only supported for code; append them to the command")
 	}
 	return nil
 }

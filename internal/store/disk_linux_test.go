@@ -11,7 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestDisk: a full disk and a read-only one are named, cost no record that was saved, and are over when the disk is free again.
+// TestDisk: a full disk and a read-only one are named, cost no record that was saved, and are over when the disk is
+// free again.
 func TestDisk(t *testing.T) {
 	dir := folder(t)
 	if err := syscall.Mount("store-test", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -48,7 +49,8 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []string{path, path + " new"} {
-		if _, err := Open(at); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "writable") {
+		if _, err := Open(at); sandbox.KindOf(err) != sandbox.Unavailable ||
+			!strings.Contains(sandbox.FixOf(err), "writable") {
 			t.Errorf("%s on a read-only disk: %v", at, err)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 // refuse is the error for a file that is not a sound store. Nothing was written to it.
 func refuse(path, msg string) *sandbox.Error {
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "store", Msg: fmt.Sprintf("%s cannot be used: %s", path, msg), Fix: wayOut(path)}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "store", Msg: fmt.Sprintf("%s cannot be used: %s", path, msg),
+		Fix: wayOut(path)}
 }
 
 func newer(path string, found int64) *sandbox.Error {
@@ -24,7 +25,7 @@ func newer(path string, found int64) *sandbox.Error {
 	return e
 }
 
-// wayOut is a command, and what it costs.
+// wayOut is a command that fixes the failure, and its cost.
 func wayOut(path string) string {
 	quoted := quote(path)
 	return "move it away: mv " + quoted + " " + quote(path+".old") +
@@ -39,7 +40,7 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// failed says what an error of SQLite or of the file system means here; nil stays nil.
+// failed explains an error of SQLite or of the file system; nil returns nil.
 func failed(step, path string, err error) error {
 	if err == nil {
 		return nil

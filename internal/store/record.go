@@ -17,8 +17,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // sum is signed, as SQLite's integers are.
 func sum(b []byte) int64 { return int64(crc32.Checksum(b, castagnoli)) }
 
-// encode makes sure that decode returns the same record. JSON would replace what is not UTF-8 in an environment or a path, and a
-// sandbox would be reattached with another spec than it has.
+// encode makes sure that decode returns the same record. JSON would replace what is not UTF-8 in an environment or a
+// path, and a sandbox would be reattached with another spec than it has.
 func encode(r sandbox.Record) ([]byte, error) {
 	if _, err := sandbox.ParseID(string(r.ID)); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func encode(r sandbox.Record) ([]byte, error) {
 	}
 	r.Spec.Network.Secrets = slices.Clone(r.Spec.Network.Secrets)
 	for i := range r.Spec.Network.Secrets {
-		r.Spec.Network.Secrets[i].Value = "" // it lives in memory alone
+		r.Spec.Network.Secrets[i].Value = "" // it is only kept in memory
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -43,7 +43,8 @@ func encode(r sandbox.Record) ([]byte, error) {
 	again, err := decode(r.ID, sum(b), b)
 	if err != nil || !reflect.DeepEqual(again, r) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "store: save",
-			Msg: "a text in the request of a living sandbox is not UTF-8", Fix: "encode such a value, for instance as base64"}
+			Msg: "a text in the request of a living sandbox is not UTF-8",
+			Fix: "encode such a value, for instance as base64"}
 	}
 	return b, nil
 }

@@ -1,8 +1,10 @@
-// Package store keeps what must outlive the process about living sandboxes, in one SQLite file that one process has open.
+// Package store keeps what must outlive the process about living sandboxes, in one SQLite file that one process has
+// open.
 //
-// Writes are rare: a sandbox is made or ends, a context is made. So each is one transaction with a rollback journal and is synced
-// to the disk: it survives a kill at any instant, a full disk and a power failure, and at rest there is one file. Only SQLite
-// opens that file once it exists: closing another descriptor of it would drop this process's locks (fcntl(2)).
+// Writes are rare: a sandbox is made or ends, a context is made. So each is one transaction with a rollback journal and
+// is synced to the disk: it survives a kill at any instant, a full disk and a power failure, and at rest there is one
+// file. Only SQLite opens that file once it exists: closing another descriptor of it would drop this process's locks
+// (fcntl(2)).
 package store
 
 import (
@@ -23,9 +25,9 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Bounds of what is kept.
+// Bounds of a store.
 const (
-	EndedFor  = 24 * time.Hour // records of ended sandboxes, so that the server can say why one is gone
+	EndedFor  = 24 * time.Hour // records of ended sandboxes, for the reason of their end
 	EndedMost = 1000
 	MaxRecord = 4 << 20 // bytes of one record's encoding
 )
@@ -50,14 +52,14 @@ type Store struct {
 	mu sync.Mutex // held during a transaction
 }
 
-// Open opens the store in a file, named by an absolute path without links, or makes it. The file is refused with Unavailable and
-// stays as it is if another process has it open, it is damaged, not a store, or of a newer version.
+// Open opens the store in a file, named by an absolute path without links, or makes it. The file is refused with
+// Unavailable and stays as it is if another process has it open, it is damaged, not a store, or of a newer version.
 func Open(path string) (*Store, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
 	}
-	// The first transaction takes the lock, and the connection keeps it. journal_mode stays as it is: to set it would change another
-	// program's file.
+	// The first transaction takes the lock, and the connection keeps it. journal_mode stays as it is: to set it would
+	// change another program's file.
 	name := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": {
 		"locking_mode(exclusive)", "synchronous(full)", "trusted_schema(off)", "cell_size_check(on)"}}.Encode()}
 	db, err := sql.Open("sqlite", name.String())
@@ -99,7 +101,8 @@ func prepare(path string) error {
 	return nil
 }
 
-// check takes the lock, makes sure that the file is a whole store of this version, fills a new one, and removes old records.
+// check takes the lock, makes sure that the file is a whole store of this version, fills a new one, and removes old
+// records.
 func (s *Store) check() error {
 	return s.write("open", func() error {
 		var application, found, tables int64
@@ -112,7 +115,8 @@ func (s *Store) check() error {
 		}
 		switch {
 		case application == 0 && found == 0 && tables == 0:
-			return s.exec(fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, version))
+			return s.exec(fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID,
+				version))
 		case application != applicationID:
 			return refuse(s.path, "it is an SQLite file of another program")
 		case found > version:
@@ -129,7 +133,8 @@ func (s *Store) check() error {
 		if err := s.prune(); err != nil {
 			return err
 		}
-		return s.exec(fmt.Sprintf("PRAGMA user_version = %d", version)) // finds out now whether the folder can be written to
+		// finds out now whether the folder can be written to
+		return s.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
 	})
 }
 
@@ -165,7 +170,8 @@ func (s *Store) prune() error {
 		time.Now().Add(-EndedFor).UnixNano(), EndedMost)
 }
 
-// Save inserts or replaces a record. It is in the file when Save returns. A record that could not be restored exactly is Invalid.
+// Save inserts or replaces a record. It is in the file when Save returns. A record that could not be restored exactly
+// is Invalid.
 func (s *Store) Save(r sandbox.Record) error {
 	b, err := encode(r)
 	if err != nil {

@@ -80,7 +80,8 @@ func load(t *testing.T, s *Store) []sandbox.Record {
 	return records
 }
 
-// full is a record with a value in every field of every struct, slices and maps, but for values of secrets, which are not kept.
+// full is a record with a value in every field of every struct, slices and maps, but for values of secrets, which are
+// not kept.
 func full(t *testing.T) sandbox.Record {
 	r := sandbox.Record{}
 	fill(t, reflect.ValueOf(&r).Elem(), 1)
@@ -126,12 +127,13 @@ func fill(t *testing.T, v reflect.Value, n int) {
 	}
 }
 
-// TestRoundTrip: what was saved comes back exactly, whatever the file is called. What could not come back is refused, and ended
-// sandboxes are forgotten in time.
+// TestRoundTrip: what was saved comes back exactly, whatever the file is called. What could not come back is refused,
+// and ended sandboxes are forgotten in time.
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(folder(t), "a b?c#d%25'e")
 	s := open(t, path)
-	first, second := full(t), sandbox.Record{ID: sandbox.NewID(), Created: time.Unix(9, 0).UTC(), Spec: sandbox.Spec{Commands: []string{}}}
+	first, second := full(t), sandbox.Record{
+		ID: sandbox.NewID(), Created: time.Unix(9, 0).UTC(), Spec: sandbox.Spec{Commands: []string{}}}
 	old := sandbox.Record{ID: sandbox.NewID(), Ended: time.Now().Add(-EndedFor - time.Minute)}
 	save(t, s, second, first, old)
 	second.Name = "changed"
@@ -167,7 +169,8 @@ func TestRoundTrip(t *testing.T) {
 func TestEndedMost(t *testing.T) {
 	s := open(t, filepath.Join(folder(t), "store"))
 	start := time.Now().Add(-time.Hour).Round(0).UTC()
-	living, last := sandbox.Record{ID: sandbox.NewID()}, sandbox.Record{ID: sandbox.NewID(), Created: start, Ended: start.Add(EndedMost + 1)}
+	living, last := sandbox.Record{ID: sandbox.NewID()},
+		sandbox.Record{ID: sandbox.NewID(), Created: start, Ended: start.Add(EndedMost + 1)}
 	save(t, s, living)
 	err := s.write("fill", func() (err error) { // in one transaction: a thousand syncs take too long
 		for i := 0; i <= EndedMost && err == nil; i++ {
@@ -246,7 +249,8 @@ func refused(t *testing.T, path, why string) {
 		return
 	}
 	after, _ := os.ReadFile(path)
-	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "mv ") || !bytes.Equal(before, after) {
+	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "mv ") ||
+		!bytes.Equal(before, after) {
 		t.Errorf("%s: %v; the file is unchanged: %v", why, err, bytes.Equal(before, after))
 	}
 	if err := os.Rename(path, path+".old"); err != nil {
@@ -259,7 +263,8 @@ func refused(t *testing.T, path, why string) {
 	s.Close()
 }
 
-// TestDamaged: a store with any byte of its header changed opens with what it had, or is refused; so is what never was a store.
+// TestDamaged: a store with any byte of its header changed opens with what it had, or is refused; so is what never was
+// a store.
 func TestDamaged(t *testing.T) {
 	dir := folder(t)
 	path := filepath.Join(dir, "store")
@@ -297,7 +302,8 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("%d of %d damaged headers are accepted", opened, 2*header)
 	}
 	headless := append(make([]byte, 4096), sound[4096:]...)
-	for why, content := range map[string][]byte{"text": []byte("no database"), "half": sound[:len(sound)/2], "headless": headless} {
+	for why, content := range map[string][]byte{
+		"text": []byte("no database"), "half": sound[:len(sound)/2], "headless": headless} {
 		at := filepath.Join(dir, why)
 		if err := os.WriteFile(at, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -314,8 +320,10 @@ func TestDamaged(t *testing.T) {
 // TestForeign: a newer store and another program's file are refused; a damaged record costs only itself.
 func TestForeign(t *testing.T) {
 	dir := folder(t)
-	for why, statement := range map[string]string{"newer": "PRAGMA user_version = 2", "foreign": "PRAGMA application_id = 7",
-		"other schema": "DROP TABLE sandboxes", "": "UPDATE sandboxes SET record = CAST(replace(record, 'text', 'tent') AS BLOB)"} {
+	for why, statement := range map[string]string{
+		"newer": "PRAGMA user_version = 2", "foreign": "PRAGMA application_id = 7",
+		"other schema": "DROP TABLE sandboxes",
+		"":             "UPDATE sandboxes SET record = CAST(replace(record, 'text', 'tent') AS BLOB)"} {
 		path := filepath.Join(dir, "store "+why)
 		s := open(t, path)
 		r := full(t)
@@ -335,7 +343,8 @@ func TestForeign(t *testing.T) {
 		}
 		s = open(t, path)
 		save(t, s, sandbox.Record{ID: sandbox.NewID()})
-		if got, damaged, err := s.Load(); len(got) != 1 || len(damaged) != 1 || damaged[0].ID != r.ID || damaged[0].Err == nil || err != nil {
+		if got, damaged, err := s.Load(); len(got) != 1 || len(damaged) != 1 || damaged[0].ID != r.ID ||
+			damaged[0].Err == nil || err != nil {
 			t.Errorf("%v, %v, %v", got, damaged, err)
 		}
 	}

@@ -79,7 +79,7 @@ func testFilesIn(t *testing.T, s *suite) {
 	wantOutput(t, s.run(t, r),
 		"a/b/c.txt 644 4\nbig 644 2000000\nempty 644 0\nrun.sh 755 19\nsecret 600 1\n"+sumLine([]byte(big))+"ran\n")
 
-	many := engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", "ls | wc -l"}}}
+	many := engine.OneShot{Request: sandbox.Request{Command: []string{"bash", "-c", "ls | wc -l"}}}
 	for i := range 2000 {
 		many.Request.Files = append(many.Request.Files, sandbox.File{Path: fmt.Sprintf("f%04d", i), Data: []byte("x")})
 	}
@@ -125,7 +125,7 @@ func testCodeFile(t *testing.T, s *suite) {
 	result := s.run(t, r)
 	wantOutput(t, result, "/workspace/main.sh an argument\nmain.sh\n")
 	wantFiles(t, result, map[string]string{})
-	r = engine.Run{Request: sandbox.Request{FileName: "their own.sh", Code: []byte("echo $0; echo '#' >> \"$0\"\n")}}
+	r = engine.OneShot{Request: sandbox.Request{FileName: "their own.sh", Code: []byte("echo $0; echo '#' >> \"$0\"\n")}}
 	r.Request.Return.Globs = []string{"**"}
 	result = s.run(t, r)
 	wantOutput(t, result, "/workspace/their own.sh\n")
@@ -133,7 +133,7 @@ func testCodeFile(t *testing.T, s *suite) {
 }
 
 func testEntry(t *testing.T, s *suite) {
-	r := engine.Run{Request: sandbox.Request{Entry: "src/tool.sh", Args: []string{"x"},
+	r := engine.OneShot{Request: sandbox.Request{Entry: "src/tool.sh", Args: []string{"x"},
 		Files: []sandbox.File{{Path: "src/tool.sh", Data: []byte("echo $0 $1")}}}}
 	wantOutput(t, s.run(t, r), "/workspace/src/tool.sh x\n")
 }

@@ -131,9 +131,9 @@ func (m *matrix) vectors() {
 // 6.18), by which an administrator's probes return. From anywhere else they end the process.
 func pastEveryFilter(nr int) bool { return nr == 335 || nr == 336 }
 
-func (m *matrix) run(o seccomp.Options) engine.Run {
+func (m *matrix) run(o seccomp.Options) engine.OneShot {
 	m.Helper()
-	r := engine.Run{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy},
+	r := engine.OneShot{Request: sandbox.Request{Command: []string{"python3", "-I", "-S", "-c", matrixPy},
 		Timeout: stepTimeout}}
 	r.Spec.Limits.OutputBytes, r.Spec.NestedFilters = matrixOutput, o.NestedFilters
 	if o.NoNewPrograms {

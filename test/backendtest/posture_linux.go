@@ -202,7 +202,7 @@ func (r *postures) warmUp(t *testing.T, e *engine.Engine, w *witness) (box sandb
 
 func (r *postures) pass(t *testing.T, e *engine.Engine) {
 	t.Helper()
-	result, err := e.Run(within(t), engine.Run{Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
+	result, err := e.Run(within(t), engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 	var err error
 	go func() { // ends with the run, which ends with ctx
 		defer close(over)
-		result, err = e.Run(ctx, engine.Run{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy,
+		result, err = e.Run(ctx, engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy,
 			Output: func(s sandbox.Stream, data []byte) {
 				if s != sandbox.Stdout || bytes.HasSuffix(out.Bytes(), []byte(recordEnd)) {
 					return
@@ -332,7 +332,7 @@ func (r *postures) reattached(t *testing.T) []string {
 // execute starts a program in an existing box as the engine would.
 func (r *postures) execute(t *testing.T, e *engine.Engine, box sandbox.Box) []string {
 	t.Helper()
-	plan, err := e.Plan(within(t), engine.Run{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy}})
+	plan, err := e.Plan(within(t), engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -308,7 +308,7 @@ func testNothingToStart(t *testing.T, s *suite) {
 		{"./script", sandbox.HintNoLoader{Named: sandbox.Named{Name: "./script"}}, 127, "interpreter"},
 		{"/etc/passwd", sandbox.HintNotProgram{Named: sandbox.Named{Name: "/etc/passwd"}}, 127, "cannot execute"},
 	} {
-		r := engine.Run{Request: sandbox.Request{Command: []string{c.program, "x"}}}
+		r := engine.OneShot{Request: sandbox.Request{Command: []string{c.program, "x"}}}
 		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
 		result := s.run(t, r)
 		wantStatus(t, result, sandbox.StatusFailed)

@@ -193,7 +193,7 @@ func finish(t *testing.T, p *client.Process) (stdout string, exited guest.Exited
 }
 
 // run makes a one-shot run that must not return an error.
-func (s *suite) run(t *testing.T, r engine.Run) *sandbox.Result {
+func (s *suite) run(t *testing.T, r engine.OneShot) *sandbox.Result {
 	t.Helper()
 	result, err := s.engine.Run(within(t), r)
 	if err != nil {
@@ -203,18 +203,18 @@ func (s *suite) run(t *testing.T, r engine.Run) *sandbox.Result {
 }
 
 // sh returns a run of a shell script.
-func sh(script string) engine.Run {
-	return engine.Run{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
+func sh(script string) engine.OneShot {
+	return engine.OneShot{Request: sandbox.Request{Command: []string{"bash", "-c", script}}}
 }
 
 // code returns a run of source text in the shell language.
-func code(script string) engine.Run {
-	return engine.Run{Request: sandbox.Request{Language: "shell", Code: []byte(script)}}
+func code(script string) engine.OneShot {
+	return engine.OneShot{Request: sandbox.Request{Language: "shell", Code: []byte(script)}}
 }
 
 // python returns a run of Python source by the root's own interpreter.
-func python(source string) engine.Run {
-	return engine.Run{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
+func python(source string) engine.OneShot {
+	return engine.OneShot{Request: sandbox.Request{Command: []string{"/usr/bin/python3", "-I", "-S", "-c", source}}}
 }
 
 // hint returns the first hint of type T of a result, or a zero one.

@@ -39,7 +39,7 @@ var wallCases = []testCase{
 
 // limited makes a run with named limits, so that they are enforced or refused. It skips the test if the host cannot
 // enforce them.
-func (s *suite) limited(t *testing.T, r engine.Run, limits sandbox.Limits) *sandbox.Result {
+func (s *suite) limited(t *testing.T, r engine.OneShot, limits sandbox.Limits) *sandbox.Result {
 	t.Helper()
 	r.Spec.Limits = limits
 	result, err := s.engine.Run(within(t), r)
@@ -426,7 +426,7 @@ func testPrivileges(t *testing.T, s *suite) {
 }
 
 func testCommands(t *testing.T, s *suite) {
-	allow := func(r engine.Run) engine.Run {
+	allow := func(r engine.OneShot) engine.OneShot {
 		r.Spec.Commands = []string{"bash", "cat"}
 		return r
 	}
@@ -437,7 +437,7 @@ func testCommands(t *testing.T, s *suite) {
 		return
 	}
 	wantOutput(t, s.run(t, allow(sh("echo in | cat"))), "in\n")
-	result := s.run(t, allow(engine.Run{Request: sandbox.Request{Command: []string{"ls"}}}))
+	result := s.run(t, allow(engine.OneShot{Request: sandbox.Request{Command: []string{"ls"}}}))
 	wantStatus(t, result, sandbox.StatusRejected)
 	if len(hint[sandbox.HintRejected](result).Allowed) != 2 || result.ExitCode != -1 || result.Signal != 0 {
 		t.Errorf("code %d, signal %d, hints %+v", result.ExitCode, result.Signal, result.Hints)

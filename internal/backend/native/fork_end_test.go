@@ -52,7 +52,7 @@ func TestForkMeetsItsLimits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h.TB = t
 			during(h, "print('up', flush=True); import time; time.sleep(600)", func(_, neighbour int) {
-				run, before := engine.Run{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}},
+				run, before := engine.OneShot{Request: python3(c.code), Spec: sandbox.Spec{Limits: c.limits}},
 					h.Stats().Forked
 				result, err := h.Run(t.Context(), run)
 				for ; err == nil && result.Status == sandbox.StatusTimeout && len(result.Stdout.Head) == 0 &&
@@ -101,7 +101,7 @@ func (h *house) atOnce(n int, do func()) {
 			r := python3("import os, sys; print(sys.argv[1], os.environ['WORD'], open('word').read()); sys.exit(len(os.listdir('/proc/self/fd')))")
 			r.Args, r.Env, r.Files = []string{word}, []string{"WORD=" + word}, []sandbox.File{{Path: "word",
 				Data: []byte(word)}}
-			result, err := h.Run(context.Background(), engine.Run{Request: r})
+			result, err := h.Run(context.Background(), engine.OneShot{Request: r})
 			if err != nil {
 				h.Error(err)
 				return
@@ -201,7 +201,7 @@ func TestForkCanceled(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond/2)
 			defer cancel()
-			result, err := h.Run(ctx, engine.Run{Request: python3("import time; time.sleep(600)")})
+			result, err := h.Run(ctx, engine.OneShot{Request: python3("import time; time.sleep(600)")})
 			if err == nil && result.Status != sandbox.StatusCanceled || err != nil && ctx.Err() == nil {
 				t.Errorf("%v, %v", result, err)
 			}

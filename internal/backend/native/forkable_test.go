@@ -18,74 +18,74 @@ func TestWhenItForks(t *testing.T) {
 	const say = "import os, sys; print(sys.argv[1:], os.getcwd(), sys.stdin.read(), os.environ.get('X'), os.environ.get('HOME'))"
 	for _, c := range []struct {
 		name   string
-		change func(r *engine.Run)
+		change func(r *engine.OneShot)
 		forked bool
 		says   string
 	}{
-		{"plain", func(*engine.Run) {}, true, "[] /workspace  None /home/agent"},
-		{"arguments", func(r *engine.Run) { r.Request.Args = []string{"", "a b", "\xff", "-c"} }, true,
+		{"plain", func(*engine.OneShot) {}, true, "[] /workspace  None /home/agent"},
+		{"arguments", func(r *engine.OneShot) { r.Request.Args = []string{"", "a b", "\xff", "-c"} }, true,
 			`['', 'a b', '\udcff', '-c']`},
-		{"many arguments", func(r *engine.Run) { r.Request.Args = strings.Fields(strings.Repeat("a ", 1000)) }, true,
+		{"many arguments", func(r *engine.OneShot) { r.Request.Args = strings.Fields(strings.Repeat("a ", 1000)) }, true,
 			"'a', 'a'"},
-		{"an empty list of arguments", func(r *engine.Run) { r.Request.Args = []string{} }, true, "[] "},
-		{"a variable", func(r *engine.Run) { r.Request.Env = []string{"X==a=b="} }, true, "=a=b="},
-		{"an empty variable", func(r *engine.Run) { r.Request.Env = []string{"X="} }, true, "/workspace   /home"},
-		{"a variable of the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"X=spec"} }, true, "spec"},
-		{"files, folders and results", func(r *engine.Run) {
+		{"an empty list of arguments", func(r *engine.OneShot) { r.Request.Args = []string{} }, true, "[] "},
+		{"a variable", func(r *engine.OneShot) { r.Request.Env = []string{"X==a=b="} }, true, "=a=b="},
+		{"an empty variable", func(r *engine.OneShot) { r.Request.Env = []string{"X="} }, true, "/workspace   /home"},
+		{"a variable of the sandbox", func(r *engine.OneShot) { r.Spec.Env = []string{"X=spec"} }, true, "spec"},
+		{"files, folders and results", func(r *engine.OneShot) {
 			r.Request.Files = []sandbox.File{{Path: "a/b", Data: []byte("c")}}
 			r.Request.Return.Globs = []string{"**"}
 		}, true, "[]"},
-		{"other limits", func(r *engine.Run) {
+		{"other limits", func(r *engine.OneShot) {
 			r.Spec.Limits = sandbox.Limits{MemoryBytes: 100 << 20, Pids: 20,
 				OpenFiles: 100}
 		}, true, "[]"},
-		{"a variable that is as it was", func(r *engine.Run) {
+		{"a variable that is as it was", func(r *engine.OneShot) {
 			r.Request.Env = []string{"HOME=/home/agent",
 				"LANG=C.UTF-8"}
 		},
 			true, "/home/agent"},
-		{"packages", func(r *engine.Run) {
+		{"packages", func(r *engine.OneShot) {
 			r.Spec = layerSpec(t)
 			r.Request.Code = []byte("import layered, os, sys\n" + say + "\nprint(layered.value, layered.__file__)")
 		}, true, "\n42 /opt/fumehood/python/layered.py"},
 
-		{"packages in another place", func(r *engine.Run) {
+		{"packages in another place", func(r *engine.OneShot) {
 			r.Spec = layerSpec(t)
 			r.Spec.Layers[0].At = "/opt/layer"
 		}, false, "[]"},
-		{"packages whose variables are others", func(r *engine.Run) {
+		{"packages whose variables are others", func(r *engine.OneShot) {
 			r.Spec = layerSpec(t)
 			r.Request.Env = []string{"PYTHONPATH=/tmp"}
 		}, false, "[]"},
-		{"input", func(r *engine.Run) { r.Request.Stdin = []byte("input") }, false, "input"},
-		{"another folder", func(r *engine.Run) { r.Request.Dir = "/tmp" }, false, "/tmp"},
-		{"another name", func(r *engine.Run) { r.Request.FileName = "other.py" }, false, "[]"},
-		{"seed of hashes", func(r *engine.Run) { r.Request.Env = []string{"PYTHONHASHSEED=0"} }, false, "[]"},
-		{"path of modules", func(r *engine.Run) { r.Request.Env = []string{"PYTHONPATH=/tmp"} }, false, "[]"},
-		{"an empty path of modules", func(r *engine.Run) { r.Request.Env = []string{"PYTHONPATH="} }, false, "[]"},
-		{"time zone", func(r *engine.Run) { r.Request.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
-		{"language", func(r *engine.Run) { r.Request.Env = []string{"LANG=C"} }, false, "[]"},
-		{"one category of the locale", func(r *engine.Run) { r.Request.Env = []string{"LC_ALL=C"} }, false, "[]"},
-		{"home", func(r *engine.Run) { r.Request.Env = []string{"HOME=/tmp"} }, false, "/tmp"},
-		{"path of programs", func(r *engine.Run) { r.Request.Env = []string{"PATH=/usr/bin"} }, false, "[]"},
-		{"preloading", func(r *engine.Run) { r.Request.Env = []string{"LD_PRELOAD="} }, false, "[]"},
-		{"the C library", func(r *engine.Run) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} },
+		{"input", func(r *engine.OneShot) { r.Request.Stdin = []byte("input") }, false, "input"},
+		{"another folder", func(r *engine.OneShot) { r.Request.Dir = "/tmp" }, false, "/tmp"},
+		{"another name", func(r *engine.OneShot) { r.Request.FileName = "other.py" }, false, "[]"},
+		{"seed of hashes", func(r *engine.OneShot) { r.Request.Env = []string{"PYTHONHASHSEED=0"} }, false, "[]"},
+		{"path of modules", func(r *engine.OneShot) { r.Request.Env = []string{"PYTHONPATH=/tmp"} }, false, "[]"},
+		{"an empty path of modules", func(r *engine.OneShot) { r.Request.Env = []string{"PYTHONPATH="} }, false, "[]"},
+		{"time zone", func(r *engine.OneShot) { r.Request.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
+		{"language", func(r *engine.OneShot) { r.Request.Env = []string{"LANG=C"} }, false, "[]"},
+		{"one category of the locale", func(r *engine.OneShot) { r.Request.Env = []string{"LC_ALL=C"} }, false, "[]"},
+		{"home", func(r *engine.OneShot) { r.Request.Env = []string{"HOME=/tmp"} }, false, "/tmp"},
+		{"path of programs", func(r *engine.OneShot) { r.Request.Env = []string{"PATH=/usr/bin"} }, false, "[]"},
+		{"preloading", func(r *engine.OneShot) { r.Request.Env = []string{"LD_PRELOAD="} }, false, "[]"},
+		{"the C library", func(r *engine.OneShot) { r.Request.Env = []string{"GLIBC_TUNABLES=glibc.malloc.check=0"} },
 			false,
 			"[]"},
-		{"the allocator", func(r *engine.Run) { r.Request.Env = []string{"MALLOC_ARENA_MAX=1"} }, false, "[]"},
-		{"sensitive for the sandbox", func(r *engine.Run) { r.Spec.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
-		{"a little memory", func(r *engine.Run) { r.Spec.Limits.MemoryBytes = 31 << 20 }, false, "[]"},
-		{"half a CPU", func(r *engine.Run) { r.Spec.Limits.CPUMillis = 500 }, false, "[]"},
-		{"few processes", func(r *engine.Run) { r.Spec.Limits.Pids = 7 }, false, "[]"},
-		{"a command", func(r *engine.Run) {
+		{"the allocator", func(r *engine.OneShot) { r.Request.Env = []string{"MALLOC_ARENA_MAX=1"} }, false, "[]"},
+		{"sensitive for the sandbox", func(r *engine.OneShot) { r.Spec.Env = []string{"TZ=Asia/Tokyo"} }, false, "[]"},
+		{"a little memory", func(r *engine.OneShot) { r.Spec.Limits.MemoryBytes = 31 << 20 }, false, "[]"},
+		{"half a CPU", func(r *engine.OneShot) { r.Spec.Limits.CPUMillis = 500 }, false, "[]"},
+		{"few processes", func(r *engine.OneShot) { r.Spec.Limits.Pids = 7 }, false, "[]"},
+		{"a command", func(r *engine.OneShot) {
 			r.Request.Language, r.Request.Code, r.Request.Command = "", nil, []string{"python3", "-c", say}
 		}, false, "[]"},
-		{"an entry", func(r *engine.Run) {
+		{"an entry", func(r *engine.OneShot) {
 			r.Request.Code, r.Request.Entry, r.Request.Files = nil, "a.py", []sandbox.File{{Path: "a.py",
 				Data: []byte(say)}}
 		}, false, "[]"},
-		{"allowed commands", func(r *engine.Run) { r.Spec.Commands = []string{"python3"} }, false, "[]"},
-		{"a folder of the host", func(r *engine.Run) {
+		{"allowed commands", func(r *engine.OneShot) { r.Spec.Commands = []string{"python3"} }, false, "[]"},
+		{"a folder of the host", func(r *engine.OneShot) {
 			r.Spec.Workspace = t.TempDir()
 			if err := os.Chmod(r.Spec.Workspace, 0o777); err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestWhenItForks(t *testing.T) {
 		}, false, "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run := engine.Run{Request: python3(say)}
+			run := engine.OneShot{Request: python3(say)}
 			c.change(&run)
 			before := h.Stats().Forked
 			result, err := h.Run(t.Context(), run)

@@ -106,7 +106,7 @@ func (h *house) run(r sandbox.Request) *sandbox.Result {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	result, err := h.Run(ctx, engine.Run{Spec: h.spec, Request: r})
+	result, err := h.Run(ctx, engine.OneShot{Spec: h.spec, Request: r})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func during(h *house, code string, do func(guest, program int)) {
 	r.Output = func(sandbox.Stream, []byte) { once.Do(func() { close(up) }) }
 	go func() {
 		defer close(over)
-		if _, err := h.Run(ctx, engine.Run{Request: r}); err != nil {
+		if _, err := h.Run(ctx, engine.OneShot{Request: r}); err != nil {
 			h.Error(err)
 		}
 	}()

@@ -15,7 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// packagesDir is the folder, beside the logs of executions, of the packages of living sandboxes.
+// packagesDir is the folder, beside the logs of runs, of the packages of living sandboxes.
 const packagesDir = "packages"
 
 // packagesOf is the folder of one sandbox's packages.
@@ -24,13 +24,14 @@ func (e *Engine) packagesOf(id sandbox.ID) (string, error) {
 	return filepath.Join(dir, packagesDir, string(id)), err
 }
 
-// packageFolder is what a language's packages are in below packagesOf.
+// packageFolder returns the folder of a language's packages, relative to packagesOf.
 func packageFolder(in *sandbox.Installer) string {
 	return strings.ReplaceAll(strings.Trim(in.At, "/"), "/", "-")
 }
 
-// placePackages has a living sandbox begin with an empty folder of this host for the packages of each language. It can only be read there, and
-// what is added here is there at once. On a backend that cannot show folders of this host, packages cannot be added.
+// placePackages has a living sandbox begin with an empty folder of this host for the packages of each language. It can
+// only be read there, and what is added here is there at once. On a backend that cannot show folders of this host,
+// packages cannot be added.
 func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 	if e.config.Packages == nil {
 		return nil
@@ -43,16 +44,18 @@ func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 	placed.Mounts, tried.Mounts = slices.Clone(spec.Mounts), slices.Clone(spec.Mounts)
 	for _, l := range e.config.Languages {
 		in := l.Installer
-		if in == nil || in.Install == nil || slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
+		if in == nil || in.Install == nil ||
+			slices.ContainsFunc(placed.Mounts, func(m sandbox.Mount) bool { return m.Target == in.At }) {
 			continue
 		}
-		placed.Mounts = append(placed.Mounts, sandbox.Mount{Source: filepath.Join(state, packagesDir, string(spec.ID), packageFolder(in)), Target: in.At})
-		tried.Mounts = append(tried.Mounts, sandbox.Mount{Source: state, Target: in.At}) // it is there already
+		placed.Mounts = append(placed.Mounts,
+			sandbox.Mount{Source: filepath.Join(state, packagesDir, string(spec.ID), packageFolder(in)), Target: in.At})
+		tried.Mounts = append(tried.Mounts, sandbox.Mount{Source: state, Target: in.At}) // which exists
 		placed.Env = plan.AddPaths(placed.Env, in.Path)
 	}
 	if p, ok := b.(sandbox.Preflighter); ok {
 		if _, refusal := p.Preflight(tried); refusal != nil {
-			return nil // what else is refused, Create says
+			return nil // Create reports any other refusal
 		}
 	}
 	*spec = placed
@@ -73,7 +76,8 @@ func (e *Engine) makePackages(spec sandbox.Spec) error {
 				err = os.Chmod(m.Source, 0o755) // the code's user enters it, whatever our umask is
 			}
 			if err != nil {
-				return &sandbox.Error{Kind: sandbox.Unavailable, Op: "create: make the folder of its packages", Err: err}
+				return &sandbox.Error{Kind: sandbox.Unavailable, Op: "create: make the folder of its packages",
+					Err: err}
 			}
 		}
 	}
@@ -108,14 +112,15 @@ func (e *Engine) sweepPackages() {
 	}
 }
 
-// planned packages are what an execution adds before it runs.
-type plannedPackages struct {
+// addedPackages are the packages that a run adds before it starts.
+type addedPackages struct {
 	asked *sandbox.Packages // nil: none
 	lines int               // of progress in its log
 }
 
-// planPackages finds out what the execution adds: what it asks for, and what its code does by lines such as "%pip install requests".
-func (x *Execution) planPackages() error {
+// planPackages finds out what the run adds: what it requests, and what its code does by lines such as "%pip install
+// requests".
+func (x *Run) planPackages() error {
 	if err := x.sandbox.engine.checkPackages(&x.job); err != nil {
 		return err
 	}
@@ -130,19 +135,21 @@ func (x *Execution) planPackages() error {
 	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
 	}
-	if asked.Lock != "" { // it says all that is installed, and what is here would go
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock", Msg: "goes with a sandbox of its own, not with one that lives", Fix: "name the packages, with versions"}
+	if asked.Lock != "" { // it lists all packages, so those in the sandbox would be removed
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock",
+			Msg: "is only supported for one-shot runs", Fix: "name the packages, with versions"}
 	}
 	if !placed && l.Installer.Install != nil {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox", Fix: "use what is installed"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "none can be added to this sandbox",
+			Fix: "use what is installed"}
 	}
-	x.adds.asked = &asked
+	x.adding.asked = &asked
 	return nil
 }
 
-// addPackages installs what the execution adds, together with what was added before. The sandbox sees it at once.
-func (x *Execution) addPackages(ctx context.Context) error {
-	if x.adds.asked == nil {
+// addPackages installs what the run adds, together with what was added before. The sandbox sees it at once.
+func (x *Run) addPackages(ctx context.Context) error {
+	if x.adding.asked == nil {
 		return nil
 	}
 	if x.context != nil { // whose turn it has
@@ -152,7 +159,7 @@ func (x *Execution) addPackages(ctx context.Context) error {
 		if err := x.sandbox.queue(); err != nil {
 			return err
 		}
-		defer x.sandbox.waits(-1)
+		defer x.sandbox.addWaiting(-1)
 	}
 	defer x.progress("")
 	return x.installPackages(ctx)
@@ -161,17 +168,17 @@ func (x *Execution) addPackages(ctx context.Context) error {
 // maxProgress limits the lines of progress in a log; an installer may write any number.
 const maxProgress = 1000
 
-// progress tells what is done before the execution begins; "" is its end.
-func (x *Execution) progress(line string) {
+// progress reports a step before the run begins; "" is the end of all.
+func (x *Run) progress(line string) {
 	switch {
-	case line != "" && x.adds.lines < maxProgress:
-		x.adds.lines++
+	case line != "" && x.adding.lines < maxProgress:
+		x.adding.lines++
 		x.logValue(eventlog.Progress, 0, []byte(line))
-	case line == "" && x.adds.lines > 0:
+	case line == "" && x.adding.lines > 0:
 		x.logValue(eventlog.Progress, 0, nil)
 	}
-	if x.asks.Request.Progress != nil {
-		x.asks.Request.Progress(line)
+	if x.req.Request.Progress != nil {
+		x.req.Request.Progress(line)
 	}
 }
 
@@ -194,11 +201,12 @@ func (e *Engine) otherMounts(spec sandbox.Spec) []sandbox.Mount {
 	if err != nil {
 		return spec.Mounts
 	}
-	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
+	return slices.DeleteFunc(slices.Clone(spec.Mounts),
+		func(m sandbox.Mount) bool { return strings.HasPrefix(m.Source, root+"/") })
 }
 
 // installPackages has the sandbox see packages beside those that it has.
-func (x *Execution) installPackages(ctx context.Context) error {
+func (x *Run) installPackages(ctx context.Context) error {
 	s := x.sandbox
 	select {
 	case s.locks.installing <- struct{}{}: // or two would undo each other's
@@ -210,14 +218,15 @@ func (x *Execution) installPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	asked, in := *x.adds.asked, x.Language.Installer
+	asked, in := *x.adding.asked, x.Language.Installer
 	folder = filepath.Join(folder, packageFolder(in))
 	s.mu.Lock()
 	had := s.record.Packages[in.Name] // languages that share an installer share its folder
 	s.mu.Unlock()
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
 	all.Requirements = mergeRequirements(in, had.Requirements, asked.Requirements)
-	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 && s.engine.config.Packages.Shown(folder) {
+	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 &&
+		s.engine.config.Packages.Shown(folder) {
 		x.packages = had.Installed
 		return nil
 	}
@@ -231,13 +240,14 @@ func (x *Execution) installPackages(ctx context.Context) error {
 	defer supply.Release()
 	x.packages, x.missing, x.optional = supply.Packages, supply.Missing, supply.Optional
 	if in.Install == nil {
-		return nil // what is missing is named
+		return nil // the result names what is missing
 	}
 	return s.showPackages(in, supply, all, folder)
 }
 
 // showPackages has the sandbox see the packages of an installer in place of those that it had, and puts them on record.
-func (s *Sandbox) showPackages(in *sandbox.Installer, supply *sandbox.Supply, all sandbox.Packages, folder string) error {
+func (s *Sandbox) showPackages(in *sandbox.Installer, supply *sandbox.Supply, all sandbox.Packages,
+	folder string) error {
 	for _, layer := range supply.Layers {
 		if err := s.engine.config.Packages.Show(layer, folder, s.owner); err != nil {
 			return err
@@ -283,19 +293,21 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 	return all
 }
 
-// worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it. Neither is an execution of a
-// client: nothing checks, logs or lists it.
-func (x *Execution) worker() sandbox.Worker {
+// worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it.
+// Neither is a run of a client: nothing checks, logs or lists it.
+func (x *Run) worker() sandbox.Worker {
 	s, l := x.sandbox, x.Language
 	p := &oneShot{owner: s.owner, backend: s.backend, entered: x.awaited}
-	p.Execution = &plan.Execution{Spec: sandbox.Spec{Root: s.spec().Root, AllowUnenforced: s.spec().AllowUnenforced}, Language: l, Programs: l.Programs}
+	p.Run = &plan.Run{Spec: sandbox.Spec{Root: s.spec().Root, AllowUnenforced: s.spec().AllowUnenforced}, Language: l,
+		Programs: l.Programs}
 	apart := s.engine.worker(p)
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		if !w.Survey {
 			return apart(ctx, w)
 		}
 		if w.Tool != "" {
-			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), surveyTool+w.Tool, false) }() // it is only in the way
+			// it is only in the way
+			defer func() { _ = s.RemoveFile(context.WithoutCancel(ctx), surveyTool+w.Tool, false) }()
 		}
 		for _, program := range l.Programs {
 			result, err := x.survey(ctx, &w, w.Command(program))
@@ -307,10 +319,11 @@ func (x *Execution) worker() sandbox.Worker {
 	}
 }
 
-// survey runs a command of a survey, which sees the files of the execution.
-func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
+// survey runs a command of a survey, which sees the files of the run.
+func (x *Run) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
 	s, e, limits := x.sandbox, x.sandbox.engine, x.sandbox.engine.lowered(w.Limits)
-	p, err := e.rules.Execution(sandbox.Request{Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.spec())
+	p, err := e.rules.Run(sandbox.Request{
+		Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.spec())
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +334,7 @@ func (x *Execution) survey(ctx context.Context, w *sandbox.Work, command []strin
 	defer e.runs.Done()
 	started := time.Now()
 	defer func() { e.admission.release(s.owner, time.Since(started)) }()
-	step := s.newExecution(job{Execution: p, id: sandbox.NewID(), plain: true, work: w}, Exec{})
+	step := s.newRun(job{Run: p, id: sandbox.NewID(), plain: true, work: w}, RunRequest{})
 	step.before = s.measure()
 	result, err := step.perform(ctx)
 	s.forgetProcess(step.id)

@@ -13,12 +13,12 @@ type measured struct {
 	at    time.Time
 }
 
-// freshMeasure is how old the figures at the end of one execution may be to serve as those before the next. Reading the host's counters costs
-// as much as a short execution, and executions often follow one another at once.
+// freshMeasure is how old the figures at the end of one run may be to serve as those before the next. Reading the
+// host's counters costs as much as a short run, and runs often follow one another at once.
 const freshMeasure = 20 * time.Millisecond
 
-// measureBefore notes the usage of the sandbox before the execution.
-func (x *Execution) measureBefore() {
+// measureBefore notes the usage of the sandbox before the run.
+func (x *Run) measureBefore() {
 	s := x.sandbox
 	s.mu.Lock()
 	last := s.last

@@ -16,12 +16,13 @@ import (
 // maxBundle bounds the certificates of a root, which may be hostile. Those of browsers are 200 KiB.
 const maxBundle = 4 << 20
 
-// bundles are the files in which systems keep the certificates that programs trust; the first is also where Debian's, Ubuntu's, Alpine's
-// and Arch's programs look.
-var bundles = []string{"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem"}
+// bundles are the files in which systems keep the certificates that programs trust; the first is also where Debian's,
+// Ubuntu's, Alpine's and Arch's programs look.
+var bundles = []string{"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
+	"etc/ssl/cert.pem"}
 
-// trusting returns the spec of a box whose programs trust the authority of its network, too. The file behind it must exist until the box
-// does; gone removes it, as what was mounted stays.
+// trusting returns the spec of a box whose programs trust the authority of its network, too. The file behind it must
+// exist until the box does; gone removes it, as what was mounted stays.
 func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 	a := spec.Network.Authority
 	if a == nil {
@@ -29,7 +30,8 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 	}
 	dir := spec.Root.Dir
 	if dir == "" {
-		dir = "/" // an image's own certificates cannot be read before it is there; those of this host verify the same names
+		// an image's own certificates cannot be read before it is there; those of this host verify the same names
+		dir = "/"
 	}
 	bundle, usual, err := readBundle(dir)
 	if err != nil {
@@ -49,15 +51,16 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 		mounts = append(mounts, sandbox.Mount{Source: path, Target: "/" + bundles[0]})
 	}
 	for _, m := range mounts {
-		if !slices.ContainsFunc(spec.Mounts, func(o sandbox.Mount) bool { return o.Target == m.Target || strings.HasPrefix(m.Target, o.Target+"/") }) {
+		if !slices.ContainsFunc(spec.Mounts,
+			func(o sandbox.Mount) bool { return o.Target == m.Target || strings.HasPrefix(m.Target, o.Target+"/") }) {
 			spec.Mounts = append(slices.Clone(spec.Mounts), m)
 		}
 	}
 	return spec, func() { _ = os.Remove(path) }, nil
 }
 
-// readBundle reads the certificates that a root trusts, and says whether they are in a file of their own at the first place. A root without
-// any trusts nobody.
+// readBundle reads the certificates that a root trusts, and says whether they are in a file of their own at the first
+// place. A root without any trusts nobody.
 func readBundle(dir string) (content []byte, usual bool, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,7 +72,8 @@ func readBundle(dir string) (content []byte, usual bool, err error) {
 		usual := err == nil && i == 0 && at.Mode().IsRegular()
 		open, stat := root.Open, root.Stat
 		if dir == "/" { // links in it are the host's own, and may be absolute
-			open, stat = func(name string) (*os.File, error) { return os.Open("/" + name) }, func(name string) (fs.FileInfo, error) { return os.Stat("/" + name) }
+			open, stat = func(name string) (*os.File, error) { return os.Open("/" + name) },
+				func(name string) (fs.FileInfo, error) { return os.Stat("/" + name) }
 		}
 		if at, err = stat(name); err != nil || !at.Mode().IsRegular() {
 			continue

@@ -7,9 +7,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Execution is one execution with all defaults and names resolved, before anything is sent.
-type Execution struct {
-	Spec     sandbox.Spec      // of the sandbox, with this execution's time limit
+// Run is one run with all defaults and names resolved, before anything is sent.
+type Run struct {
+	Spec     sandbox.Spec      // of the sandbox, with this run's time limit
 	Request  sandbox.Request   // complete
 	Language *sandbox.Language // nil for a command
 	Programs []string          // interpreters to try in turn; none for a command
@@ -17,7 +17,7 @@ type Execution struct {
 	Env      []string          // the whole environment of the process
 	Dir      string            // working directory
 	CodePath string            // path of the code in the sandbox; "" for a command
-	CodeName string            // CodePath, where the execution is alone in its sandbox
+	CodeName string            // CodePath, where the run is alone in its sandbox
 	BuildDir string            // folder of the compile phase, which the engine makes; "" if the code runs as it is
 	Globs    Globs             // files to return
 }
@@ -25,9 +25,10 @@ type Execution struct {
 // codeAside holds the code if /workspace is a directory of the host, where Fumehood itself writes nothing.
 const codeAside = "/tmp"
 
-// Execution plans a request in a sandbox of a complete spec. Errors are Invalid and TooLarge, and name the part of the request.
-func (r *Rules) Execution(request sandbox.Request, spec sandbox.Spec) (*Execution, error) {
-	p := &Execution{Spec: spec, Request: request}
+// Run plans a request in a sandbox of a complete spec. Errors are Invalid and TooLarge, and name the part of the
+// request.
+func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
+	p := &Run{Spec: spec, Request: request}
 	if err := checkRequest(&p.Request); err != nil {
 		return nil, err
 	}
@@ -59,8 +60,8 @@ func (r *Rules) Execution(request sandbox.Request, spec sandbox.Spec) (*Executio
 	return p, err
 }
 
-// limit sets the execution's own time limit.
-func (r *Rules) limit(p *Execution) error {
+// limit sets the run's own time limit.
+func (r *Rules) limit(p *Run) error {
 	if p.Request.Timeout == 0 {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (r *Rules) limit(p *Execution) error {
 }
 
 // resolveCode finds the language, and with it the command line, the environment and the path of the code.
-func (r *Rules) resolveCode(p *Execution) error {
+func (r *Rules) resolveCode(p *Run) error {
 	req := &p.Request
 	lang, err := r.LanguageFor(req)
 	if err != nil {
@@ -108,9 +109,9 @@ func (r *Rules) resolveCode(p *Execution) error {
 	return nil
 }
 
-// NameCode gives the code's file a name of this execution alone, in the same folder, unless the request says its name. Several executions may share
-// a sandbox, whose files may have the usual name.
-func (p *Execution) NameCode(id sandbox.ID) (named bool) {
+// NameCode gives the code's file a name of this run alone, in the same folder, unless the request names it.
+// Several runs may share a sandbox, whose files may have the usual name.
+func (p *Run) NameCode(id sandbox.ID) (named bool) {
 	if p.CodePath == "" || p.Request.Entry != "" || p.Request.FileName != "" {
 		return false
 	}
@@ -123,7 +124,7 @@ func (p *Execution) NameCode(id sandbox.ID) (named bool) {
 }
 
 // ArgvWith is the command line with the given interpreter.
-func (p *Execution) ArgvWith(program string) []string {
+func (p *Run) ArgvWith(program string) []string {
 	file := p.CodePath
 	if p.BuildDir != "" {
 		file = p.BuildDir + "/" + p.Language.Compile.Output

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// state is the folder of the logs of executions.
+// state is the folder of the logs of runs.
 type state struct {
 	mu        sync.Mutex // guards all below
 	dir       string     // "" until the first use of a temporary folder
 	temporary bool
 }
 
-// folder returns the folder. Without one in the configuration, it makes a temporary one that goes with the engine.
+// folder returns the folder. Without one in the configuration, it makes a temporary one, which Close removes.
 func (s *state) folder() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of what one execution shows, beyond which a driver breaks the protocol.
+// Limits of what one run shows, beyond which a driver breaks the protocol.
 const (
 	maxShown      = 256      // values
 	maxShownBytes = 64 << 20 // of all of them
 )
 
 // runInContext runs code in its context. The caller has the context's turn.
-func (x *Execution) runInContext(ctx context.Context) (guest.Exited, error) {
+func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	if x.resumed != nil {
-		return x.runsOn(ctx, x.resumed.interpreter)
+		return x.follow(ctx, x.resumed.interpreter)
 	}
 	in, err := x.context.alive(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (x *Execution) runInContext(ctx context.Context) (guest.Exited, error) {
 	x.context.count()
 	x.beginNow()
 	in.begin(x)
-	if x.asks.Detached { // or, after a kill, the next server would call it not started, and interrupt it
+	if x.req.Background { // or, after a kill, the next server would call it not started, and interrupt it
 		if err := x.log.Sync(); err != nil {
 			in.leave(x)
 			return guest.Exited{}, err
@@ -43,7 +43,7 @@ func (x *Execution) runInContext(ctx context.Context) (guest.Exited, error) {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var sent sync.WaitGroup
 	sent.Go(func() { x.passCode(sending, in) })
-	exited, err := x.runsOn(ctx, in)
+	exited, err := x.follow(ctx, in)
 	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
 	defer late.Stop()
 	defer context.AfterFunc(x.sandbox.life, cut)()
@@ -52,8 +52,9 @@ func (x *Execution) runInContext(ctx context.Context) (guest.Exited, error) {
 	return exited, err
 }
 
-// passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no more, and half a request is none.
-func (x *Execution) passCode(ctx context.Context, in *interpreter) {
+// passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no
+// more, and half a request is none.
+func (x *Run) passCode(ctx context.Context, in *interpreter) {
 	err := in.send(ctx, driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}})
 	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
@@ -61,8 +62,8 @@ func (x *Execution) passCode(ctx context.Context, in *interpreter) {
 	}
 }
 
-// runsOn follows code that runs to its end.
-func (x *Execution) runsOn(ctx context.Context, in *interpreter) (guest.Exited, error) {
+// follow follows code in its context to its end.
+func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error) {
 	defer in.leave(x)
 	stop := make(chan cause, 1)
 	end := func(c cause) {
@@ -87,13 +88,14 @@ func (x *Execution) runsOn(ctx context.Context, in *interpreter) (guest.Exited, 
 		case <-x.runaway:
 			end(causeOutput)
 		case <-stop:
-			return x.interrupted(in)
+			return x.interrupt(in)
 		}
 	}
 }
 
-// interrupted ends code that must not run on: by an interrupt, after which the state of the context stays, or with its interpreter.
-func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
+// interrupt ends code: by an interrupt, after which the state of the context stays, or with its
+// interpreter.
+func (x *Run) interrupt(in *interpreter) (guest.Exited, error) {
 	ctx, cancel := context.WithTimeout(x.sandbox.life, interruptTimeout)
 	defer cancel()
 	for ctx.Err() == nil && !in.isGone() {
@@ -111,8 +113,8 @@ func (x *Execution) interrupted(in *interpreter) (guest.Exited, error) {
 	return x.withoutInterpreter(in)
 }
 
-// withoutInterpreter ends an execution whose interpreter has ended: by the code, or with it.
-func (x *Execution) withoutInterpreter(in *interpreter) (guest.Exited, error) {
+// withoutInterpreter ends a run whose interpreter has ended: by the code, or with it.
+func (x *Run) withoutInterpreter(in *interpreter) (guest.Exited, error) {
 	if x.sandbox.life.Err() == nil {
 		x.found = append(x.found, sandbox.HintStateLost{Context: x.context.name})
 	}
@@ -127,8 +129,8 @@ func (x *Execution) withoutInterpreter(in *interpreter) (guest.Exited, error) {
 	return guest.Exited{}, nil
 }
 
-// takeOutput receives output of the interpreter while this is its execution.
-func (x *Execution) takeOutput(m guest.Output) error {
+// takeOutput receives output of the interpreter while this is its run.
+func (x *Run) takeOutput(m guest.Output) error {
 	base := x.base.Stdout
 	if m.Stream == sandbox.Stderr {
 		base = x.base.Stderr
@@ -149,7 +151,7 @@ func (x *Execution) takeOutput(m guest.Output) error {
 }
 
 // report takes a value or an exception.
-func (x *Execution) report(f driver.Frame, end uint64) error {
+func (x *Run) report(f driver.Frame, end uint64) error {
 	if x.resumed != nil && end <= x.resumed.reported {
 		return nil // the log has it
 	}
@@ -171,7 +173,7 @@ func (x *Execution) report(f driver.Frame, end uint64) error {
 	return fmt.Errorf("an unknown report %.20q", f.Kind)
 }
 
-func (x *Execution) show(shown sandbox.Shown, end uint64) error {
+func (x *Run) show(shown sandbox.Shown, end uint64) error {
 	size := 0
 	for _, form := range shown.Forms {
 		size += len(form.Data)
@@ -190,11 +192,11 @@ func (x *Execution) show(shown sandbox.Shown, end uint64) error {
 	return nil
 }
 
-func (x *Execution) raise(raised *sandbox.Exception, end uint64) {
+func (x *Run) raise(raised *sandbox.Exception, end uint64) {
 	x.mu.Lock()
-	first := x.raised == nil
+	first := x.exception == nil
 	if first {
-		x.raised = raised
+		x.exception = raised
 	}
 	x.mu.Unlock()
 	if first {
@@ -203,7 +205,8 @@ func (x *Execution) raise(raised *sandbox.Exception, end uint64) {
 }
 
 // shownTypes are the media types of forms; others are refused.
-var shownTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png", "image/jpeg", "application/json"}
+var shownTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png",
+	"image/jpeg", "application/json"}
 
 func parseShown(f driver.Frame) (shown sandbox.Shown, err error) {
 	if len(f.Fields) < 4 || len(f.Fields)%2 != 0 {
@@ -211,7 +214,8 @@ func parseShown(f driver.Frame) (shown sandbox.Shown, err error) {
 	}
 	shown.Main = string(f.Fields[1]) == "1"
 	for i := 2; i < len(f.Fields); i += 2 {
-		if form := string(f.Fields[i]); slices.Contains(shownTypes, form) { // a copy, or it would keep the bytes of all other fields
+		if form := string(f.Fields[i]); slices.Contains(shownTypes, form) {
+			// a copy, or it would keep the bytes of all other fields
 			shown.Forms = append(shown.Forms, sandbox.Form{Type: form, Data: bytes.Clone(f.Fields[i+1])})
 		}
 	}
@@ -225,7 +229,8 @@ func parseRaised(f driver.Frame) (*sandbox.Exception, error) {
 	if len(f.Fields) != 4 {
 		return nil, fmt.Errorf("an exception of %d fields", len(f.Fields))
 	}
-	return &sandbox.Exception{Name: string(f.Fields[1]), Value: string(f.Fields[2]), Traceback: string(f.Fields[3])}, nil
+	return &sandbox.Exception{Name: string(f.Fields[1]), Value: string(f.Fields[2]),
+		Traceback: string(f.Fields[3])}, nil
 }
 
 func exitCode(f driver.Frame) (int, error) {
@@ -239,7 +244,7 @@ func exitCode(f driver.Frame) (int, error) {
 	return int(code), nil
 }
 
-// count counts an execution that begins.
+// count counts a run that begins.
 func (c *Context) count() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

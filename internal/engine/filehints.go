@@ -9,8 +9,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// tell adds hints about files that the caller may miss.
-func (c *collection) tell(ctx context.Context) {
+// addHints adds hints about files that were not returned.
+func (c *collection) addHints(ctx context.Context) {
 	r := c.result
 	if n := len(r.Skipped) + r.SkippedMore; n > 0 {
 		h := sandbox.HintSkipped{Count: n}
@@ -25,7 +25,8 @@ func (c *collection) tell(ctx context.Context) {
 	}
 	unmatched := sandbox.HintUnmatched{New: diagnose.PlainNames(c.other)}
 	for i, pattern := range c.x.Request.Return.Globs {
-		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Patterns) < maxHinted { // one for all names no specific file
+		if hit, all := c.matcher.Hit(i); !hit && !all && len(unmatched.Patterns) < maxHinted {
+			// one for all names no specific file
 			unmatched.Patterns = append(unmatched.Patterns, head(pattern, diagnose.LongestName))
 		}
 	}
@@ -42,9 +43,9 @@ func (c *collection) tell(ctx context.Context) {
 // maxElsewhere limits the listing of places whose files are not returned.
 const maxElsewhere = 1000
 
-// elsewhere finds files that the program made outside the workspace. Hidden ones are caches of libraries. Only runs without a file to
-// return pay for it.
-func (x *Execution) elsewhere(ctx context.Context) sandbox.HintElsewhere {
+// elsewhere finds files that the program made outside the workspace. Hidden ones are caches of libraries. Only runs
+// without a file to return pay for it.
+func (x *Run) elsewhere(ctx context.Context) sandbox.HintElsewhere {
 	h := sandbox.HintElsewhere{}
 	for _, place := range []string{"/tmp", sandbox.Home} {
 		_, _ = x.sandbox.listDir(ctx, place, maxElsewhere, func(f guest.FileInfo) error {

@@ -2,13 +2,14 @@ package sandbox
 
 import "time"
 
-// Status is the state of an execution, or how it ended. It is observed from outside the process, never reported by it.
+// Status is the state of a run, or how it ended. It is observed from outside the process, never reported by it.
 type Status string
 
-// The statuses. An execution ends in exactly one of the first nine.
+// The statuses. A run ends in exactly one of the first nine.
 const (
-	StatusSucceeded   Status = "succeeded"
-	StatusFailed      Status = "failed"        // a non-zero exit code or an uncaught exception; also command not found (127) or not executable (126)
+	StatusSucceeded Status = "succeeded"
+	// a non-zero exit code or an uncaught exception; also command not found (127) or not executable (126)
+	StatusFailed      Status = "failed"
 	StatusTimeout     Status = "timeout"       // its deadline passed
 	StatusOutOfMemory Status = "out_of_memory" // the kernel killed one of its processes for lack of memory
 	StatusOutputLimit Status = "output_limit"  // it wrote far past its output limit
@@ -20,10 +21,10 @@ const (
 	StatusRunning     Status = "running"
 )
 
-// Terminal reports whether the execution has ended.
+// Terminal reports whether the run has ended.
 func (s Status) Terminal() bool { return s != StatusQueued && s != StatusRunning && s != "" }
 
-// Request is one requested execution. Exactly one of Code, Entry and Command is set.
+// Request is one requested run. Exactly one of Code, Entry and Command is set.
 type Request struct {
 	Language string
 	Code     []byte
@@ -44,8 +45,8 @@ type Request struct {
 	Checks   CheckMode // "" is the engine's default; never weaker than the operator's
 }
 
-// OutputFunc receives output as it arrives, in order within each stream, from one goroutine at a time. While it blocks, the
-// program blocks too. data is valid only during the call.
+// OutputFunc receives output as it arrives, in order within each stream, from one goroutine at a time. While it blocks,
+// the program blocks too. data is valid only during the call.
 type OutputFunc func(stream Stream, data []byte)
 
 // Stream is an output stream of a process. A terminal has Stdout only.
@@ -68,7 +69,7 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Return selects the workspace files to return after the execution.
+// Return selects the workspace files to return after the run.
 type Return struct {
 	Globs []string // patterns below the workspace, with ** for any depth; none returns nothing
 	// Limits; zero means the default of the same name below.
@@ -130,7 +131,7 @@ type Exception struct {
 	Traceback string `json:"traceback"`
 }
 
-// Result is what an execution did, made and used.
+// Result is the outcome of a run: status, output, files, usage and hints.
 type Result struct {
 	ID        ID
 	Status    Status

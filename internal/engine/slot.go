@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
+// meanwhile.
+func (x *Run) enterEarly() error {
+	if x.adding.asked == nil || x.req.Background {
+		return nil
+	}
+	return x.sandbox.engine.admission.enter(x.await)
+}
+
+// await makes Drain wait for the run to end, unless it runs in the background: such a one outlives the server.
+func (x *Run) await() {
+	if !x.awaited && !x.req.Background {
+		x.sandbox.engine.runs.Add(1)
+		x.awaited = true
+	}
+}
+
+// admit takes a slot. Drain waits for a run that got one.
+func (x *Run) admit(ctx context.Context) (release func(), err error) {
+	e := x.sandbox.engine
+	err = e.admission.take(ctx, x.sandbox.owner, x.await, x.awaited)
+	if err != nil {
+		x.stopAwaiting()
+		return nil, err
+	}
+	started := time.Now()
+	return func() { e.admission.release(x.sandbox.owner, time.Since(started)) }, nil
+}
+
+// stopAwaiting ends the wait of Drain for the run.
+func (x *Run) stopAwaiting() {
+	if x.awaited {
+		x.awaited = false
+		x.sandbox.engine.runs.Done()
+	}
+}
+
+// turned runs the run. A command has its slot; all else first waits for its turn, its packages and a slot, which
+// release gives back.
+func (x *Run) runInTurn(ctx context.Context, release *func()) (*sandbox.Result, error) {
+	if x.context != nil {
+		asked := time.Now()
+		done, err := x.context.wait(ctx)
+		x.timings.Queue = time.Since(asked)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	if x.resumed == nil && (x.context != nil || x.adding.asked != nil) {
+		// one that was resumed has run on meanwhile, and takes no slot
+		if err := x.addPackages(ctx); err != nil {
+			return nil, err
+		}
+		asked := time.Now()
+		admitted, err := x.admit(ctx)
+		x.timings.Queue += time.Since(asked)
+		if err != nil {
+			return nil, err
+		}
+		*release = admitted
+		if x.context == nil {
+			if err := x.beginAfterPackages(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	x.measureBefore()
+	return x.perform(ctx)
+}
+
+// beginAfterPackages begins the time limit of a process that waited for packages, also for the next server.
+func (x *Run) beginAfterPackages() error {
+	x.beginNow()
+	x.logBegan("")
+	if x.req.Background {
+		return x.log.Sync()
+	}
+	return nil
+}
