@@ -19,7 +19,7 @@ import (
 // the guest imports sandbox, backends, languages and the engine do not import each other, and only the packages that
 // wire a program together import all. Change the policy when the design changes, not to make a build pass.
 const importPolicy = `
-# nouns and contracts
+# vocabulary and contracts
 sandbox:
 
 # the wire types of the HTTP API
@@ -30,37 +30,52 @@ internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
 internal/guest/confine:      sandbox internal/guest/wire internal/host/seccomp | golang.org/x/sys
-internal/host/fork:               | golang.org/x/sys
-internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files internal/guest/wire | golang.org/x/sys
+internal/host/fork:          | golang.org/x/sys
+internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files internal/guest/wire |
+                             golang.org/x/sys
 internal/guest/server/files: sandbox internal/guest | golang.org/x/sys
 cmd/fumehood-runsc:          | gvisor.dev/gvisor
 cmd/fumehood-typescript:     | github.com/evanw/esbuild/pkg/api
 cmd/fumehood-guest:          internal/guest internal/guest/confine internal/guest/server | golang.org/x/sys
 
-# walls: how a guest is started and confined, never what it is asked to do
-internal/host/enforce:            sandbox internal/host/cgroup
-internal/host/capacity:           sandbox internal/host/cgroup | golang.org/x/sys
-internal/host/cgroup:             sandbox | golang.org/x/sys github.com/godbus/dbus/v5
-internal/host/hostid:             sandbox | golang.org/x/sys
-internal/host/hostbox:            sandbox internal/host/cgroup internal/host/hostid internal/host/instance internal/host/pidfd internal/host/tap internal/host/undo
-internal/host/idmap:              sandbox internal/host/nolink | golang.org/x/sys
-internal/host/instance:           sandbox internal/host/cgroup internal/host/rundir internal/host/pidfd | golang.org/x/sys
-internal/host/nolink:             sandbox | golang.org/x/sys
-internal/host/pidfd:              | golang.org/x/sys
-internal/host/rootfs:             sandbox internal/guest/confine internal/host/nolink
-internal/host/rundir:             sandbox
-internal/host/seccomp:            sandbox | golang.org/x/sys
-internal/host/tap:                sandbox internal/host/fork | golang.org/x/sys
+# what Linux offers to backends, and the backends
+internal/host/enforce:       sandbox internal/host/cgroup
+internal/host/capacity:      sandbox internal/host/cgroup | golang.org/x/sys
+internal/host/cgroup:        sandbox | golang.org/x/sys github.com/godbus/dbus/v5
+internal/host/hostid:        sandbox | golang.org/x/sys
+internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid internal/host/instance
+                             internal/host/pidfd internal/host/tap internal/host/undo
+internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
+internal/host/instance:      sandbox internal/host/cgroup internal/host/rundir internal/host/pidfd | golang.org/x/sys
+internal/host/nolink:        sandbox | golang.org/x/sys
+internal/host/pidfd:         | golang.org/x/sys
+internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
+internal/host/rundir:        sandbox
+internal/host/seccomp:       | golang.org/x/sys
+internal/host/tap:           sandbox internal/host/fork | golang.org/x/sys
 internal/host/undo:
-internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client internal/guest/confine internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/undo internal/host/hostbox internal/host/fork | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections github.com/containerd/errdefs
-internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
-internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys github.com/opencontainers/runtime-spec
-test/backendtest: sandbox internal/attack internal/engine internal/guest internal/guest/client internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp | golang.org/x/sys
+internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client
+                             internal/guest/confine internal/host/idmap internal/host/instance internal/host/nolink
+                             internal/host/pidfd internal/host/rootfs internal/host/undo internal/host/hostbox
+                             internal/host/fork | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections
+                             github.com/containerd/errdefs
+internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/confine
+                             internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap
+                             internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs
+                             internal/host/seccomp internal/host/undo | golang.org/x/sys
+internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
+                             internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
+                             internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink
+                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
+                             golang.org/x/sys github.com/opencontainers/runtime-spec
+test/backendtest:            sandbox internal/attack internal/engine internal/guest internal/guest/client
+                             internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp |
+                             golang.org/x/sys
 
-# words
+# spelling
 internal/nearest:
 
-# what source text should seldom do
+# advice on source text
 internal/check:              sandbox internal/lang/lex internal/lang/trace internal/nearest
 
 # languages
@@ -70,73 +85,88 @@ internal/lang/python:        sandbox internal/lang/lex internal/lang/trace
 internal/lang/javascript:    sandbox internal/lang/lex internal/lang/trace
 internal/lang/bash:          sandbox internal/lang/trace | mvdan.cc/sh/v3
 internal/lang/typescript:    sandbox internal/lang/javascript
-internal/lang/c:               sandbox internal/lang/trace
-internal/lang/golang:          sandbox internal/lang/trace
-internal/lang/java:            sandbox internal/lang/trace
-internal/lang/lua:             sandbox internal/lang/trace
-internal/lang/perl:            sandbox internal/lang/trace
-internal/lang/php:             sandbox internal/lang/trace
-internal/lang/r:               sandbox internal/lang/trace
-internal/lang/ruby:            sandbox internal/lang/trace
-internal/lang/rust:            sandbox internal/lang/trace
-test/langtest:      sandbox internal/driver | github.com/rogpeppe/go-internal
+internal/lang/c:             sandbox internal/lang/trace
+internal/lang/golang:        sandbox internal/lang/trace
+internal/lang/java:          sandbox internal/lang/trace
+internal/lang/lua:           sandbox internal/lang/trace
+internal/lang/perl:          sandbox internal/lang/trace
+internal/lang/php:           sandbox internal/lang/trace
+internal/lang/r:             sandbox internal/lang/trace
+internal/lang/ruby:          sandbox internal/lang/trace
+internal/lang/rust:          sandbox internal/lang/trace
+test/langtest:               sandbox internal/driver | github.com/rogpeppe/go-internal
 
 # the protocol between the engine and the interpreter of a context
 internal/driver:
 
-# the room where live sandboxes are: it is handed backends, languages and a store as values
-# what a request comes to: pure, without I/O
+# planning: pure, no I/O
 internal/diagnose:           sandbox
 internal/plan:               sandbox internal/guest internal/nearest
 
-# what code needs besides its root
-internal/packages:               sandbox internal/nearest internal/host/rundir | golang.org/x/sys
-internal/packages/shared:        sandbox internal/packages | gocloud.dev
+# packages of code
+internal/packages:           sandbox internal/nearest internal/host/rundir | golang.org/x/sys
+internal/packages/shared:    sandbox internal/packages | gocloud.dev
 test/redistest:
 
-# policy -> gate
+# the gate
 internal/egress/rules:       sandbox | golang.org/x/net
 internal/egress/sniff:       | golang.org/x/net
 internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
-internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules internal/egress/sniff | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
+internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules
+                             internal/egress/sniff | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 
-internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest internal/guest/client internal/nearest internal/plan
+# the engine: it gets backends, languages and a store as values
+internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
+                             internal/guest/client internal/nearest internal/plan
 
-# what must outlive the process
+# records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink
 internal/store:              sandbox internal/host/nolink | modernc.org/sqlite
 
-# attacks on sandboxes, and what decides: a backend is handed to it as a value
-internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/host/seccomp | golang.org/x/sys
+# attacks on sandboxes, and the oracle
+internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/host/seccomp |
+                             golang.org/x/sys
 
-# connections whose halves end alone
+# connections whose directions close independently
 internal/duplex:
 
-# a result in words and JSON, for every face
-
-# integrations: they know the engine, and not each other
+# faces: they call the engine, and never each other
 internal/wording:            sandbox
 internal/answer:             sandbox api internal/wording
 client:                      sandbox api internal/duplex
-internal/httpd:              sandbox api internal/answer internal/wording internal/engine | github.com/prometheus/client_golang
-internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd internal/nearest
-internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd | github.com/modelcontextprotocol/go-sdk
+internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang
+internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
+                             internal/nearest
+internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd |
+                             github.com/modelcontextprotocol/go-sdk
 
-# wiring: lists, programs, the face for Go
+# wiring: lists, programs, the Go API
 internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
-internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust internal/lang/typescript
-internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor internal/host/hostid internal/libexec internal/host/rundir
+internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java
+                             internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php
+                             internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust
+                             internal/lang/typescript
+internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor
+                             internal/host/hostid internal/libexec internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
-internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
-cmd/fumehood:                sandbox api internal/answer internal/wording client internal/attack internal/backend internal/host/capacity internal/check internal/packages internal/packages/shared internal/duplex internal/egress internal/engine internal/eventlog internal/guest internal/httpapi internal/httpd internal/lang internal/libexec internal/mcp internal/nearest internal/host/nolink internal/plan internal/host/rundir internal/store internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal | github.com/spf13/cobra github.com/spf13/pflag
-.:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine internal/eventlog internal/lang
+internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec
+                             internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
+cmd/fumehood:                sandbox api internal/answer internal/wording client internal/attack internal/backend
+                             internal/host/capacity internal/check internal/packages internal/packages/shared
+                             internal/duplex internal/egress internal/engine internal/eventlog internal/guest
+                             internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
+                             internal/host/nolink internal/plan internal/host/rundir internal/store
+                             internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
+                             github.com/spf13/cobra github.com/spf13/pflag
+.:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine
+                             internal/eventlog internal/lang
 
-# what measures the product from outside, through its program
+# programs that test the product from outside
 test/liveserver:
-test/papers:                 test/liveserver
+test/papers:
 test/soak:                   test/liveserver
 test/torture:                test/liveserver
 bench:                       . api client internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
