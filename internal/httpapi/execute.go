@@ -44,7 +44,7 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	release()
-	return a.WriteText(w, held.Text)
+	return a.WriteJSON(w, held.Text)
 }
 
 func newExecuteAnswer(r *sandbox.Result) *api.ExecuteAnswer {

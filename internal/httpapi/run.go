@@ -71,7 +71,7 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	release()
-	return a.WriteText(w, held.Text)
+	return a.WriteJSON(w, held.Text)
 }
 
 // answerWith returns a function that lays out answers with sections even if they are empty.

@@ -93,10 +93,10 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return err
 	}
 	release()
-	return a.WriteText(w, held.Text)
+	return a.WriteJSON(w, held.Text)
 }
 
-// began answers for a run that goes on without its client, or follows it for one that wants events.
+// began answers for a run that continues without its client, or follows its events.
 func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Run, asks *engine.RunRequest, follow bool) error {
 	a.Began(w, &asks.Request, x.ID())
 	w.Header().Set(api.HeaderRun, string(x.ID()))

@@ -69,7 +69,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	error) {
 	b := &Body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
-		return b, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
+		return b, Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
 	}
 	if r.ContentLength > bounds.most {
 		return b, overBound(bounds.most)
@@ -98,10 +98,10 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 			return b, nil
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return b, refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
+			return b, Refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
 		}
 		if err != nil {
-			return b, refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
+			return b, Refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
 		}
 	}
 }

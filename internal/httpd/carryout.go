@@ -77,7 +77,7 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 	return a, err
 }
 
-// Began logs a run that goes on without its client, whose end is in its events.
+// Began logs a run that continues without its client.
 func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
 	s.log.Info("run began", "request_id", w.ID, "id", string(id), "key", w.Key, "language", s.languageOf(request),
 		metadataOf(request))

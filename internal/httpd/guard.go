@@ -23,7 +23,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return nil
 	}
-	return refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "the name in the Host header is not one of this server",
+	return Refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "the name in the Host header is not one of this server",
 		"use localhost, or start the server with --host NAME")
 }
 
@@ -55,7 +55,7 @@ func checkOrigin(r *http.Request) error {
 		ok = ok && (site == "same-origin" || site == "none")
 	}
 	if !ok {
-		return refuse(http.StatusForbidden, sandbox.Unauthorized, "pages of other sites may not use this server", "")
+		return Refuse(http.StatusForbidden, sandbox.Unauthorized, "pages of other sites may not use this server", "")
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func checkContentType(r *http.Request) error {
 	case !browser && (header == "" || err == nil && kind == "application/x-www-form-urlencoded"):
 		return nil
 	}
-	return refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON",
+	return Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body must be JSON",
 		"send Content-Type: application/json")
 }
 

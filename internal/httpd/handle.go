@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -92,7 +93,7 @@ func noPattern(h http.Handler, r *http.Request, header http.Header) error {
 	h.ServeHTTP(&probe, r)
 	if allow := probe.Header().Get("Allow"); allow != "" {
 		header.Set("Allow", allow)
-		return refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
+		return Refuse(http.StatusMethodNotAllowed, sandbox.Invalid, "this path has no such method", "use "+allow)
 	}
 	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path",
 		Fix: "GET /openapi.json lists all paths"}
@@ -137,24 +138,17 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 			w.Key))
 }
 
-// WriteJSON answers with v, whose type always has a JSON form.
-func (s *Server) WriteJSON(w *Response, v any) error {
-	return s.WriteText(w, answer.NewLayout().Around(v))
-}
+// WriteJSON answers with v, whose type always has a JSON form, and status 200.
+func (s *Server) WriteJSON(w *Response, v any) error { return s.WriteStatus(w, http.StatusOK, v) }
 
-// WriteText answers with JSON. It ignores errors of the client's connection.
-func (s *Server) WriteText(w *Response, text *answer.JSON) error {
-	return s.writeText(w, http.StatusOK, text)
-}
-
-// WriteStatus is WriteJSON with another status than 200.
+// WriteStatus answers with v, or with the laid out JSON that it is. It ignores errors of the client's connection.
 func (s *Server) WriteStatus(w *Response, status int, v any) error {
-	return s.writeText(w, status, answer.NewLayout().Around(v))
-}
-
-func (s *Server) writeText(w *Response, status int, text *answer.JSON) error {
+	text, ok := v.(*answer.JSON)
+	if !ok {
+		text = answer.NewLayout().Around(v)
+	}
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", api.MediaJSON)
 	h.Set("Content-Length", strconv.FormatInt(text.Length(), 10)) // so that a proxy detects a truncated answer
 	w.WriteHeader(status)
 	if err := text.EncodeTo(w); err != nil {

@@ -12,16 +12,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// ProblemType is the media type of RFC 9457.
-const ProblemType = "application/problem+json"
-
 func writeProblem(w http.ResponseWriter, p api.Problem) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic("httpd: " + err.Error()) // strings and numbers always have a JSON form
 	}
 	h := w.Header()
-	h.Set("Content-Type", ProblemType)
+	h.Set("Content-Type", api.MediaProblem)
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
@@ -41,7 +38,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-func refuse(status int, kind sandbox.Kind, msg, fix string) error {
+// Refuse returns an error of HTTP itself, with a status that no Kind has.
+func Refuse(status int, kind sandbox.Kind, msg, fix string) error {
 	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
 }
 

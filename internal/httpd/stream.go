@@ -25,7 +25,7 @@ type streamBody struct {
 // past the limit, or a refusal where it comes too slowly or not to its end.
 func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
+		return nil, Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
 	}
 	if r.ContentLength > most {
 		return nil, overBound(most)
@@ -55,16 +55,11 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		b.w.unread = false
 		b.err = io.EOF
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		b.err = refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
+		b.err = Refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
 	default:
-		b.err = refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
+		b.err = Refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
 	}
 	return n, b.err
-}
-
-// Refuse is an error of HTTP itself, with a status that no Kind has.
-func Refuse(status int, kind sandbox.Kind, msg, fix string) error {
-	return refuse(status, kind, msg, fix)
 }
 
 // Stopping ends when an http.Server of this server shuts down. What would wait for long ends then.
