@@ -52,7 +52,8 @@ type Done struct {
 }
 
 var eventKinds = map[eventlog.Kind]EventKind{eventlog.Progress: EventProgress, eventlog.Stdout: EventStdout,
-	eventlog.Stderr: EventStderr, eventlog.Shown: EventResult, eventlog.Raised: EventException, eventlog.Done: EventDone}
+	eventlog.Stderr: EventStderr, eventlog.Shown: EventResult, eventlog.Raised: EventException,
+	eventlog.Done: EventDone}
 
 func event(e engine.Event) Event {
 	out := Event{ID: e.ID, Time: e.Time, Kind: eventKinds[e.Kind], Data: e.Data, Offset: e.Offset, Dropped: e.Dropped,

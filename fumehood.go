@@ -107,7 +107,9 @@ func (f *Fumehood) Run(ctx context.Context, run OneShot) (*sandbox.Result, error
 // Create makes a living sandbox. If there is one of the same name, Create returns that one, and created is false.
 // The kind of an error is Invalid, Quota, Busy, Unsupported or Unavailable.
 func (f *Fumehood) Create(ctx context.Context, c Create) (s *Sandbox, created bool, err error) {
-	living, created, err := f.engine.Create(ctx, engine.Create{Name: c.Name, Backend: c.Backend, Spec: c.Spec, Ends: engine.Ends(c.Ends)})
+	living, created, err := f.engine.Create(ctx, engine.Create{
+		Name: c.Name, Backend: c.Backend, Spec: c.Spec, Ends: engine.Ends(c.Ends),
+	})
 	if err != nil {
 		return nil, false, err
 	}

@@ -26,7 +26,9 @@ type Request struct {
 }
 
 func (r Request) exec() engine.RunRequest {
-	return engine.RunRequest{Context: r.Context, Request: r.Request, Background: r.Background, Interactive: r.Interactive}
+	return engine.RunRequest{
+		Context: r.Context, Request: r.Request, Background: r.Background, Interactive: r.Interactive,
+	}
 }
 
 // Run is a run in a living sandbox. Its methods are safe for concurrent use.

@@ -18,7 +18,7 @@ type Create struct {
 	Ends    Ends
 }
 
-// Ends says when a living sandbox ends by itself. In Create, a zero field is the default; in Update, it keeps what there is.
+// Ends says when a living sandbox ends by itself. A zero field means the default in Create, and no change in Update.
 type Ends struct {
 	Idle *time.Duration // after this long without use; 0 is never. The default is 30 minutes
 	At   time.Time      // at this time. The default is 24 hours from the creation
@@ -92,7 +92,9 @@ func (s *Sandbox) Stat(ctx context.Context, file string) (sandbox.FileInfo, erro
 }
 
 // ReadFile copies length bytes of a regular file from offset to w; a length of 0 reads to its end.
-func (s *Sandbox) ReadFile(ctx context.Context, file string, offset, length int64, w io.Writer) (sandbox.FileInfo, error) {
+func (s *Sandbox) ReadFile(
+	ctx context.Context, file string, offset, length int64, w io.Writer,
+) (sandbox.FileInfo, error) {
 	return s.sandbox.ReadFile(ctx, file, offset, length, w)
 }
 
@@ -104,7 +106,9 @@ func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.
 
 // ListFiles lists a folder to a depth of at least 1, at most limit entries; 0 is 10,000. more reports whether there are
 // others.
-func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int) (list []sandbox.FileInfo, more bool, err error) {
+func (s *Sandbox) ListFiles(
+	ctx context.Context, folder string, depth, limit int,
+) (list []sandbox.FileInfo, more bool, err error) {
 	return s.sandbox.ListFiles(ctx, folder, depth, limit)
 }
 

@@ -23,7 +23,8 @@ server=$!
 url=
 # Sandboxes would outlive the server.
 stop() {
-  for id in $(curl -s "${url%/}/v1/sandboxes" | grep -oE '\{"id":"[a-z2-7]{26}",("name":"[^"]*",)?"state"' | cut -d '"' -f 4); do
+  for id in $(curl -s "${url%/}/v1/sandboxes" |
+    grep -oE '\{"id":"[a-z2-7]{26}",("name":"[^"]*",)?"state"' | cut -d '"' -f 4); do
     curl -s -X DELETE "${url%/}/v1/sandboxes/$id" || true
   done
   kill "$server" 2>/dev/null
