@@ -20,9 +20,9 @@ type boxed struct {
 // create takes a warm sandbox for a plan, or builds one.
 func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
 	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied); s != nil {
-		id := s.id
-		s.record.Spec = p.Spec // a warm box lacks this run's environment, labels and some limits
-		s.record.Spec.ID = id
+		spec := p.Spec // a warm box lacks the owner, and this run's environment, metadata and some limits
+		spec.ID = s.id
+		s.become(sandbox.Record{ID: spec.ID, Owner: p.owner, Spec: spec})
 		return s, nil
 	}
 	spec := p.Spec

@@ -226,6 +226,25 @@ func (t *table) remember(ended sandbox.Record) {
 
 // Sandbox finds a living sandbox of an owner by its id or name. NotFound says why it ended, if that is known.
 func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, error) {
+	s, err := e.find(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.wait(ctx)
+}
+
+// Remove ends a living sandbox of an owner, by its id or name, also one that could not be taken over from an earlier
+// server yet. NotFound reports why it ended, if that is known.
+func (e *Engine) Remove(owner, name string) error {
+	s, err := e.find(owner, name)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// find finds a living sandbox, which may not be ready.
+func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	t := e.living
 	t.mu.Lock()
 	s := t.byName[ownedName{owner, name}]
@@ -247,10 +266,10 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "it has ended: " +
 			ended.Reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	case s == nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "there is none",
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "no living sandbox has this name or id",
 			Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
-	return s, s.wait(ctx)
+	return s, nil
 }
 
 // shownName is a name that came with a request, short enough for a message.

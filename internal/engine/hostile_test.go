@@ -121,12 +121,15 @@ func (b *fallenBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 // TestTakeoverFails: a sandbox that cannot be taken over now is not lost: it stays on record and is retried. One whose
 // box has ended is ended, with the reason.
 func TestTakeoverFails(t *testing.T) {
-	for _, end := range []string{"recovers", "dies", "server stops"} {
+	for _, end := range []string{"recovers", "dies", "is removed", "is silent", "server stops"} {
 		t.Run(end, func(t *testing.T) {
 			rig := newRig(t, engine.Config{})
 			record := rig.make(t, engine.Create{}).Info().Record
 			record.ID, record.Name = sandbox.NewID(), "left"
 			record.Spec.ID = record.ID
+			if end == "is silent" { // for longer than its lease
+				record.Spec.Lifetime.Lease = time.Millisecond
+			}
 			left := &fallen{Backend: rig.fake, spec: record.Spec}
 			record.Backend = left.Name()
 			e, err := engine.New(engine.Config{Backends: []sandbox.Backend{left}, Languages: []sandbox.Language{shell},
@@ -134,7 +137,17 @@ func TestTakeoverFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if gone := e.Resume(within(t), []sandbox.Record{record}); len(gone) != 0 {
+			gone := e.Resume(within(t), []sandbox.Record{record})
+			if end == "is silent" {
+				if len(gone) != 1 || !strings.Contains(gone[0].Reason, "did not answer") {
+					t.Errorf("gone: %+v", gone)
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if len(gone) != 0 {
 				t.Errorf("gone: %+v", gone)
 			}
 			_, err = e.Sandbox(within(t), "", "left")
@@ -157,6 +170,12 @@ func TestTakeoverFails(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
+			case "is removed":
+				if err := e.Remove("", "left"); err != nil {
+					t.Error(err)
+				}
+				_, err = e.Sandbox(within(t), "", "left")
+				refused(t, "one that was removed", err, sandbox.NotFound, "it was removed")
 			case "dies":
 				if err := rig.fake.Signal(record.ID, syscall.SIGKILL); err != nil {
 					t.Fatal(err)

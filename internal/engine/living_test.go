@@ -64,7 +64,7 @@ func TestLife(t *testing.T) {
 		t.Error("two owners share a sandbox")
 	}
 	_, err = rig.Sandbox(within(t), "bob", string(a.ID()))
-	refused(t, "another owner's", err, sandbox.NotFound, "there is none")
+	refused(t, "another owner's", err, sandbox.NotFound, "no living sandbox")
 	rig.make(t, engine.Create{Owner: "ann"})
 	rig.make(t, engine.Create{Owner: "ann", Spec: sandbox.Spec{Labels: map[string]string{"k": "v", "l": "w"}}})
 	_, _, err = rig.Engine.Create(within(t), engine.Create{Owner: "ann"})

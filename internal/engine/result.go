@@ -14,7 +14,7 @@ const outputBuffer = guest.DefaultBuffer
 // perform takes the run from its files to its result. An error means that nothing was started; after the start, every
 // end is a status.
 func (x *Run) perform(ctx context.Context) (*sandbox.Result, error) {
-	if x.resumed == nil {
+	if x.resumed == nil && !x.plain && x.work == nil { // neither another attempt nor a step of an installation
 		x.notify(RunStarted, nil, nil)
 	}
 	if !x.forbidden() {

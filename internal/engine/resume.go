@@ -44,7 +44,8 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			func(b sandbox.Backend) bool { return b.Name() == record.Backend }); i >= 0 {
 			b = e.config.Backends[i]
 		}
-		r := &takeover{sandbox: newSandbox(e, b, record), began: time.Now(), left: map[string]guest.ProcessInfo{}}
+		r := &takeover{sandbox: newSandbox(e, b, record), answered: time.Now(), left: map[string]guest.ProcessInfo{}}
+		r.life, r.sandbox.abandon = context.WithCancel(e.stop)
 		e.living.mu.Lock()
 		e.living.enter(r.sandbox)
 		e.living.mu.Unlock()
@@ -52,15 +53,16 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			places <- struct{}{}
 			defer func() { <-places }()
 			err := r.try(ctx)
-			if err != nil && !r.done(err) {
-				e.log.Warn("could not take over a sandbox; it is retried", "sandbox", record.ID, "err", err)
-				r.sandbox.setPending(err)
-				e.endings.Go(func() { r.retry() })
-			}
-			if r.ended.Reason != "" {
+			switch {
+			case err == nil:
+			case r.done(err):
 				mu.Lock()
 				defer mu.Unlock()
-				gone = append(gone, r.ended)
+				gone = append(gone, r.sandbox.record)
+			default:
+				e.log.Warn("could not take over a sandbox; it is retried", "sandbox", record.ID, "err", err)
+				r.sandbox.setPending(err)
+				e.endings.Go(r.retry)
 			}
 		})
 	}
@@ -71,12 +73,12 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 
 // takeover takes over one sandbox.
 type takeover struct {
-	sandbox *Sandbox
-	began   time.Time
-	entries []eventlog.Entry             // of its logs
-	kept    bool                         // its network is logged in its folder
-	left    map[string]guest.ProcessInfo // processes that no run and no context has claimed yet
-	ended   sandbox.Record               // with a reason once it is known to have ended
+	sandbox  *Sandbox
+	life     context.Context              // ends with the engine, and when the sandbox is removed
+	answered time.Time                    // when the guest last answered; at first, when the takeover began
+	entries  []eventlog.Entry             // of its logs
+	kept     bool                         // its network is logged in its folder
+	left     map[string]guest.ProcessInfo // processes that no run and no context has claimed yet
 }
 
 // errBoxEnded is an end that the backend reports.
@@ -88,6 +90,7 @@ func (e errBoxEnded) Error() string { return e.reason }
 func (r *takeover) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
 	if err := r.reach(ctx); err != nil {
 		if s := r.sandbox; s.box != nil {
 			if reason, ended := s.boxEnded(); ended {
@@ -100,20 +103,31 @@ func (r *takeover) try(ctx context.Context) error {
 	return nil
 }
 
-// done reports whether an error is the end of the sandbox, and removes what is left of one that has ended.
+// done reports whether an error is the end of the sandbox, and removes what is left of one that has ended. A guest ends
+// its sandbox when no server renews the lease: one that has not answered for so long is dead or hostile.
 func (r *takeover) done(err error) bool {
 	s := r.sandbox
 	life := s.record.Spec.Lifetime
+	silent := time.Since(r.answered) > life.GuestLease()
 	var ended errBoxEnded
 	switch {
 	case errors.As(err, &ended), s.box == nil && sandbox.KindOf(err) == sandbox.NotFound:
-	case !life.EndsAt.IsZero() && time.Now().After(life.EndsAt) && time.Since(r.began) > life.GuestLease():
+	case silent && s.box != nil:
+		err = fmt.Errorf("its guest did not answer for %s: %w", life.GuestLease(), err)
+	case silent && !life.EndsAt.IsZero() && time.Now().After(life.EndsAt):
 		err = fmt.Errorf("it was out of reach until its end time and its lease had passed: %w", err)
 	default:
 		return false
 	}
-	s.failed = fmt.Errorf("it did not outlive a restart of the server: %w", err)
-	s.endLife(&endedError{s.failed.Error()})
+	r.end("it did not outlive a restart of the server: " + err.Error())
+	return true
+}
+
+// end removes what is left of the sandbox.
+func (r *takeover) end(reason string) {
+	s := r.sandbox
+	s.failed = errors.New(reason)
+	s.endLife(&endedError{reason})
 	if s.box != nil {
 		s.closeBox()
 	}
@@ -124,28 +138,31 @@ func (r *takeover) done(err error) bool {
 		_ = s.logs.Remove() // a failure costs only space
 	}
 	s.mu.Lock()
-	s.record.Ended, s.record.Reason = time.Now(), s.failed.Error()
-	r.ended = s.record
+	s.record.Ended, s.record.Reason = time.Now(), reason
+	record := s.record
 	s.mu.Unlock()
-	s.engine.living.leave(s, r.ended)
+	s.engine.living.leave(s, record)
 	o := s.observation(SandboxEnded)
-	o.Reason = r.ended.Reason
+	o.Reason = reason
 	s.engine.observe(o)
-	close(s.made)
-	if err := s.save(); err != nil {
+	if err := errors.Join(s.engine.removePackages(s.id), s.save()); err != nil {
 		s.engine.log.Warn("could not record the end of a sandbox", "sandbox", s.id, "err", err)
 	}
-	return true
+	close(s.made)
 }
 
-// retry repeats the attempt until it succeeds, the sandbox has ended, or the engine closes, which leaves it to the next
-// one.
+// retry repeats the attempt until it succeeds, or the sandbox has ended or is removed. An engine that closes leaves it
+// to the next one.
 func (r *takeover) retry() {
 	s := r.sandbox
 	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
 		select {
 		case <-time.After(pause):
-		case <-s.engine.stop.Done():
+		case <-r.life.Done():
+			if s.engine.stop.Err() == nil {
+				r.end(reasonRemoved)
+				return
+			}
 			s.failed = s.pendingReason()
 			s.endLife(errDetached)
 			if s.box != nil {
@@ -154,7 +171,7 @@ func (r *takeover) retry() {
 			close(s.made)
 			return
 		}
-		err := r.try(s.engine.stop)
+		err := r.try(r.life)
 		if err == nil || r.done(err) {
 			s.setPending(nil)
 			return
@@ -195,19 +212,21 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 			time.Sleep(resumePause)
 		}
 	}
-	if s.passage == nil {
-		if err := s.openNetwork(ctx); err != nil {
-			return err
-		}
-	}
-	s.renew(s.record.Spec.Lifetime.GuestLease())
 	var processes []guest.ProcessInfo
 	err = s.call(ctx, func(c *client.Client) (err error) {
-		processes, err = c.List(ctx)
+		if err = c.Lease(ctx, s.record.Spec.Lifetime.GuestLease()); err == nil {
+			processes, err = c.List(ctx)
+		}
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	r.answered = time.Now()
+	if s.passage == nil {
+		if err := s.openNetwork(ctx); err != nil {
+			return err
+		}
 	}
 	for _, p := range processes {
 		r.left[p.ID] = p

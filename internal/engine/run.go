@@ -276,6 +276,7 @@ func (x *Run) carryOut(ctx context.Context, release func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.failure = s.engine.panicked("execute", p)
+			x.notify(RunRefused, nil, x.failure)
 			x.fail(x.failure) // or its followers would wait for ever
 		}
 	}()

@@ -49,6 +49,8 @@ type creation struct {
 	made    chan struct{} // closed once it is ready, or could not be made
 	failed  error         // why it could not be made; valid once made is closed
 	pending error         // why it was not taken over from an earlier server yet; the sandbox's mu guards it
+
+	abandon context.CancelFunc // ends the attempts to take it over
 }
 
 // locks order what else could undo each other.
@@ -72,8 +74,7 @@ const (
 
 // newSandbox returns a sandbox without a box.
 func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
-	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, runs: newRuns(),
-		timers: timers{used: time.Now()}}
+	s := &Sandbox{engine: e, backend: b, creation: creation{made: make(chan struct{})}, runs: newRuns()}
 	s.become(record)
 	s.guest.dialing = make(chan struct{}, 1)
 	s.life, s.endLife = context.WithCancelCause(context.Background())
@@ -85,7 +86,7 @@ func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
 // become sets the record of a sandbox that is not in the table yet.
 func (s *Sandbox) become(record sandbox.Record) {
 	s.id, s.ownedName, s.created, s.record = record.ID, ownedName{record.Owner, record.Name}, record.Created, record
-	s.oneShot = !record.Spec.Lifetime.Living
+	s.oneShot, s.timers.used = !record.Spec.Lifetime.Living, time.Now()
 }
 
 // spec returns the spec of the sandbox. Update changes it.
@@ -287,6 +288,9 @@ func (s *Sandbox) Close() error { return s.end(reasonRemoved) }
 
 // end ends the sandbox for a reason, that of the first call, and waits until nothing of it is left.
 func (s *Sandbox) end(reason string) error {
+	if s.pendingReason() != nil {
+		s.abandon()
+	}
 	<-s.made
 	if s.failed != nil {
 		return nil

@@ -160,8 +160,8 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 	return a.WriteJSON(w, showSandbox(s, false))
 }
 
-func (a *apiV1) deleteSandbox(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	return done(w, s.Close())
+func (a *apiV1) deleteSandbox(w *httpd.Response, r *http.Request) error {
+	return gaveUp(r, done(w, a.Engine().Remove(w.Key, r.PathValue("id"))))
 }
 
 func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {

@@ -56,7 +56,7 @@ func (a *apiV1) handlers() map[string]handler {
 		"readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
-		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.in(a.deleteSandbox),
+		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.deleteSandbox,
 		"sandboxStats":   a.in(a.sandboxStats),
 		"sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
 
