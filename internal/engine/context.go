@@ -81,7 +81,8 @@ func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox
 
 // noContext is the error of an unknown context. The caller holds mu.
 func (s *Sandbox) noContext(name, language string) error {
-	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + printableName(name), Msg: "no context has this name or id",
+	err := &sandbox.Error{Kind: sandbox.NotFound, Op: "context " + printableName(name),
+		Msg:   "no context has this name or id",
 		Fixes: []sandbox.Hint{sandbox.FixListContexts}}
 	for _, c := range s.contexts {
 		if c.name == name || c.hasID(name) {

@@ -266,7 +266,8 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "it has ended: " +
 			ended.Reason, Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	case s == nil:
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name), Msg: "no living sandbox has this name or id",
+		return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + printableName(name),
+			Msg:   "no living sandbox has this name or id",
 			Fixes: []sandbox.Hint{sandbox.FixCreate}}
 	}
 	return s, nil

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// restore makes the sandbox available, with its contexts and runs.
+func (r *takeover) restore(ctx context.Context) {
+	s := r.sandbox
+	s.restoreContexts()
+	var unfinished []*Run
+	for _, entry := range r.entries {
+		if x := r.run(ctx, entry); x != nil {
+			unfinished = append(unfinished, x)
+		}
+	}
+	r.contexts(unfinished)
+	for _, x := range unfinished {
+		r.goOn(x)
+	}
+	r.endRest()
+	s.startTimers()
+	s.work.Go(s.watch)
+	s.observeSpec(SandboxResumed)
+	close(s.made)
+}
+
+// resumed describes a run that began under an earlier server.
+type resumed struct {
+	last        eventlog.Last
+	reported    uint64 // offset of the context's channel up to which the log has its reports
+	waits       bool   // for its packages, before it begins
+	began       *begun // of what waits; nil if it had not begun
+	interpreter *interpreter
+}
+
+// attach follows the process from where the log ends.
+func (r *resumed) attach(ctx context.Context, x *Run) (*client.Process, error) {
+	return x.sandbox.attach(ctx, guest.Attach{ID: string(x.id), Stdout: r.last.Stdout, Stderr: r.last.Stderr})
+}
+
+// run rebuilds a run from its log. A finished one is only remembered.
+func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
+	s := r.sandbox
+	var h logHead
+	if entry.Err != nil || json.Unmarshal(entry.Head, &h) != nil {
+		return nil
+	}
+	log, _, err := eventlog.Open(s.logs.File(entry.ID))
+	if err != nil {
+		return nil
+	}
+	x, err := s.planned(RunRequest{ID: entry.ID, Request: h.request(), Interactive: h.Interactive,
+		Background: h.Background})
+	if err != nil {
+		s.engine.log.Warn("cannot continue a run", "sandbox", s.id, "run", entry.ID, "err", err)
+		if !log.Last().Finished { // so that its log is removed in its turn
+			_ = log.Finish(encodeFailure(err))
+			_, _ = s.logs.Retire(entry.ID, log.Last().Bytes)
+		}
+		return nil
+	}
+	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
+		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
+	}
+	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages}
+	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
+	if x.req.Background {
+		x.output.keepPart()
+	}
+	if h.Context != "" {
+		if x.context = s.contextNamed(h.Context, x.Language.Name); x.context == nil { // it was deleted
+			x.context = s.newContext(h.Context, *x.Language, sandbox.Workspace)
+		}
+	}
+	if err := x.replay(ctx); err != nil {
+		s.engine.log.Warn("cannot read the log of a run", "sandbox", s.id, "run", entry.ID, "err", err)
+	}
+	x.output.forward, x.output.gaps = x.take, true
+	if !x.resumed.last.Finished {
+		return x
+	}
+	if x.result == nil && x.failure == nil {
+		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "run " + string(x.id), Msg: "its log is damaged"}
+	}
+	x.log.retired = true // by the listing of the folder
+	x.slim()
+	close(x.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs.add(x)
+	s.runs.running--
+	return nil
+}
+
+// restoreContexts makes the contexts on record, without their interpreters.
+func (s *Sandbox) restoreContexts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, record := range s.record.Contexts {
+		language, err := s.engine.Language(record.Language)
+		if err != nil {
+			continue
+		}
+		if c, err := s.addContext(record.Name, language, record.Dir); err == nil {
+			c.created, c.runs = record.Created, record.Runs
+		}
+	}
+}
+
+// contextNamed finds a context; nil is none.
+func (s *Sandbox) contextNamed(name, language string) *Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.contexts {
+		if c.name == name && c.language.Name == language {
+			return c
+		}
+	}
+	return nil
+}
+
+// errReplayed ends a replay at the last event.
+var errReplayed = errors.New("replayed")
+
+// replay restores the run from its log.
+func (x *Run) replay(ctx context.Context) error {
+	last := x.resumed.last.ID
+	if last == 0 {
+		return nil
+	}
+	err := x.log.Follow(ctx, 0, func(e eventlog.Event) error {
+		x.replayEvent(e)
+		if e.ID == last {
+			return errReplayed
+		}
+		return nil
+	})
+	if errors.Is(err, errReplayed) {
+		return nil
+	}
+	return err
+}
+
+func (x *Run) replayEvent(e eventlog.Event) {
+	decoded := Event{Kind: e.Kind, Data: e.Data}
+	switch e.Kind {
+	case eventlog.Stdout:
+		x.output.stdout.replay(e.Data, e.Offset-x.base.Stdout)
+		return
+	case eventlog.Stderr:
+		x.output.stderr.replay(e.Data, e.Offset-x.base.Stderr)
+		return
+	case eventlog.Began:
+		var b begun
+		if json.Unmarshal(e.Data, &b) == nil {
+			x.resumed.began, x.base = &b, b.Base
+			x.began = x.began.Add(e.Time) // until then it waited
+			x.log.began.Store(e.ID)
+		}
+		return
+	}
+	if decoded.decode() != nil {
+		return
+	}
+	switch {
+	case decoded.Shown != nil:
+		x.shown = append(x.shown, *decoded.Shown)
+		x.resumed.reported = e.Offset
+	case decoded.Exception != nil:
+		x.exception = decoded.Exception
+		x.resumed.reported = e.Offset
+	case decoded.Ended != nil:
+		if decoded.Ended.Failure != "" {
+			x.failure = &sandbox.Error{Op: "execute", Msg: decoded.Ended.Failure}
+			return
+		}
+		x.result = &sandbox.Result{ID: x.id, Status: decoded.Ended.Status, ExitCode: decoded.Ended.ExitCode}
+	}
+}
+
+// contexts finds the interpreters of the contexts on record, and the code that runs in them.
+func (r *takeover) contexts(unfinished []*Run) {
+	s := r.sandbox
+	for _, record := range s.record.Contexts {
+		c := s.contextNamed(record.Name, record.Language)
+		if c == nil {
+			continue
+		}
+		p, lives := r.left[string(record.ID)]
+		delete(r.left, string(record.ID))
+		c.former = slices.Clone(record.Former)
+		if lives && !p.Exited {
+			r.interpreter(c, p, unfinished)
+		} else {
+			c.follow(record.ID)
+		}
+	}
+}
+
+// interpreter attaches to an interpreter, from the oldest report that its guest keeps.
+func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) {
+	s := r.sandbox
+	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
+	var runs *Run
+	for _, x := range unfinished {
+		if b := x.resumed.began; b != nil && string(b.Interpreter) == p.ID {
+			runs = x
+			at.Stdout, at.Stderr = max(b.Base.Stdout, x.resumed.last.Stdout), max(b.Base.Stderr, x.resumed.last.Stderr)
+		}
+	}
+	process, err := s.attach(s.life, at)
+	if err != nil {
+		return
+	}
+	in := newInterpreter(c, sandbox.ID(p.ID), process)
+	in.first = true
+	close(in.ready)
+	c.interpreter = in
+	if runs != nil {
+		runs.resumed.interpreter, in.current = in, runs
+	}
+	s.work.Go(in.watch)
+	if runs == nil { // it may run code of a client that left with its server
+		s.work.Go(func() { _ = in.interrupt(s.life) })
+	}
+}
+
+// goOn continues a run, or ends it if its caller left with the server.
+func (r *takeover) goOn(x *Run) {
+	s := r.sandbox
+	_, lives := r.left[string(x.id)]
+	delete(r.left, string(x.id))
+	switch {
+	case x.context != nil && x.resumed.interpreter == nil, x.context == nil && !lives:
+		x.finish(lostAtRestart(x))
+		x.retire()
+		x.slim()
+		close(x.done)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.runs.add(x)
+		s.runs.running--
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs.add(x)
+	var ctx context.Context
+	ctx, x.canceled = context.WithCancel(context.Background())
+	if !x.req.Background {
+		x.canceled()
+	}
+	s.work.Go(func() { x.carryOut(ctx, func() {}) }) // it takes no slot: it ran on meanwhile
+}
+
+// lostAtRestart is the result of a run whose process was gone when the next server came.
+func lostAtRestart(x *Run) *sandbox.Result {
+	r := &sandbox.Result{ID: x.id, Status: sandbox.StatusLost, ExitCode: -1,
+		Hints: []sandbox.Hint{sandbox.HintLost{ExitCode: -1}}}
+	if (x.context != nil || x.resumed.waits) && x.resumed.began == nil {
+		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{sandbox.HintNotStarted}
+	}
+	return r
+}
+
+// endRest ends processes that no log and no record knows: commands whose callers went with their server.
+func (r *takeover) endRest() {
+	s := r.sandbox
+	for id := range r.left {
+		s.work.Go(func() {
+			s.endProcess(sandbox.ID(id))
+			s.forgetProcess(sandbox.ID(id))
+		})
+	}
+}
