@@ -31,7 +31,7 @@ func (c *Client) FollowNetwork(ctx context.Context, name string, after uint64,
 		return take(attempt)
 	})
 	if err == nil && ctx.Err() == nil {
-		return errCut
+		return cut(nil, "follow the attempts again, after the id of the last one")
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,16 +13,24 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// errCut is a stream of events that ended before its last event.
-var errCut = &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "the stream of events broke off",
-	Fix: "fumehood logs NAME -f follows on"}
+// ErrCut reports a stream of events that ended before its last event.
+var ErrCut = errors.New("the stream of events broke off")
+
+// cut returns ErrCut with its cause, which may be nil, and a fix.
+func cut(cause error, fix string) error {
+	err := ErrCut
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", ErrCut, cause)
+	}
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Err: err, Fix: fix}
+}
 
 // Stream runs code or a command and hands each event to take. The run continues if ctx ends.
 func (c *Client) Stream(ctx context.Context, name string, r api.SandboxRunRequest, take func(Event) error) error {
 	return c.toEnd(ctx, call{method: http.MethodPost, path: sandboxPath(name, "run"), send: r}, take)
 }
 
-// toEnd hands events to take, up to the last one. If the stream ends earlier, it returns errCut.
+// toEnd hands events to take, up to the last one. If the stream ends earlier, it returns ErrCut.
 func (c *Client) toEnd(ctx context.Context, r call, take func(Event) error) error {
 	ended := false
 	var refused error // by take
@@ -40,10 +49,8 @@ func (c *Client) toEnd(ctx context.Context, r call, take func(Event) error) erro
 		return context.Cause(ctx)
 	case errors.As(err, &answered):
 		return err
-	case err != nil:
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: errCut.Msg, Fix: errCut.Fix, Err: err}
 	}
-	return errCut
+	return cut(err, "follow the run again, after the id of its last event")
 }
 
 // Run runs code or a command and returns its answer. The end of ctx cancels the run.
@@ -81,7 +88,7 @@ func (c *Client) Follow(ctx context.Context, name string, run string, from From,
 	if !from.Wait {
 		r.query.Set("follow", "0")
 	}
-	if err := c.toEnd(ctx, r, take); from.Wait || !errors.Is(err, errCut) {
+	if err := c.toEnd(ctx, r, take); from.Wait || !errors.Is(err, ErrCut) {
 		return err
 	}
 	return nil

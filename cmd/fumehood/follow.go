@@ -62,7 +62,18 @@ func (x *follower) run(ctx context.Context, passInput bool) error {
 		x.cancel(ctx)
 		err = context.Cause(ctx)
 	}
-	return readerGone(err)
+	return readerGone(x.fixCut(err, x.id))
+}
+
+// fixCut gives an error of a stream that broke off the command that follows the run again.
+func (x *follower) fixCut(err error, run string) error {
+	var cut *sandbox.Error
+	if run == "" || !errors.Is(err, client.ErrCut) || !errors.As(err, &cut) {
+		return err
+	}
+	own := *cut
+	own.Fix = "fumehood logs -f " + x.sandbox + " " + run
+	return &own
 }
 
 // follow passes on the output that stream delivers to take. passInterrupts receives interrupts from the keyboard while

@@ -41,7 +41,7 @@ of the run. It shows the output so far of an active run; with -f, all until the 
 		x := a.newFollower(c, name, api.SandboxRunRequest{}, destination{})
 		err = x.follow(ctx, nil, func(ctx context.Context) error { return c.Follow(ctx, name, run, from, x.take) })
 		if err != nil || x.answer == nil {
-			return readerGone(err)
+			return readerGone(x.fixCut(err, run))
 		}
 		return x.finish()
 	})
