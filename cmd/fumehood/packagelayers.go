@@ -103,7 +103,7 @@ func layersJSON(list []packages.Layer) any {
 	}
 	out := make([]layer, len(list))
 	for i, l := range list {
-		l.Asked, l.Packages = answer.List(l.Asked), answer.List(l.Packages)
+		l.Requested, l.Packages = answer.List(l.Requested), answer.List(l.Packages)
 		out[i] = layer{l, l.Hits, l.Used.UTC()}
 	}
 	return out
@@ -149,15 +149,15 @@ func (a *app) explainPackage(cache *packages.Cache, name string) error {
 	type reason struct {
 		Layer      string   `json:"layer"`
 		Version    string   `json:"version"`
-		Asked      bool     `json:"asked"` // by a run
+		Requested  bool     `json:"requested"` // by a run
 		RequiredBy []string `json:"required_by"`
 	}
 	var list []reason
 	rows := [][]string{{"LAYER", "VERSION", "REQUIRED BY"}}
 	for _, r := range reasons {
-		list = append(list, reason{r.Layer.Digest, r.Version, r.Asked, answer.List(r.By)})
+		list = append(list, reason{r.Layer.Digest, r.Version, r.Requested, answer.List(r.By)})
 		by := r.By
-		if r.Asked {
+		if r.Requested {
 			by = append([]string{"a run"}, by...)
 		}
 		rows = append(rows, []string{r.Layer.Digest[:digestWidth], r.Version, strings.Join(by, ", ")})

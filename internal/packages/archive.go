@@ -107,7 +107,7 @@ func (j *job) unpackLayer(from io.Reader, a answer) error {
 	if err != nil {
 		return errors.Join(err, d.discard())
 	}
-	_, err = d.publish(Layer{Language: j.need.Language.Name, At: in.At, Asked: a.Asked, Packages: a.Packages})
+	_, err = d.publish(Layer{Language: j.need.Language.Name, At: in.At, Requested: a.Requested, Packages: a.Packages})
 	return err
 }
 

@@ -95,9 +95,9 @@ func FuzzUnpack(f *testing.F) {
 // FuzzParseAnswer: an accepted answer can be looked up, used and stored.
 func FuzzParseAnswer(f *testing.F) {
 	f.Add([]byte(`{"digest":"` + strings.Repeat("0a", 32) +
-		`","packages":[{"name":"numpy","version":"2.0"}],"lock":"numpy==2.0","asked":["numpy"],` +
+		`","packages":[{"name":"numpy","version":"2.0"}],"lock":"numpy==2.0","requested":["numpy"],` +
 		`"made":"2026-01-02T03:04:05Z"}`))
-	f.Add([]byte(`{"digest":"../../../etc","asked":["\u001b[2J"],"made":"9999-01-01T00:00:00Z"} {}`))
+	f.Add([]byte(`{"digest":"../../../etc","requested":["\u001b[2J"],"made":"9999-01-01T00:00:00Z"} {}`))
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, err := parseAnswer(text, func(lock string) bool { return strings.HasPrefix(lock, "n") }, now)
@@ -108,7 +108,7 @@ func FuzzParseAnswer(f *testing.F) {
 			a.Lock[0] != 'n' {
 			t.Errorf("taken: %+v", a)
 		}
-		for _, name := range append(a.Asked, a.Missing...) {
+		for _, name := range append(a.Requested, a.Missing...) {
 			if plainText(name) != name {
 				t.Errorf("taken: %q", name)
 			}

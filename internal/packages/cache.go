@@ -35,27 +35,27 @@ type Cache struct {
 
 // Layer describes a layer of the cache.
 type Layer struct {
-	Digest   string            `json:"digest"`
-	Language string            `json:"language"`
-	At       string            `json:"at"`
-	Asked    []string          `json:"asked"` // the requirements
-	Packages []sandbox.Package `json:"packages"`
-	Bytes    int64             `json:"bytes"`
-	Files    int               `json:"files"`
-	Made     time.Time         `json:"made"`
-	Hits     int64             `json:"-"` // uses after the first
-	Used     time.Time         `json:"-"` // the last use
+	Digest    string            `json:"digest"`
+	Language  string            `json:"language"`
+	At        string            `json:"at"`
+	Requested []string          `json:"requested"` // the requirements
+	Packages  []sandbox.Package `json:"packages"`
+	Bytes     int64             `json:"bytes"`
+	Files     int               `json:"files"`
+	Made      time.Time         `json:"made"`
+	Hits      int64             `json:"-"` // uses after the first
+	Used      time.Time         `json:"-"` // the last use
 }
 
 // answer is the recorded answer to a key.
 type answer struct {
-	Digest   string            `json:"digest"` // "" if no package is needed
-	Packages []sandbox.Package `json:"packages"`
-	Lock     string            `json:"lock"`
-	Asked    []string          `json:"asked"`
-	Missing  []string          `json:"missing"`
-	Optional []string          `json:"optional,omitempty"` // for one code; a set has none
-	Made     time.Time         `json:"made"`
+	Digest    string            `json:"digest"` // "" if no package is needed
+	Packages  []sandbox.Package `json:"packages"`
+	Lock      string            `json:"lock"`
+	Requested []string          `json:"requested"`
+	Missing   []string          `json:"missing"`
+	Optional  []string          `json:"optional,omitempty"` // for one code; a set has none
+	Made      time.Time         `json:"made"`
 }
 
 // OpenCache opens or creates a cache, and removes the unfinished work of processes that have ended.
@@ -198,7 +198,8 @@ var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func (c *Cache) describe(digest string) (l Layer, err error) {
 	text, err := os.ReadFile(c.path(layersDir, digest, layerFile))
 	if err == nil {
-		err = json.Unmarshal(text, &l)
+		old := struct{ Asked *[]string }{&l.Requested} // the name of the field with keyVersion "1"
+		err = errors.Join(json.Unmarshal(text, &old), json.Unmarshal(text, &l))
 	}
 	if err == nil {
 		var info fs.FileInfo

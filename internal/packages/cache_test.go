@@ -97,6 +97,21 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestOldLayer: the requirements of a layer are read from the field that older versions wrote, too.
+func TestOldLayer(t *testing.T) {
+	c := newCache(t)
+	for _, field := range []string{"requested", "asked"} {
+		digest := layerOf(t, c, map[string]string{field: ""})
+		text := `{"digest":"` + digest + `","` + field + `":["numpy"]}`
+		if err := os.WriteFile(c.path(layersDir, digest, layerFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := c.describe(digest); err != nil || !slices.Equal(l.Requested, []string{"numpy"}) {
+			t.Errorf("%s: %+v, %v", field, l, err)
+		}
+	}
+}
+
 // TestSweep: the drafts of dead processes go, and those of living ones stay.
 func TestSweep(t *testing.T) {
 	c := newCache(t)

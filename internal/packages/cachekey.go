@@ -15,7 +15,7 @@ import (
 )
 
 // keyVersion is part of every key. A change to the format of layers requires a new one.
-const keyVersion = "1"
+const keyVersion = "2"
 
 // keyer hashes fields with their lengths, so that different lists of fields have different keys.
 type keyer struct{ sum hash.Hash }

@@ -33,21 +33,21 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, 
 			o.Requirements = append(o.Requirements, r)
 		}
 	}
-	isAsked := func(name string) bool {
+	isRequested := func(name string) bool {
 		return slices.ContainsFunc(o.Requirements, func(r string) bool { return in.NameOf(r) == in.NameOf(name) })
 	}
 	for _, f := range s.Found {
 		name := in.PackageOf(f.Name)
 		switch {
 		case f.Optional:
-			if in.Valid(name) && !isAsked(name) {
+			if in.Valid(name) && !isRequested(name) {
 				optional = append(optional, name)
 			}
 		case !in.Valid(name):
 			if plain := plainText(f.Name); len(plain) < 100 {
 				dropped = append(dropped, plain)
 			}
-		case len(o.Found) <= maxRequirements && !isAsked(name):
+		case len(o.Found) <= maxRequirements && !isRequested(name):
 			o.Found = append(o.Found, name)
 		}
 	}
@@ -89,11 +89,11 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 		return answer{}, errors.Join(err, d.discard())
 	}
 	a := answer{Packages: receipt.Packages, Lock: receipt.Lock, Missing: receipt.Missing, Made: time.Now().UTC(),
-		Asked: without(slices.Concat(o.Requirements, o.Found), receipt.Missing)}
+		Requested: without(slices.Concat(o.Requirements, o.Found), receipt.Missing)}
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
-	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Asked: a.Asked,
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Requested: a.Requested,
 		Packages: receipt.Packages})
 	return a, cacheError(err)
 }

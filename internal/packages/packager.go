@@ -170,7 +170,7 @@ func (j *job) record(key string, a any) {
 
 // supply returns the supply of an answer, and holds its layer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Asked, Missing: a.Missing, Optional: a.Optional,
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Requested, Missing: a.Missing, Optional: a.Optional,
 		Release: func() {}}
 	if a.Digest == "" {
 		return s, nil

@@ -8,10 +8,10 @@ import (
 
 // Reason explains why a layer contains a package.
 type Reason struct {
-	Layer   Layer
-	Version string
-	Asked   bool     // it was requested by name
-	By      []string // the packages of the layer that require it
+	Layer     Layer
+	Version   string
+	Requested bool     // by name
+	By        []string // the packages of the layer that require it
 }
 
 // Why finds a package in all layers, the most recently used first. It compares names like the index of the layer's
@@ -35,7 +35,7 @@ func (c *Cache) Why(name string, languages []sandbox.Language) ([]Reason, error)
 			if !isIt(p.Name) {
 				continue
 			}
-			r := Reason{Layer: l, Version: p.Version, Asked: slices.ContainsFunc(l.Asked, isIt)}
+			r := Reason{Layer: l, Version: p.Version, Requested: slices.ContainsFunc(l.Requested, isIt)}
 			for _, other := range l.Packages {
 				if slices.ContainsFunc(other.Requires, isIt) {
 					r.By = append(r.By, other.Name)

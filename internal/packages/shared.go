@@ -214,8 +214,8 @@ func parseAnswer(text []byte, validLock func(string) bool, now time.Time) (a ans
 	if a.Lock != "" && (len(a.Lock) > maxLock || validLock != nil && !validLock(a.Lock)) {
 		return answer{}, errors.New("invalid lock")
 	}
-	for _, name := range slices.Concat(a.Asked, a.Missing) {
-		if len(a.Asked)+len(a.Missing) > maxRequirements+maxFound || len(name) > maxPath || plainText(name) != name {
+	for _, name := range slices.Concat(a.Requested, a.Missing) {
+		if len(a.Requested)+len(a.Missing) > maxRequirements+maxFound || len(name) > maxPath || plainText(name) != name {
 			return answer{}, errors.New("invalid names of packages")
 		}
 	}

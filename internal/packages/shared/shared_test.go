@@ -276,7 +276,7 @@ func (c *changed) Get(ctx context.Context, key string, most int) ([]byte, error)
 func TestBadAnswers(t *testing.T) {
 	r := redistest.Start(t)
 	for name, value := range map[string]string{"text": "no JSON", "digest": `{"digest":"../../../etc"}`,
-		"names": `{"asked":["\u001b[2J"]}`, "long": strings.Repeat(" ", 5<<20),
+		"names": `{"requested":["\u001b[2J"]}`, "long": strings.Repeat(" ", 5<<20),
 		"old": `{"digest":"","made":"2001-01-01T00:00:00Z"}`} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, r.Address, t.TempDir())
