@@ -64,8 +64,9 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return s.Ended()
 	}
 	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable,
-		"what listens on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
-		"see what it printed; other protocols than HTTP go through a tunnel: fumehood port-forward")
+		"the program on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
+		"read the output of the program; for other protocols than HTTP, GET .../ports/"+strconv.Itoa(port)+
+			" with Upgrade: tcp opens a tunnel")
 }
 
 // speaksFirst reads nothing before this side has written: net/http writes what comes earlier into its log.

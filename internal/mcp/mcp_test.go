@@ -258,7 +258,7 @@ func TestNewSandbox(t *testing.T) {
 	if err := list[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	if o := c.code("print(2)"); !strings.HasPrefix(o.text, "2\nnote: The sandbox is a new one") {
+	if o := c.code("print(2)"); !strings.HasPrefix(o.text, "2\nnote: A new sandbox replaced the last one") {
 		t.Errorf("%+v", o)
 	}
 	if o := c.code("print(2)"); o.text != "2" {

@@ -31,8 +31,8 @@ var ranSchema = giving(object{
 		sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled,
 		sandbox.StatusRejected, sandbox.StatusLost}},
 	"exit_code": may(field("integer", "Exit code, or null if there is none.")),
-	"stdout":    field("string", "What it printed, perhaps without its middle."),
-	"stderr":    field("string", "What it printed to the error stream, perhaps without its middle."),
+	"stdout":    field("string", "Standard output. The middle of long output is omitted."),
+	"stderr":    field("string", "Standard error. The middle of long output is omitted."),
 	"results": object{"type": "array", "description": "Values that the code showed, except pictures.",
 		"items": giving(object{
 			"main": field("boolean", "Whether it is the value of the last expression."),

@@ -18,7 +18,7 @@ type session struct {
 
 	turn chan struct{}   // holds one token: of whom makes or ends the sandbox; it guards box and why
 	box  *engine.Sandbox // nil is none
-	why  string          // why the sandbox is a new one, for the next call to report; "" if nobody need know
+	why  string          // why the sandbox replaced another one, for the next call to report, or ""
 }
 
 func newSession(s *Server) *session {
@@ -64,8 +64,7 @@ func (x *session) fill(ctx context.Context) error {
 		if ended == nil {
 			return nil
 		}
-		x.why = "The sandbox is a new one, without the variables and files of the one before: " + wording.Tool.Text(ended) +
-			"."
+		x.why = "A new sandbox replaced the last one; its variables and files are lost: " + wording.Tool.Text(ended) + "."
 		x.drop()
 	}
 	box, _, err := x.server.config.Engine.Create(ctx, x.server.config.Living)

@@ -20,8 +20,8 @@ import (
 
 // instructions tell a model what the server is for.
 const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, and files in " +
-	"/workspace, persist between calls. Results tell what was printed, what the last expression was, pictures, " +
-	"errors, and what would help."
+	"/workspace, persist between calls. Results contain the output, the value of the last expression, " +
+	"pictures, exceptions and hints."
 
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later " +
 	"calls in the same language, and files in /workspace (the working directory) stay for all. The value of the " +
@@ -64,7 +64,7 @@ func tools(spec sandbox.Spec) []tool {
 			OutputSchema: ranSchema, InputSchema: taking(object{
 				"command": field("string", "A line for /bin/sh."),
 				"argv": object{"type": "array", "items": object{"type": "string"},
-					"description": "Instead of command: a program and its arguments, without a shell."},
+					"description": "A program and its arguments, run without a shell. Replaces command."},
 				"stdin":     field("string", "Its standard input; none if absent."),
 				"timeout_s": timeout})}, runCommand},
 		{sdk.Tool{Name: "read_file", Title: "Read a file",
