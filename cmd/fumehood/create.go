@@ -20,10 +20,9 @@ import (
 type createFlags struct {
 	boxFlags
 
-	name   string
-	idle   time.Duration
-	maxAge time.Duration
-	labels []string
+	name     string
+	lifetime api.Lifetime
+	metadata []string
 }
 
 func (a *app) newCreate() *cobra.Command {
@@ -40,9 +39,9 @@ by fumehood rm.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the sandbox: a-z, 0-9 and ._- (default none; it has an id)")
-	flags.DurationVar(&f.idle, "idle", 0, "end it after this time without use (default 30m)")
-	flags.DurationVar(&f.maxAge, "max-age", 0, "end it at this age in any case (default 24h)")
-	flags.StringArrayVar(&f.labels, "label", nil, "label the sandbox, `NAME=VALUE` (repeatable)")
+	idle := flags.Duration("idle", 0, "end it after this time without use (default 30m; 0 is never)")
+	maxAge := flags.Duration("max-age", 0, "end it at this age in any case (default 24h)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "metadata of the sandbox, `NAME=VALUE` (repeatable)")
 	f.boxFlags.add(cmd)
 	var properties []*pflag.Flag // flags that an existing sandbox ignores
 	flags.VisitAll(func(flag *pflag.Flag) {
@@ -52,6 +51,12 @@ by fumehood rm.`,
 	})
 	return a.onServer(cmd, 0, func(ctx context.Context, c *client.Client, _ []string) error {
 		ignored := slices.ContainsFunc(properties, func(flag *pflag.Flag) bool { return flag.Changed })
+		if flags.Changed("idle") {
+			f.lifetime.IdleS = new(idle.Seconds())
+		}
+		if flags.Changed("max-age") {
+			f.lifetime.EndsInS = new(maxAge.Seconds())
+		}
 		return a.create(ctx, c, &f, ignored)
 	})
 }
@@ -65,13 +70,12 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	if err != nil {
 		return err
 	}
-	labels, err := parseLabels(f.labels)
+	metadata, err := parseMetadata(f.metadata)
 	if err != nil {
 		return err
 	}
 	s, made, err := c.Create(ctx, api.SandboxRequest{
-		Name: f.name, Env: byName(variables), Metadata: labels,
-		Lifetime: api.Lifetime{IdleS: secondsOf(f.idle), EndsInS: secondsOf(f.maxAge)},
+		Name: f.name, Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
 		Isolation: api.Isolation{Backend: f.backend, Image: f.unchecked.Root.Image,
 			Limits:  answer.NewLimits(f.unchecked.Limits),
 			Network: answer.NetworkRequest(policy), AllowUnenforced: f.unchecked.AllowUnenforced}})
@@ -91,7 +95,7 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	return err
 }
 
-// secondsOf is a duration for a request; 0 is absent.
+// secondsOf returns a duration for a request, or nil for 0.
 func secondsOf(d time.Duration) *float64 {
 	if d == 0 {
 		return nil
@@ -109,10 +113,10 @@ func byName(variables []string) map[string]string {
 	return out
 }
 
-func parseLabels(texts []string) (map[string]string, error) {
+func parseMetadata(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		if name, _, ok := strings.Cut(text, "="); !ok || name == "" {
-			return nil, invalid("--label", fmt.Sprintf("%.80q is not NAME=VALUE", text), "--label user=alice")
+			return nil, invalid("--metadata", fmt.Sprintf("%.80q is not NAME=VALUE", text), "--metadata user=alice")
 		}
 	}
 	return byName(texts), nil

@@ -23,7 +23,7 @@ type environmentFlags struct {
 func (f *environmentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set a variable, `NAME=VALUE`; nothing is inherited (repeatable)")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in `FILE`, NAME=VALUE a line (repeatable)")
-	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "pass on our variable `NAME` (repeatable)")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "pass the variable `NAME` to the program (repeatable)")
 	flags.StringSliceVar(&f.passSecret, "pass-secret", nil,
 		"the same for a `NAME` that looks like a secret (repeatable)")
 }

@@ -55,7 +55,7 @@ var flagGroups = map[string][]flagGroup{
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"create": {
-		{"Sandbox", []string{"name", "idle", "max-age", "label"}},
+		{"Sandbox", []string{"name", "idle", "max-age", "metadata"}},
 		limitsGroup, environmentGroup, isolationGroup,
 		{"Server", []string{"server", "key-file"}},
 		outputGroup,
@@ -176,7 +176,7 @@ func printFlags(b *strings.Builder, cmd *cobra.Command, group flagGroup) {
 		}
 		value, usage := pflag.UnquoteUsage(f)
 		name := strings.TrimSpace("--" + f.Name + " " + cmp.Or(valueNames[value], value))
-		fmt.Fprintf(b, "%-*s%s\n", flagColumn, "  "+short+name, usage)
+		fmt.Fprintf(b, "%-*s %s\n", flagColumn-1, "  "+short+name, usage)
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *commands) fails(wantError, wantFix string, args ...string) {
 // TestLivingCommands plays a session with a living sandbox.
 func TestLivingCommands(t *testing.T) {
 	c := livingServer(t)
-	c.prints("agent-7\n", "create", "--name", "agent-7", "--label", "user=alice", "--idle", "10m")
+	c.prints("agent-7\n", "create", "--name", "agent-7", "--metadata", "user=alice", "--idle", "10m")
 	c.prints("agent-7\n", "create", "--name", "agent-7")
 	if _, errs := c.run(0, "", "create", "--name", "agent-7", "--memory", "64MiB"); !strings.Contains(errs,
 		"existed already; its settings stay") {
@@ -137,7 +137,7 @@ func TestLivingCommands(t *testing.T) {
 		t.Errorf("the executions are\n%s", out)
 	}
 	listed := regexp.MustCompile(`(?m)^agent-7 +\w+ +native +python,javascript,other\(python\) +\d +in \d`)
-	if out, _ := c.run(0, "", "ps", "--label", "user=alice"); !listed.MatchString(out) {
+	if out, _ := c.run(0, "", "ps", "--metadata", "user=alice"); !listed.MatchString(out) {
 		t.Errorf("the sandboxes are\n%s", out)
 	}
 	if out, _ := c.run(0, "", "stats", "agent-7"); !strings.HasPrefix(out, "AGE") || strings.Count(out, "\n") != 2 {

@@ -24,7 +24,7 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 		"never reach `NAME`, as in --allow, which it overrides (repeatable)")
 	flags.StringSliceVar(&f.network.Inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
 	flags.StringArrayVar(&f.secrets, "secret", nil,
-		"use our variable only in requests to a host, `NAME@HOST` (repeatable)")
+		"send the variable only to a host, in headers, `NAME@HOST` (repeatable)")
 	completions(cmd, "network",
 		string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }

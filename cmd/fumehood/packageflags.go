@@ -34,7 +34,7 @@ func (f *packageFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cache, "package-cache", "", "`DIR` that keeps them (default packages in our cache folder)")
 	f.size = packages.DefaultMaxBytes
 	flags.Var(&f.size, "package-cache-size",
-		"limit of it, and of the packages of living sandboxes (default "+f.size.String()+")")
+		"maximum size, also of packages of living sandboxes (default "+f.size.String()+")")
 	flags.DurationVar(&f.ttl, "package-ttl", packages.DefaultTTL,
 		"how long a run reuses packages without a version (default 24h)")
 	flags.StringSliceVar(&f.indexes, "package-index", nil,

@@ -21,17 +21,17 @@ import (
 const commandWidth = 60
 
 func (a *app) newPs() *cobra.Command {
-	var labels []string
+	var metadata []string
 	cmd := &cobra.Command{
 		Use:   "ps [FLAGS] [NAME]",
 		Short: "List living sandboxes, or the runs in one",
-		Example: `  fumehood ps --label user=alice
+		Example: `  fumehood ps --metadata user=alice
   fumehood ps agent-7`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().StringArrayVar(&labels, "label", nil, "only sandboxes with this label, `NAME=VALUE` (repeatable)")
+	cmd.Flags().StringArrayVar(&metadata, "metadata", nil, "only sandboxes with `NAME=VALUE` (repeatable)")
 	return a.onServer(cmd, 1, func(ctx context.Context, c *client.Client, args []string) error {
-		wanted, err := parseLabels(labels)
+		wanted, err := parseMetadata(metadata)
 		if err != nil {
 			return err
 		}

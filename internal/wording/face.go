@@ -189,6 +189,7 @@ var flagsOfFields = func() map[string]string {
 		"language":     "--lang", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
 		"dir":   "--workdir",
 		"entry": "FILE", "file name": "FILE",
+		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata",
 	}
 	for _, l := range limits {
 		all["limits."+l.Field] = flag(l.flag, "")
