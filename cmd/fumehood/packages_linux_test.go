@@ -97,7 +97,8 @@ func packagesOfRun(i *index) {
 		want  string
 	}{
 		{[]string{"why", "glvdep"}, `(?s)LAYER.*\n\w{12} +1.0 +glvmain\n`},
-		{[]string{"why", "glvdep", "--json"}, `(?s)^\[\n.*"layer": "\w{64}",\n +"version": "1.0",\n +"requested": false,\n +"required_by": \[\n +"glvmain"`},
+		{[]string{"why", "glvdep", "--json"}, `(?s)^\[\n.*"layer": "\w{64}",\n +"version": "1.0",\n +"requested": false,` +
+			`\n +"required_by": \[\n +"glvmain"`},
 		{[]string{"lock", file, "--json"}, `(?s)^{.*"lock": "glv\w+==\d.0 .*"missing": \[\]`},
 		{[]string{"ls"}, `(?s)HITS.*glvmain.*glvmain`},
 		{[]string{"ls", "--json"}, `(?s)"language": "python".*"hits": [1-9]\d*,\n +"used": "20`},

@@ -134,7 +134,8 @@ func TestPorts(t *testing.T) {
 	if p := r.refused("GET", ports+"8081/", "", nil, 502); !strings.Contains(p.Hint, "listens on port 8081 of 127.0.0.1") {
 		t.Errorf("%+v", p)
 	}
-	if p := r.refused("GET", ports+"8080/odd", "", nil, 502); !strings.Contains(p.Hint, "with Upgrade: tcp opens a tunnel") {
+	p := r.refused("GET", ports+"8080/odd", "", nil, 502)
+	if !strings.Contains(p.Hint, "with Upgrade: tcp opens a tunnel") {
 		t.Errorf("%+v", p)
 	}
 	r.refused("TRACE", ports+"8080/", "", nil, 405)

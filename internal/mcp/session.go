@@ -64,7 +64,8 @@ func (x *session) fill(ctx context.Context) error {
 		if ended == nil {
 			return nil
 		}
-		x.why = "A new sandbox replaced the last one; its variables and files are lost: " + wording.Tool.Text(ended) + "."
+		x.why = "A new sandbox replaced the last one; its variables and files are lost: " +
+			wording.Tool.Text(ended) + "."
 		x.drop()
 	}
 	box, _, err := x.server.config.Engine.Create(ctx, x.server.config.Living)

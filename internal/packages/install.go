@@ -93,8 +93,8 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	if len(d.files) == 0 {
 		return a, d.discard()
 	}
-	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At, Requested: a.Requested,
-		Packages: receipt.Packages})
+	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At,
+		Requested: a.Requested, Packages: receipt.Packages})
 	return a, cacheError(err)
 }
 

@@ -170,8 +170,8 @@ func (j *job) record(key string, a any) {
 
 // supply returns the supply of an answer, and holds its layer.
 func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, error) {
-	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Requested, Missing: a.Missing, Optional: a.Optional,
-		Release: func() {}}
+	s := &sandbox.Supply{Packages: a.Packages, Lock: a.Lock, Asked: a.Requested, Missing: a.Missing,
+		Optional: a.Optional, Release: func() {}}
 	if a.Digest == "" {
 		return s, nil
 	}

@@ -215,7 +215,8 @@ func parseAnswer(text []byte, validLock func(string) bool, now time.Time) (a ans
 		return answer{}, errors.New("invalid lock")
 	}
 	for _, name := range slices.Concat(a.Requested, a.Missing) {
-		if len(a.Requested)+len(a.Missing) > maxRequirements+maxFound || len(name) > maxPath || plainText(name) != name {
+		if len(a.Requested)+len(a.Missing) > maxRequirements+maxFound || len(name) > maxPath ||
+			plainText(name) != name {
 			return answer{}, errors.New("invalid names of packages")
 		}
 	}

@@ -24,8 +24,8 @@ import (
 const prefix = "FUMEHOOD_"
 
 // flagOnly are the flags that make no sense as settings.
-var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "metadata", "detach", "all",
-	"follow", "after", "force"}
+var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "metadata", "detach",
+	"all", "follow", "after", "force"}
 
 // NoSetting annotates a flag that is no setting, though a flag of the same name of another command is one.
 const NoSetting = "fumehood: no setting"
