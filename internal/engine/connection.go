@@ -15,13 +15,14 @@ import (
 // Limits of reaching a guest.
 const (
 	redialTimeout = 10 * time.Second      // for a new connection while the box lives
-	redialPause   = 50 * time.Millisecond // between two attempts, and for the backend to report the end of a box
+	redialPause   = 50 * time.Millisecond // before another attempt, and for the backend to report the end of a box
 	maxAttempts   = 5                     // of one call, each on a new connection
 )
 
 // connection is the one connection of a sandbox to its guest. Runs, contexts, files and ports share it.
 type connection struct {
 	dialing chan struct{} // holds a value while a new connection is made
+	dialed  time.Time     // when the last attempt ended; dialing guards it
 
 	mu     sync.Mutex // guards all below
 	client *client.Client
@@ -75,8 +76,9 @@ func isOpen(c *client.Client) bool {
 	}
 }
 
-// connect returns the connection to the guest. If it broke, connect makes a new one. The first connection gets one
-// attempt. An error whose chain has an *endedError means that the box has ended.
+// connect returns the connection to the guest. If it broke, connect makes a new one, redialPause after the last: a
+// hostile guest may end each connection at once. The first connection gets one attempt. An error whose chain has an
+// *endedError means that the box has ended.
 func (s *Sandbox) connect(ctx context.Context) (*client.Client, error) {
 	if c := s.guest.current(); isOpen(c) {
 		return c, nil
@@ -94,7 +96,11 @@ func (s *Sandbox) connect(ctx context.Context) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, redialTimeout)
 	defer cancel()
 	for {
+		if last != nil && !pauseUntil(ctx, s.guest.dialed.Add(redialPause)) {
+			return nil, dialError(context.Cause(ctx))
+		}
 		c, err := s.dial(ctx)
+		s.guest.dialed = time.Now()
 		if err == nil || last == nil {
 			return c, err
 		}
@@ -104,11 +110,19 @@ func (s *Sandbox) connect(ctx context.Context) (*client.Client, error) {
 		if reason, ended := s.boxEnded(); ended {
 			return nil, dialError(&endedError{reason})
 		}
-		select {
-		case <-time.After(redialPause):
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return nil, dialError(err)
 		}
+	}
+}
+
+// pauseUntil waits until a time. It reports false if ctx ended first.
+func pauseUntil(ctx context.Context, at time.Time) bool {
+	select {
+	case <-time.After(time.Until(at)):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -144,16 +158,45 @@ func (s *Sandbox) call(ctx context.Context, f func(*client.Client) error) error 
 	}
 }
 
+// persist calls as call does, until the guest answers or ctx ends.
+func (s *Sandbox) persist(ctx context.Context, f func(*client.Client) error) error {
+	for {
+		err := s.call(ctx, f)
+		if sandbox.KindOf(err) != sandbox.Unavailable || !pauseUntil(ctx, time.Now().Add(redialPause)) {
+			return err
+		}
+	}
+}
+
 // startProcess starts a process. A process that had started when the connection broke is attached to.
 func (s *Sandbox) startProcess(ctx context.Context, m guest.Start) (p *client.Process, err error) {
 	repeated := false
 	err = s.call(ctx, func(c *client.Client) (err error) {
-		if p, err = c.Start(ctx, m); repeated && sandbox.KindOf(err) == sandbox.Exists {
-			p, err = c.Attach(ctx, guest.Attach{ID: m.ID})
+		p, err = c.Start(ctx, m)
+		if repeated {
+			p, err = s.awaitStart(ctx, c, m, p, err)
 		}
 		repeated = true
 		return err
 	})
+	return p, err
+}
+
+// awaitStart returns the process of a repeated Start. If the guest is still starting it for the first one, awaitStart
+// waits: until then the guest finds no such process.
+func (s *Sandbox) awaitStart(ctx context.Context, c *client.Client, m guest.Start, p *client.Process, err error) (
+	*client.Process, error) {
+	for end := time.Now().Add(killTimeout); sandbox.KindOf(err) == sandbox.Exists; {
+		found := c.Ack(ctx, guest.Ack{ID: m.ID}) // of no output
+		if found == nil {
+			return c.Attach(ctx, guest.Attach{ID: m.ID})
+		}
+		if sandbox.KindOf(found) != sandbox.NotFound || time.Now().After(end) ||
+			!pauseUntil(ctx, time.Now().Add(redialPause)) {
+			return nil, found
+		}
+		p, err = c.Start(ctx, m) // the first may have failed
+	}
 	return p, err
 }
 
@@ -166,11 +209,12 @@ func (s *Sandbox) attach(ctx context.Context, at guest.Attach) (p *client.Proces
 	return p, err
 }
 
-// signal sends a signal. Its effect shows in the exit record.
-func (s *Sandbox) signal(m guest.Signal) {
-	ctx, cancel := context.WithTimeout(s.life, killTimeout)
+// signal sends a signal, over as many connections as that needs within killTimeout. Its effect shows in the exit
+// record.
+func (s *Sandbox) signal(ctx context.Context, m guest.Signal) {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	_ = s.call(ctx, func(c *client.Client) error { return c.Signal(ctx, m) })
+	_ = s.persist(ctx, func(c *client.Client) error { return c.Signal(ctx, m) })
 }
 
 // forgetProcess lets the guest drop the record of a process that has ended. The records of a one-shot sandbox end with

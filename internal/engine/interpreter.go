@@ -82,7 +82,7 @@ func (in *interpreter) watch() {
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name,
 			"err", in.err)
-		s.signal(killing(string(in.id)))
+		s.signal(ctx, killing(string(in.id)))
 		in.exited, in.err = in.awaitExit()
 		in.exited.Signaled = false // no caller canceled it
 	}
@@ -387,7 +387,7 @@ func (in *interpreter) kill() {
 		in.context.sandbox.endAside("its guest did not end an interpreter in " + killTimeout.String())
 	})
 	defer late.Stop()
-	in.context.sandbox.signal(killing(string(in.id)))
+	in.context.sandbox.signal(in.context.sandbox.life, killing(string(in.id)))
 	<-in.gone // also once the sandbox has ended
 }
 

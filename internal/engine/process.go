@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"math"
 	"syscall"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 // Limits of ending a run in a living sandbox.
 const (
 	killTimeout = 10 * time.Second // for the guest to end the processes; then the sandbox is unusable
+	waitStep    = time.Second      // for an exit record, before more of the output that it waits for is dropped
 	ackStep     = 64 << 10         // bytes of output in the log before they are acknowledged
 )
 
@@ -29,11 +30,10 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(s.life, func() { x.lifeOver(cut) })()
-	var started atomic.Bool
 	end := func(c cause) {
 		switch {
 		case !x.verdict.claim(c):
-		case s.oneShot || !started.Load():
+		case s.oneShot:
 			cut() // in a one-shot sandbox, the remaining processes end with the box
 		default:
 			s.spawn(func() { x.kill(stream, cut) })
@@ -49,7 +49,6 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 
 	process, err := x.launch(stream)
 	if err == nil {
-		started.Store(true)
 		fed := x.feed(stream)
 		exited, err = s.follow(stream, process, x.attached, x.took(end), x.log.Log == nil)
 		cut()
@@ -232,16 +231,25 @@ func (x *Run) take(stream sandbox.Stream, data []byte) {
 }
 
 // kill ends the processes of the run, whose exit record cuts the stream. If the guest does not, it ends the sandbox.
+// A start in progress finishes first, or its process would be left.
 func (x *Run) kill(stream context.Context, cut func()) {
-	late := time.NewTimer(killTimeout)
-	defer late.Stop()
-	x.sandbox.signal(killing(string(x.id)))
+	ctx, cancel := context.WithTimeout(stream, killTimeout)
+	defer cancel()
 	select {
-	case <-stream.Done():
-	case <-late.C:
-		x.sandbox.endAside("its guest did not end a process in " + killTimeout.String())
+	case <-x.process.ready:
+		x.sandbox.signal(ctx, killing(string(x.id)))
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	if stream.Err() == nil {
+		x.sandbox.endUnkillable()
 		cut()
 	}
+}
+
+// endUnkillable ends a sandbox whose guest did not end a process.
+func (s *Sandbox) endUnkillable() {
+	s.endAside("its guest did not end a process in " + killTimeout.String())
 }
 
 // killing is the message that ends all processes of a run.
@@ -249,18 +257,28 @@ func killing(id string) guest.Signal {
 	return guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution}
 }
 
-// endProcess ends the processes of a run without a follower. In a one-shot sandbox, they end with the box.
+// endProcess ends the processes of a run without a follower. If the guest does not within killTimeout, it ends the
+// sandbox. In a one-shot sandbox, the processes end with the box.
 func (s *Sandbox) endProcess(id sandbox.ID) {
 	if s.oneShot {
 		return
 	}
-	s.signal(killing(string(id)))
 	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
-	_ = s.call(ctx, func(c *client.Client) error { // a running process cannot be forgotten
-		_, err := c.Wait(ctx, string(id))
+	s.signal(ctx, killing(string(id)))
+	dropped := guest.Ack{ID: string(id), Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64}
+	err := s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
+		if err := c.Ack(ctx, dropped); err != nil { // the exit record waits until all output has room
+			return err
+		}
+		step, cancel := context.WithTimeout(ctx, waitStep)
+		defer cancel()
+		_, err := c.Wait(step, string(id))
 		return err
 	})
+	if sandbox.KindOf(err) == sandbox.Unavailable && s.life.Err() == nil {
+		s.endUnkillable()
+	}
 }
 
 // follow passes the output of a process to take until its exit record comes, over as many connections as that needs;
@@ -268,9 +286,9 @@ func (s *Sandbox) endProcess(id sandbox.ID) {
 func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*client.Process),
 	take func(*client.Process, guest.Output) error, ack bool) (guest.Exited, error) {
 	for {
-		broken, idle := error(nil), true
+		var broken error
 		exited, err := p.Stream(ctx, func(m guest.Output) error {
-			broken, idle = take(p, m), false
+			broken = take(p, m)
 			return broken
 		}, ack)
 		if err == nil {
@@ -285,12 +303,7 @@ func (s *Sandbox) follow(ctx context.Context, p *client.Process, attached func(*
 		if broken != nil || ctx.Err() != nil || sandbox.KindOf(err) != sandbox.Unavailable {
 			return guest.Exited{}, err
 		}
-		if idle { // or a guest that ends each stream at once would keep this busy
-			select {
-			case <-time.After(redialPause):
-			case <-ctx.Done():
-			}
-		}
+		pauseUntil(ctx, time.Now().Add(redialPause)) // a hostile guest may end each stream at once
 		if p, err = s.attach(ctx, at); err != nil {
 			return guest.Exited{}, err
 		}
