@@ -163,7 +163,7 @@ func TestLivingCommands(t *testing.T) {
 
 	// Errors have a fix.
 	c.fails("agent-8", "fumehood create --name", "run", "--in", "agent-8", "-c", "1")
-	c.fails("there is none", "fumehood ps", "restart", "--context", "nowhere", "agent-7")
+	c.fails("no context has this name", "fumehood ps", "restart", "--context", "nowhere", "agent-7")
 	c.fails("no such run", "fumehood ps", "logs", "agent-7", strings.Repeat("a", 26))
 	c.prints("", "rm", "agent-7")
 	c.fails("it has ended: it was removed", "fumehood create", "exec", "agent-7", "--", "ls")
