@@ -25,7 +25,7 @@ type Outcome struct {
 	Signal    *int               `json:"signal"`          // Number of the signal that ended the program, or null.
 	Exception *sandbox.Exception `json:"exception"`       // The uncaught exception, or null.
 	Files     []File             `json:"files"`           // New and changed files that match return_files.
-	Hint      *string            `json:"hint"`            // What happened and what would help, in a sentence or two, or null.
+	Hint      *string            `json:"hint"`            // Explanation and suggested fix in one or two sentences, or null.
 	Hints     []Hint             `json:"hints,omitempty"` // The hint in parts, most important first, with the facts of each.
 	Usage     Usage              `json:"usage"`
 	Timings   Timings            `json:"timings"`

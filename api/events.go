@@ -21,6 +21,8 @@ const (
 type Started struct {
 	TimeMS float64    `json:"time_ms"` // Milliseconds since the run was accepted, on a monotonic clock.
 	ID     sandbox.ID `json:"id"`      // Id of the run.
+	// Id of the request in the server's log; only in the stream of POST /v1/run.
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // Progress is the data of a progress event: a step before the program starts.

@@ -14,7 +14,7 @@ type File struct {
 	Mode string `json:"mode,omitempty" pattern:"^0*[0-7]{1,3}$" form:"0755" example:"0755"`
 	// In bytes. A request that gives it is checked against it.
 	Size *int64 `json:"size,omitempty"`
-	// Of the content, in hexadecimal. Checked likewise.
+	// SHA-256 of the content, in hexadecimal. A request with another value is refused.
 	SHA256  string  `json:"sha256,omitempty"`
 	Content *string `json:"content,omitempty" nul:"ok" one:"content"` // The content as text.
 	// The content as base64: in an answer, if it is not UTF-8 or has NUL characters.

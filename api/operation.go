@@ -68,8 +68,8 @@ var (
 	bodyProblems = append([]int{408, 415}, problems...)
 	runProblems  = []int{400, 408, 413, 415, 422, 429, 500, 503}
 	boolean      = []string{"0", "1", "false", "true"}
-	includeParam = Param{Name: "include", Doc: "Sections to include even if they are empty.", List: true,
-		Enum: []string{"output", "skipped_files", "policy"}}
+	includeParam = Param{Name: "include", Doc: "policy: return the policy even if it is enforced as requested.",
+		List: true, Enum: []string{string(SectionPolicy)}}
 )
 
 const runDetail = `Runs code or a command in a fresh sandbox and answers when it has ended. A failed program is a

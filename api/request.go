@@ -11,8 +11,10 @@ type Program struct {
 	Code *string `json:"code,omitempty" pattern:"\\S" one:"program" example:"print(6*7)"`
 	// A program and its arguments, run without a shell.
 	Command []string `json:"command,omitempty" max:"4096" one:"program"`
-	Args    []string `json:"args,omitempty" max:"4096"` // Arguments of the code or the entry.
-	Stdin   string   `json:"stdin,omitempty" nul:"ok"`  // Standard input of the program, as text.
+	// Arguments of the code or the entry. Code in a context takes none.
+	Args []string `json:"args,omitempty" max:"4096"`
+	// Standard input of the program, as text. Code in a context takes none.
+	Stdin string `json:"stdin,omitempty" nul:"ok"`
 	// Standard input as base64, for bytes that are not text. Give at most one of stdin and stdin_base64.
 	StdinBase64 []byte `json:"stdin_base64,omitempty"`
 	Files       []File `json:"files,omitempty" max:"10000"` // Files to write to /workspace before the start.
@@ -20,6 +22,7 @@ type Program struct {
 	// sandbox, for a command or an entry.
 	Env map[string]string `json:"env,omitempty" max:"1024"`
 	// Patterns of files below /workspace that are returned if the run created or changed them; ** matches any depth.
+	// In a living sandbox they are not supported with background or a stream.
 	ReturnFiles []string `json:"return_files,omitempty" max:"64" example:"**/*.png"`
 	// Packages of the language to install before the run: auto for those that the code imports and the sandbox lacks,
 	// or names with versions. The run itself needs no network for them. In a living sandbox they stay installed. auto

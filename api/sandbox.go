@@ -16,7 +16,7 @@ type SandboxRequest struct {
 	Lifetime Lifetime          `json:"lifetime,omitzero"`           // When the sandbox ends by itself.
 	Env      map[string]string `json:"env,omitempty" max:"1024"`    // Environment variables of all its runs.
 	Metadata map[string]string `json:"metadata,omitempty" max:"64"` // Your own strings, to list by.
-	// Optional sections of the answer to return even if empty.
+	// policy: return the policy even if it is enforced as requested. Other sections have no effect.
 	Include []Section `json:"include,omitempty" max:"16"`
 }
 

@@ -135,6 +135,20 @@ func TestCutStream(t *testing.T) {
 	}
 }
 
+// TestExceptionEvent: an uncaught exception is an event of its own.
+func TestExceptionEvent(t *testing.T) {
+	var got []Event
+	err := readEvents(strings.NewReader("event: exception\ndata: {\"time_ms\":1,\"name\":\"E\",\"value\":\"v\"}\n\n"),
+		func(e Event) error {
+			got = append(got, e)
+			return nil
+		})
+	if err != nil || len(got) != 1 || got[0].Exception == nil || got[0].Exception.Name != "E" ||
+		got[0].Exception.Value != "v" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // FuzzOutput: the quick reader of output reads what encoding/json reads.
 func FuzzOutput(f *testing.F) {
 	f.Add(`{"time_ms":1.5,"offset":7,"text":"a\\\"\u001b\n€"}`)

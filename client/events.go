@@ -9,20 +9,22 @@ import (
 	"io"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Event is one event of a run. One of the pointers is set, unless this client does not know Name. Its bytes are valid
 // until the receiver returns.
 type Event struct {
-	ID      string
-	Name    string // a constant of package api
-	Started *api.Started
-	Step    *string // what is done before the program starts; "" ends it
-	Output  *Output
-	Result  *api.Result
-	Done    *api.Outcome
-	Failed  error // Fumehood failed; like Done, it is the last event
-	Data    json.RawMessage
+	ID        string
+	Name      string // a constant of package api
+	Started   *api.Started
+	Step      *string // what is done before the program starts; "" ends it
+	Output    *Output
+	Result    *api.Result
+	Exception *sandbox.Exception
+	Done      *api.Outcome
+	Failed    error // Fumehood failed; like Done, it is the last event
+	Data      json.RawMessage
 }
 
 // Output is the next bytes of stdout or stderr.
@@ -133,6 +135,9 @@ func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 	case api.EventResult:
 		e.Result = &api.Result{}
 		err = json.Unmarshal(data, e.Result)
+	case api.EventException:
+		e.Exception = &sandbox.Exception{}
+		err = json.Unmarshal(data, e.Exception)
 	case api.EventDone:
 		e.Done = &api.Outcome{}
 		err = json.Unmarshal(data, e.Done)

@@ -13,9 +13,15 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
+// Conn is a connection whose halves close separately: CloseWrite closes this side's.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
+}
+
 // DialPort connects to a TCP port in a sandbox, over its own connection to the server. Each half of the connection
 // closes separately. ctx only limits the dialing.
-func (c *Client) DialPort(ctx context.Context, name string, port int) (duplex.Conn, error) {
+func (c *Client) DialPort(ctx context.Context, name string, port int) (Conn, error) {
 	request, err := c.request(ctx, http.MethodGet, sandboxPath(name, "ports", strconv.Itoa(port)), nil)
 	if err != nil {
 		return nil, err
@@ -37,7 +43,7 @@ func (c *Client) DialPort(ctx context.Context, name string, port int) (duplex.Co
 }
 
 // connect opens a connection to the server.
-func (c *Client) connect(ctx context.Context, to *url.URL) (duplex.Conn, error) {
+func (c *Client) connect(ctx context.Context, to *url.URL) (Conn, error) {
 	transport := c.http.Transport.(*http.Transport)
 	port := to.Port()
 	if port == "" {
@@ -59,11 +65,11 @@ func (c *Client) connect(ctx context.Context, to *url.URL) (duplex.Conn, error) 
 		}
 		return secure, nil
 	}
-	return conn.(duplex.Conn), nil // TCP or a Unix socket
+	return conn.(Conn), nil // TCP or a Unix socket
 }
 
 // upgrade turns a connection to the server into one to the port.
-func (c *Client) upgrade(conn duplex.Conn, request *http.Request) (duplex.Conn, error) {
+func (c *Client) upgrade(conn Conn, request *http.Request) (Conn, error) {
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", "tcp")
 	if err := request.Write(conn); err != nil {

@@ -1,4 +1,4 @@
-// Package answer turns a run's result, or an error, into the JSON and the words of every face of Fumehood.
+// Package answer encodes results and errors as the JSON of the HTTP API.
 package answer
 
 import (

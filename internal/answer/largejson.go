@@ -70,7 +70,7 @@ func (l *Layout) Around(v any) *JSON {
 	return &l.text
 }
 
-// JSONOf returns the JSON of an *api.Answer or *api.Outcome, which it modifies.
+// JSONOf returns the JSON of an *api.Answer, an *api.Outcome or the data of an event, which it modifies.
 func JSONOf(v any) *JSON {
 	l := NewLayout()
 	switch v := v.(type) {
@@ -78,6 +78,13 @@ func JSONOf(v any) *JSON {
 		l.answer(v)
 	case *api.Outcome:
 		l.outcome(v)
+	case *api.OutputPiece:
+		l.String(&v.Text)
+		l.Bytes(&v.Base64)
+	case *api.ResultEvent:
+		l.result(&v.Result)
+	case *api.ExceptionEvent:
+		l.exception(&v.Exception)
 	}
 	return l.Around(v)
 }
@@ -85,12 +92,8 @@ func JSONOf(v any) *JSON {
 func (l *Layout) answer(a *api.Answer) {
 	l.String(&a.Stdout)
 	l.String(&a.Stderr)
-	for _, shown := range a.Results {
-		for _, form := range slices.Sorted(maps.Keys(shown.Data)) { // as encoding/json sorts them
-			data := shown.Data[form]
-			l.String(&data)
-			shown.Data[form] = data
-		}
+	for i := range a.Results {
+		l.result(&a.Results[i])
 	}
 	if a.Output != nil {
 		l.Bytes(&a.Output.Stdout.Base64)
@@ -99,13 +102,25 @@ func (l *Layout) answer(a *api.Answer) {
 	l.outcome(&a.Outcome)
 }
 
+func (l *Layout) result(r *api.Result) {
+	for _, form := range slices.Sorted(maps.Keys(r.Data)) { // as encoding/json sorts them
+		data := r.Data[form]
+		l.String(&data)
+		r.Data[form] = data
+	}
+}
+
+func (l *Layout) exception(e *sandbox.Exception) {
+	l.String(&e.Name)
+	l.String(&e.Value)
+	l.String(&e.Traceback)
+}
+
 func (l *Layout) outcome(o *api.Outcome) {
 	if o.Exception != nil {
 		exception := *o.Exception
 		o.Exception = &exception
-		l.String(&exception.Name)
-		l.String(&exception.Value)
-		l.String(&exception.Traceback)
+		l.exception(&exception)
 	}
 	for i := range o.Files {
 		if f := &o.Files[i]; f.Content != nil {

@@ -36,8 +36,8 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) *answer.JSON {
-		return executeJSON(newExecuteAnswer(r))
+	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
+		return executeJSON(newExecuteAnswer(r)), 0
 	})
 	defer held.Release()
 	if err != nil {

@@ -64,7 +64,7 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return s.Ended()
 	}
 	return httpd.Refuse(http.StatusBadGateway, sandbox.Unavailable,
-		"the program on port "+strconv.Itoa(port)+" in the sandbox did not answer in HTTP/1.1",
+		"the server on port "+strconv.Itoa(port)+" did not answer in HTTP/1.1",
 		"read the output of the program; for other protocols than HTTP, GET .../ports/"+strconv.Itoa(port)+
 			" with Upgrade: tcp opens a tunnel")
 }
@@ -120,8 +120,8 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.Transport.RoundTrip(r.WithContext(o.ctx))
 }
 
-// passing is one request on its way to a program in a sandbox, and the answer. The program is hostile: it must not get
-// what belongs to this server, and its answer must do nothing in this server's name.
+// passing is one request to a program in a sandbox, and its answer. The program must not receive the server's
+// credentials, and its answer must not act as this server.
 type passing struct {
 	port   int
 	prefix string // of the URL, escaped, before what the program sees
@@ -171,8 +171,8 @@ var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authenti
 	"Speculation-Rules", "X-Request-Id", "X-Content-Type-Options", "Cache-Control", "Pragma", "Expires",
 	"Content-Security-Policy-Report-Only", api.HeaderPort, api.HeaderLocation}
 
-// harden takes from an answer what would act in this server's name. A browser shows it in an origin of its own, without
-// scripts.
+// harden removes headers by which a program could act as this server. A browser shows the answer in an origin of its
+// own, without scripts.
 func (p *passing) harden(r *http.Response) error {
 	if r.StatusCode < 100 {
 		return errors.New("not a status of HTTP")

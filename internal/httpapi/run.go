@@ -75,8 +75,10 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 }
 
 // answerWith returns a function that lays out answers with sections even if they are empty.
-func answerWith(include []api.Section) func(*sandbox.Result) *answer.JSON {
-	return func(r *sandbox.Result) *answer.JSON { return answer.JSONOf(answer.New(wording.HTTP, r, include...)) }
+func answerWith(include []api.Section) httpd.LayOut {
+	return func(r *sandbox.Result) (*answer.JSON, int64) {
+		return answer.JSONOf(answer.New(wording.HTTP, r, include...)), 0
+	}
 }
 
 // stream runs and sends events as they happen. It cancels the run of a client that disconnects or takes nothing.
@@ -92,10 +94,9 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, i
 	})
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
-	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) *answer.JSON {
-		events.finish(r)
+	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
 		o := answer.NewOutcome(wording.HTTP, r, include...)
-		return answer.JSONOf(&o)
+		return answer.JSONOf(&o), events.holdRest(r)
 	})
 	defer held.Release()
 	if err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -87,24 +88,23 @@ func livingOf(r *api.SandboxRequest) (l engine.Create, err error) {
 
 // endsOf converts the ends of a sandbox.
 func endsOf(l *api.Lifetime) (e engine.Ends, err error) {
-	duration := func(name string, in *float64, least float64) (d time.Duration) {
-		if in == nil || err != nil {
-			return 0
-		}
-		if most := engine.MaxLifetime.Seconds(); *in < 1 && *in != least || *in > most {
-			err = sandbox.Invalidf("lifetime."+name, "must be from %.0f to %.0f", least, most)
-		}
-		return time.Duration(*in * float64(time.Second))
-	}
-	idle := duration("idle_s", l.IdleS, 0)
 	if l.IdleS != nil {
-		e.Idle = &idle
+		e.Idle = new(duration(*l.IdleS))
 	}
-	e.At, e.In = l.EndsAt, duration("ends_in_s", l.EndsInS, 1)
-	if err == nil && !e.At.IsZero() && e.In > 0 {
+	if e.At = l.EndsAt; l.EndsInS != nil {
+		e.In = duration(*l.EndsInS)
+	}
+	if !e.At.IsZero() && e.In != 0 {
 		err = sandbox.Invalidf("lifetime", "has both ends_at and ends_in_s")
 	}
 	return e, err
+}
+
+// duration converts seconds. It rounds away from zero, and numbers that no duration holds become ones beyond any bound.
+func duration(seconds float64) time.Duration {
+	const most = 1e9
+	seconds = min(max(seconds, -most), most)
+	return time.Duration(math.Copysign(math.Ceil(math.Abs(seconds)*float64(time.Second)), seconds))
 }
 
 // maxSandboxPage is the most sandboxes in one answer.

@@ -17,12 +17,19 @@ const startAfter = 500 * time.Millisecond
 // runStream is the events of a run in a fresh sandbox. Its methods are safe for concurrent use.
 type runStream struct {
 	eventStream
-	begun time.Time // when the run was accepted
+	begun time.Time   // when the run was accepted
+	held  []heldEvent // set by holdRest
 
 	// Guarded by mu:
 	events  uint64
 	halves  [sandbox.Stderr + 1]half
 	telling bool // of progress that has not ended
+}
+
+// heldEvent is an event that is sent after the run has released its slot.
+type heldEvent struct {
+	name string
+	data *answer.JSON
 }
 
 // half is the offset of an output stream, and an incomplete character at its end.
@@ -34,10 +41,10 @@ type half struct {
 // newStream returns a stream that sends nothing until its first event or startAfter. It calls gone once, when the
 // client receives nothing any more.
 func newStream(w *httpd.Response, id sandbox.ID, gone func(error)) *runStream {
-	s := &runStream{eventStream: eventStream{out: w, gone: gone}, begun: time.Now()}
+	s := &runStream{eventStream: eventStream{out: w, gone: gone}, begun: time.Now(), events: startedID}
 	s.first = func() {
 		w.Header().Set(api.HeaderRun, string(id))
-		s.add(api.EventStarted, api.Started{TimeMS: s.now(), ID: id})
+		s.event(startedID, api.EventStarted, api.Started{ID: id, RequestID: w.ID})
 	}
 	s.start(startAfter)
 	return s
@@ -62,23 +69,18 @@ func (s *runStream) output(from sandbox.Stream, data []byte) {
 			data = append(h.kept, data...)
 		}
 		whole := len(data) - halfRune(data)
-		s.piece(from, data[:whole], 0)
+		s.piece(from, data[:whole])
 		h.kept = append([]byte(nil), data[whole:]...)
 	})
 }
 
-// piece appends an event for bytes of an output stream, after dropped ones. Callers hold mu.
-func (s *runStream) piece(from sandbox.Stream, data []byte, dropped int64) {
+// piece appends an event for the next bytes of an output stream. Callers hold mu.
+func (s *runStream) piece(from sandbox.Stream, data []byte) {
 	if len(data) == 0 {
 		return
 	}
-	name := api.EventStdout
-	if from == sandbox.Stderr {
-		name = api.EventStderr
-	}
 	h := &s.halves[from]
-	h.offset += dropped
-	s.eventStream.output(s.next(), name, api.OutputPiece{TimeMS: s.now(), Offset: h.offset, Dropped: dropped}, data)
+	s.eventStream.output(s.next(), from.String(), api.OutputPiece{TimeMS: s.now(), Offset: h.offset}, data)
 	h.offset += int64(len(data))
 }
 
@@ -93,45 +95,62 @@ func (s *runStream) progress(text string) {
 	}
 }
 
-// finish sends the part of a result that is in events and was not sent yet.
-func (s *runStream) finish(r *sandbox.Result) {
-	_ = s.do(false, func() {
-		s.rest(sandbox.Stdout, r.Stdout)
-		s.rest(sandbox.Stderr, r.Stderr)
-		for _, v := range answer.NewShown(r.Shown) {
-			s.add(api.EventResult, api.ResultEvent{TimeMS: s.now(), Result: v})
-		}
-		if r.Exception != nil {
-			s.add(api.EventException, api.ExceptionEvent{TimeMS: s.now(), Exception: *r.Exception})
-		}
-	})
+// holdRest keeps the events of a result that were not sent yet until done, and returns their size in memory. It never
+// waits for the client: it takes no lock, as no output comes after the result.
+func (s *runStream) holdRest(r *sandbox.Result) (size int64) {
+	s.holdOutput(sandbox.Stdout, r.Stdout)
+	s.holdOutput(sandbox.Stderr, r.Stderr)
+	for _, v := range answer.NewShown(r.Shown) {
+		s.hold(api.EventResult, &api.ResultEvent{TimeMS: s.now(), Result: v})
+	}
+	if r.Exception != nil {
+		s.hold(api.EventException, &api.ExceptionEvent{TimeMS: s.now(), Exception: *r.Exception})
+	}
+	for _, e := range s.held {
+		size += e.data.Size()
+	}
+	return size
 }
 
-// rest appends the output that was not sent: an incomplete character, output that came in one piece, and the end of
-// output past its limit. Callers hold mu.
-func (s *runStream) rest(from sandbox.Stream, c sandbox.Captured) {
-	h := &s.halves[from]
-	s.piece(from, h.kept, 0)
-	h.kept = nil
-	if h.offset < int64(len(c.Head)) {
-		s.piece(from, c.Head[h.offset:], 0)
+func (s *runStream) hold(name string, data any) {
+	s.held = append(s.held, heldEvent{name, answer.JSONOf(data)})
+}
+
+// holdOutput keeps the output that was not sent: an incomplete character, output that came in one piece, and the end
+// of output past its limit.
+func (s *runStream) holdOutput(from sandbox.Stream, c sandbox.Captured) {
+	offset := s.halves[from].offset
+	piece := func(data []byte, dropped int64) {
+		if len(data) == 0 {
+			return
+		}
+		p := api.OutputPiece{TimeMS: s.now(), Offset: offset + dropped, Dropped: dropped, Text: string(data)}
+		if !utf8.Valid(data) {
+			p.Base64 = data
+		}
+		offset = p.Offset + int64(len(data))
+		s.hold(from.String(), &p)
 	}
+	piece(s.halves[from].kept, 0)
+	piece(c.Head[min(offset, int64(len(c.Head))):], 0)
 	tail := int64(len(c.Head)) + c.Dropped // its offset
-	if start := max(h.offset, tail); start-tail < int64(len(c.Tail)) {
-		s.piece(from, c.Tail[start-tail:], start-h.offset)
+	if start := max(offset, tail); start-tail < int64(len(c.Tail)) {
+		piece(c.Tail[start-tail:], start-offset)
 	}
 }
 
-// done ends the stream with the outcome.
+// done ends the stream with the held events and the outcome.
 func (s *runStream) done(outcome *answer.JSON) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open()
 	outcome.Stamp(s.now())
-	s.head(s.next(), api.EventDone)
-	_ = s.send() // errors are kept
-	_ = s.write(func() error { return outcome.EncodeTo(s.out) })
-	s.buf.WriteByte('\n')
+	for _, e := range append(s.held, heldEvent{api.EventDone, outcome}) {
+		s.head(s.next(), e.name)
+		_ = s.send() // errors are kept
+		_ = s.write(func() error { return e.data.EncodeTo(s.out) })
+		s.buf.WriteByte('\n')
+	}
 	s.end()
 }
 
@@ -140,9 +159,10 @@ func (s *runStream) done(outcome *answer.JSON) {
 func (s *runStream) problem(p api.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.held = nil // it has no room
 	if s.opened {
-		s.rest(sandbox.Stdout, sandbox.Captured{})
-		s.rest(sandbox.Stderr, sandbox.Captured{})
+		s.piece(sandbox.Stdout, s.halves[sandbox.Stdout].kept)
+		s.piece(sandbox.Stderr, s.halves[sandbox.Stderr].kept)
 		s.add(api.EventProblem, api.ProblemEvent{TimeMS: s.now(), Problem: p})
 	}
 	s.end()

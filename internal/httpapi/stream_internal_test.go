@@ -39,11 +39,20 @@ func FuzzStreamIsLossless(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.finish(&sandbox.Result{Stdout: sandbox.Captured{Head: data}})
+		sent := w.Body.Len()
+		late := []byte("late\xff")
+		size := s.holdRest(&sandbox.Result{Stdout: sandbox.Captured{Head: data}, Stderr: sandbox.Captured{Head: late}})
+		if w.Body.Len() != sent || size < int64(len(late)) {
+			t.Fatalf("%d bytes are sent before the slot is free, %d held", w.Body.Len()-sent, size)
+		}
 		s.done(answer.JSONOf(&api.Outcome{}))
 		var got []byte
 		plain := true
+		stderr, stdout := "", false
 		for line := range strings.SplitSeq(w.Body.String(), "\n") {
+			if strings.HasPrefix(line, "event: ") {
+				stdout = line == "event: stdout"
+			}
 			body, ok := strings.CutPrefix(line, "data: ")
 			if !ok || !strings.Contains(body, `"offset"`) {
 				continue
@@ -63,6 +72,10 @@ func FuzzStreamIsLossless(f *testing.F) {
 				b); string(got)+"\n" != want.String() {
 				t.Errorf("%s, want %s", got, want.Bytes())
 			}
+			if !stdout {
+				stderr += string(b)
+				continue
+			}
 			if p.Base64 != nil {
 				plain = false
 				got = append(got, p.Base64...)
@@ -70,8 +83,8 @@ func FuzzStreamIsLossless(f *testing.F) {
 				got = append(got, p.Text...)
 			}
 		}
-		if !bytes.Equal(got, data) {
-			t.Fatalf("got %q, want %q", got, data)
+		if !bytes.Equal(got, data) || stderr != string(late) {
+			t.Fatalf("got %q and %q, want %q", got, stderr, data)
 		}
 		if utf8.Valid(data) && !plain {
 			t.Fatalf("valid UTF-8 came as base64: %q", data)

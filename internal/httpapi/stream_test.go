@@ -109,7 +109,8 @@ func (r *rig) collect(body string, seen ...func(event)) *collected {
 		switch e.name {
 		case "started":
 			s := parse[api.Started](r.t, e.data)
-			if e.id != 1 || string(s.ID) != res.Header.Get(api.HeaderRun) {
+			if e.id != 1 || string(s.ID) != res.Header.Get(api.HeaderRun) ||
+				s.RequestID != res.Header.Get("X-Request-Id") {
 				r.t.Errorf("%+v", e)
 			}
 			c.id = s.ID

@@ -12,6 +12,10 @@ import (
 // freeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
 const freeAnswer = 64 << 10
 
+// LayOut converts a result to its answer, and returns the size of what else the caller holds until Release. It must not
+// wait for the client, as the run holds its slot.
+type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
+
 // HeldAnswer is an answer in memory, counted in the room for answers until Release.
 type HeldAnswer struct {
 	Text  *answer.JSON
@@ -41,7 +45,7 @@ func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release fu
 // limits what is held for slow readers, and the slots limit what waits for room. The caller releases the answer, also
 // after an error.
 func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot,
-	layOut func(*sandbox.Result) *answer.JSON) (*HeldAnswer, error) {
+	layOut LayOut) (*HeldAnswer, error) {
 	run.Owner = w.Key
 	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
@@ -52,16 +56,15 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot,
 
 // Hold performs a request, which hands its result to deliver, and holds the answer. The caller releases it, also after
 // an error.
-func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request,
-	layOut func(*sandbox.Result) *answer.JSON,
+func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request, layOut LayOut,
 	perform func(deliver func(*sandbox.Result) error) error) (*HeldAnswer, error) {
 	a := &HeldAnswer{room: s.answers, owner: w.owner}
 	err := perform(func(result *sandbox.Result) error {
 		s.Ran(w, request, result)
-		text := layOut(result)
+		text, more := layOut(result)
 		// they are in the answer
 		result.Stdout, result.Stderr, result.Files, result.Shown = sandbox.Captured{}, sandbox.Captured{}, nil, nil
-		need := max(0, text.Size()-freeAnswer)
+		need := max(0, text.Size()+more-freeAnswer)
 		if need > a.room.share() {
 			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
 				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.share()) +

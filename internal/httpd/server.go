@@ -200,8 +200,8 @@ func (s *Server) HTTPServer() *http.Server {
 	return server
 }
 
-// LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and own
-// what is no one's.
+// LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and use
+// the owner "".
 func (s *Server) LocalServer() *http.Server {
 	server := s.HTTPServer()
 	inner := server.ConnContext
