@@ -204,7 +204,7 @@ func (c *collection) skip(path string, size int64, code sandbox.SkipCode, reason
 
 func (c *collection) hint(h sandbox.Hint) { c.x.found = append(c.x.found, h) }
 
-// giveUp records why not all of the workspace was examined.
+// reportIncomplete records why not all of the workspace was examined.
 func (c *collection) reportIncomplete(why sandbox.Note) {
 	c.failed = true
 	c.hint(why)

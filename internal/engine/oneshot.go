@@ -218,7 +218,7 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 	}
 }
 
-// over reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own
+// hasEnded reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own
 // timer.
 func hasEnded(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()

@@ -8,7 +8,7 @@ type cause uint32
 const (
 	causeNone       cause = iota
 	causeExit             // the guest reports how it ended
-	causeDeadline         // the guest did not answer for hostGrace after the deadline
+	causeDeadline         // code in a context passed its deadline, or a guest did not answer for hostGrace after it
 	causeCanceled         // the caller canceled it or disconnected
 	causeOutput           // it wrote far past its output limit
 	causeRejected         // the policy forbids the program; nothing ran

@@ -181,3 +181,24 @@ func mergeNames(a, b []sandbox.LimitName) []sandbox.LimitName {
 	}
 	return out
 }
+
+// BoxFor is Box for the sandbox of one run. Limits that nobody named are at least what its compiler needs, as far as
+// the operator allows.
+func (r *Rules) BoxFor(spec sandbox.Spec, request *sandbox.Request) (sandbox.Spec, error) {
+	lang, err := r.LanguageFor(request)
+	if err != nil || lang.Compile == nil { // the run reports an unknown language
+		return r.Box(spec)
+	}
+	raised := *r
+	for _, name := range sandbox.LimitNames {
+		if name == sandbox.LimitTimeout { // the compiler has its own
+			continue
+		}
+		need := lang.Compile.Limits.Get(name)
+		if most := r.Max.Get(name); most != 0 {
+			need = min(need, most)
+		}
+		raised.Defaults.Set(name, max(need, r.Defaults.Get(name)))
+	}
+	return raised.Box(spec)
+}

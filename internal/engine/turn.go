@@ -44,8 +44,8 @@ func (x *Run) stopAwaiting() {
 	}
 }
 
-// turned runs the run. A command has its slot; all else first waits for its turn, its packages and a slot, which
-// release gives back.
+// runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot,
+// which release gives back.
 func (x *Run) runInTurn(ctx context.Context, release *func()) (*sandbox.Result, error) {
 	if x.context != nil {
 		asked := time.Now()
