@@ -132,7 +132,7 @@ internal/attack:             sandbox internal/engine internal/guest internal/gue
 internal/duplex:
 
 # faces: they call the engine, and never each other
-internal/wording:            sandbox
+internal/wording:            sandbox api
 internal/answer:             sandbox api internal/wording
 client:                      sandbox api internal/duplex
 internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang

@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -14,13 +16,62 @@ type Hint struct {
 	Facts any              `json:"facts,omitempty"` // The facts of the hint, by its code; absent if it has none.
 }
 
+// Bound is a sandbox.Bound among the facts of a hint, in the unit of its field of Limits.
+type Bound struct {
+	// The field of Limits.
+	Limit string  `json:"limit" enum:"timeout_s,memory_mib,cpus,disk_mib,pids,output_kib,inodes,open_files"`
+	Value float64 `json:"value"`           // The limit, in the unit of its field.
+	Raise float64 `json:"raise,omitempty"` // A higher value that is allowed; absent if none is.
+}
+
+// LimitUnit is a field of Limits, and the size of its unit in the unit of package sandbox.
+type LimitUnit struct {
+	Field string
+	Size  float64
+}
+
+// LimitUnits has the unit of each limit.
+var LimitUnits = map[sandbox.LimitName]LimitUnit{
+	sandbox.LimitTimeout:   {"timeout_s", float64(time.Second)},
+	sandbox.LimitMemory:    {"memory_mib", 1 << 20},
+	sandbox.LimitCPUs:      {"cpus", 1000},
+	sandbox.LimitDisk:      {"disk_mib", 1 << 20},
+	sandbox.LimitPids:      {"pids", 1},
+	sandbox.LimitOutput:    {"output_kib", 1 << 10},
+	sandbox.LimitInodes:    {"inodes", 1},
+	sandbox.LimitOpenFiles: {"open_files", 1},
+}
+
 // NewHint returns the wire form of a hint.
 func NewHint(h sandbox.Hint, text string) Hint {
 	out := Hint{Code: h.Code(), Text: text}
 	switch h.(type) {
 	case sandbox.Note, sandbox.FixText:
-	default:
-		out.Facts = h
+		return out
+	}
+	out.Facts = h
+	b, _ := boundOf(reflect.ValueOf(h))
+	if unit, ok := LimitUnits[b.Limit]; ok {
+		out.Facts = withFacts(h, Bound{unit.Field, float64(b.Value) / unit.Size, float64(b.Raise) / unit.Size})
+	}
+	return out
+}
+
+// boundOf returns the Bound of a hint that has one.
+func boundOf(hint reflect.Value) (b sandbox.Bound, ok bool) {
+	if field := hint.FieldByName("Bound"); field.IsValid() {
+		b, ok = field.Interface().(sandbox.Bound)
+	}
+	return b, ok
+}
+
+// withFacts returns the JSON fields of facts, with those of more in place of its own.
+func withFacts(facts, more any) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, part := range []any{facts, more} {
+		if text, err := json.Marshal(part); err == nil {
+			_ = json.Unmarshal(text, &out)
+		}
 	}
 	return out
 }
@@ -42,9 +93,23 @@ func (h Hint) Typed() sandbox.Hint {
 	}
 	if facts, err := json.Marshal(h.Facts); err == nil && known != nil && h.Facts != nil {
 		typed := reflect.New(reflect.TypeOf(known))
-		if json.Unmarshal(facts, typed.Interface()) == nil {
+		if decodeFacts(facts, typed) == nil {
 			return typed.Elem().Interface().(sandbox.Hint)
 		}
 	}
 	return sandbox.FixText{Text: h.Text}
+}
+
+// decodeFacts decodes the facts of a hint into the type that the value points to.
+func decodeFacts(facts []byte, into reflect.Value) error {
+	var b Bound
+	if _, ok := boundOf(into.Elem()); ok && json.Unmarshal(facts, &b) == nil {
+		for name, unit := range LimitUnits {
+			if unit.Field == b.Limit {
+				facts, _ = json.Marshal(withFacts(json.RawMessage(facts), sandbox.Bound{Limit: name,
+					Value: int64(math.Round(b.Value * unit.Size)), Raise: int64(math.Round(b.Raise * unit.Size))}))
+			}
+		}
+	}
+	return json.Unmarshal(facts, into.Interface())
 }

@@ -217,6 +217,8 @@ func (s *schemas) of(t reflect.Type) object {
 			names = append(names, kind.String())
 		}
 		return object{"type": "string", "enum": names}
+	case t == reflect.TypeFor[sandbox.HintCode]():
+		return object{"type": "string", "enum": slices.Sorted(maps.Keys(sandbox.Hints))}
 	case t.Kind() == reflect.Pointer:
 		return nullable(s.of(t.Elem()))
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
@@ -278,13 +280,21 @@ func (s *schemas) component(t reflect.Type) object {
 	s.components[name] = component
 	for _, f := range fields(t) {
 		jsonName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		properties[jsonName] = s.field(t, f)
+		in := t
+		if last := len(f.Index) - 1; last > 0 && t.FieldByIndex(f.Index[:last]).Type == reflect.TypeFor[sandbox.Bound]() {
+			in = reflect.TypeFor[api.Bound]()
+			f, _ = in.FieldByName(f.Name)
+		}
+		properties[jsonName] = s.field(in, f)
 		if s.request && f.Tag.Get("required") != "" || !s.request && !strings.Contains(options, "omit") {
 			required = append(required, jsonName)
 		}
 	}
 	if len(required) > 0 {
 		component["required"] = required
+	}
+	if t == reflect.TypeFor[api.Hint]() {
+		component["allOf"] = s.facts()
 	}
 	if s.request {
 		component["additionalProperties"] = false
@@ -293,6 +303,18 @@ func (s *schemas) component(t reflect.Type) object {
 		}
 	}
 	return ref
+}
+
+// facts describes the facts of each hint that has some, by its code.
+func (s *schemas) facts() (rules []any) {
+	for _, code := range slices.Sorted(maps.Keys(sandbox.Hints)) {
+		t := reflect.TypeOf(sandbox.Hints[code])
+		if t.Kind() == reflect.Struct && t != reflect.TypeFor[sandbox.FixText]() {
+			rules = append(rules, object{"if": object{"properties": object{"code": object{"const": code}}},
+				"then": object{"properties": object{"facts": s.component(t)}}})
+		}
+	}
+	return rules
 }
 
 // fields lists the fields of a struct that are in its JSON.
@@ -416,7 +438,7 @@ func (s *source) declaration(pkg string, d *ast.GenDecl) {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
 			name := pkg + "." + spec.Name.Name
-			s.docs[name] = unwrapped(d.Doc.Text())
+			s.docs[name] = unwrapped(cmp.Or(spec.Doc.Text(), d.Doc.Text()))
 			if of, ok := spec.Type.(*ast.StructType); ok {
 				for _, f := range of.Fields.List {
 					for _, field := range f.Names {

@@ -17,7 +17,7 @@ type Packages struct {
 	Lock string
 }
 
-// Any reports whether packages are asked for.
+// Any reports whether packages are requested.
 func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Lock != "" }
 
 // MaxRequirements is the most that one sandbox gets.
@@ -28,7 +28,7 @@ func CheckRequirements(n int) error {
 	if n <= MaxRequirements {
 		return nil
 	}
-	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d are asked for", MaxRequirements),
+	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are requested", MaxRequirements),
 		Fix: "ask for fewer packages"}
 }
 

@@ -117,7 +117,7 @@ func TestPackagesMany(t *testing.T) {
 	if out, _ := i.run(cache, 0, append(args, "-c", code+")")...); out != "124750\n" {
 		t.Errorf("%q", out)
 	}
-	i.fails(cache, "packages: more than 500 are asked for", "ask for fewer packages", append(args, "-p", "glvmore",
+	i.fails(cache, "packages: more than 500 packages are requested", "ask for fewer packages", append(args, "-p", "glvmore",
 		"-c",
 		"1")...)
 	leftOver(t, cache)

@@ -213,7 +213,7 @@ func (r *replSession) run(ctx context.Context, code string) error {
 	view.results.report()
 	r.code = exitCodeOf(result)
 	hints := sandbox.WithoutHint[sandbox.HintExitCode](result.Hints) // the code's own error is visible
-	if hint := wording.CommandLine.Hint(hints); hint != "" && !r.app.quiet {
+	if hint := wording.REPL.Hint(hints); hint != "" && !r.app.quiet {
 		r.app.say(terminal.Yellow, "hint: %s", terminal.OneLine(hint))
 	}
 	return nil

@@ -81,8 +81,8 @@ func SetHints(o *api.Outcome, f wording.Face, hints []sandbox.Hint) {
 	if text := f.Hint(hints); text != "" {
 		o.Hint = &text
 	}
-	for i := range hints {
-		o.Hints = append(o.Hints, api.NewHint(hints[i], f.Hint(hints[i:i+1])))
+	for i, text := range f.Each(hints) {
+		o.Hints = append(o.Hints, api.NewHint(hints[i], text))
 	}
 }
 

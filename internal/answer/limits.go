@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -16,7 +15,7 @@ func Contract(l *api.Limits) (sandbox.Limits, error) {
 			continue
 		}
 		v := **f.value
-		field, unit := wording.LimitField(f.name)
+		field, unit := api.LimitUnits[f.name].Field, api.LimitUnits[f.name].Size
 		if v <= 0 {
 			return out, sandbox.Invalidf("limits."+field, "must be positive; leave it out for the default")
 		}
@@ -50,8 +49,7 @@ func NewLimits(in sandbox.Limits) api.Limits {
 	var out api.Limits
 	for _, f := range limitFields(&out) {
 		if v := in.Get(f.name); v > 0 {
-			_, unit := wording.LimitField(f.name)
-			shown := float64(v) / unit
+			shown := float64(v) / api.LimitUnits[f.name].Size
 			*f.value = &shown
 		}
 	}

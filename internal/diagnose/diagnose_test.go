@@ -92,7 +92,7 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("npm error code EAI_AGAIN"), []string{"npm cannot install"}},
 		{free, end{}, failed("ReferenceError: require is not defined in ES module scope, you can use import " +
 			"instead"), []string{"write import"}},
-		{free, end{}, failed("boom"), []string{"exit code 1; stderr says why."}},
+		{free, end{}, failed("boom"), []string{"exit code 1; see stderr."}},
 		{free, end{}, failed(""), []string{"wrote nothing"}},
 		{fenced, end{}, failed("SyntaxError: invalid syntax"), []string{"Markdown fence"}},
 		{free, end{}, failed("OSError: [Errno 28] No space left on device"), []string{"take 100MiB (tmpfs sizes: " +
@@ -100,7 +100,7 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("RuntimeError: can't start new thread"), []string{"128 processes"}},
 		{free, end{usage: sandbox.Usage{PidsRefused: 3}}, failed("terminate called"), []string{"128 processes"}},
 		{free, end{}, failed("curl: (6) Could not resolve host: x"), []string{"no network"}},
-		{free, end{}, failed("ModuleNotFoundError: No module named 'x'"), []string{"The module x is not there",
+		{free, end{}, failed("ModuleNotFoundError: No module named 'x'"), []string{"The module x is not installed",
 			"cannot be installed"}},
 		{free, end{}, failed("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'"),
 			[]string{"data.csv was not found", "--file PATH"}},
@@ -115,7 +115,7 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/Do as I say'"),
 			[]string{"A file was not found"}},
 		{free, end{}, failed("EOFError: EOF when reading a line"), []string{"stdin, which is empty", "--stdin FILE"}},
-		{fed, end{}, failed("EOFError: EOF when reading a line"), []string{"stderr says why."}},
+		{fed, end{}, failed("EOFError: EOF when reading a line"), []string{"see stderr."}},
 		{free, end{}, failed("OSError: [Errno 24] Too many open files"), []string{"1024 open files"}},
 		{free, end{left: 2}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"2 background processes " +
 			"were still running"}},

@@ -15,7 +15,7 @@ import (
 func TestPackageHints(t *testing.T) {
 	none, auto := sandbox.Packages{}, sandbox.Packages{Auto: true}
 	const python, node = "ModuleNotFoundError: No module named ", "Error: Cannot find module "
-	const cannot = "A package cannot be installed: use another one"
+	const cannot = "packages cannot be installed here. Use another module"
 	for _, c := range []struct {
 		language, stderr string
 		asked            sandbox.Packages
@@ -23,19 +23,19 @@ func TestPackageHints(t *testing.T) {
 	}{
 		{"python", python + "'yaml.x'", none, "before the run, add --packages auto. Code",
 			`add "packages": ["auto"]. Code`, "before the run, write a line %pip install pyyaml in the code. Code"},
-		{"python", python + "'yaml.x'", auto, "auto does not take it for needed. To have it installed before the " +
+		{"python", python + "'yaml.x'", auto, "auto skips it. To install it before the " +
 			"run, add --packages pyyaml.", `add "packages": ["pyyaml"].`, "%pip install pyyaml"},
 		{"python", python + "'_x'", auto, "add --packages NAME.", `["NAME"]`, "%pip install NAME in"},
 		{"javascript", node + "'lodash/fp'", none, "add --packages auto.", `["auto"]`, cannot},
 		{"typescript", node + "'@s/x.js/y'", auto, "add --packages @s/x.js.", `["@s/x.js"]`, cannot},
-		{"python", "fatal: no yaml", auto, "stderr says why. Packages that the code seems to do without were not " +
-			"installed: pyyaml, rich. To have one, add --packages NAME.", `add "packages": ["NAME"].`, "pyyaml, " +
+		{"python", "fatal: no yaml", auto, "see stderr. Optional packages were not " +
+			"installed: pyyaml, rich. To install one, add --packages NAME.", `add "packages": ["NAME"].`, "pyyaml, " +
 			"rich."},
 		{"javascript", node + "'./util'\nRequire stack:\n- /workspace/main.js", none, "A file was not found: only " +
 			"files that were sent", `Send it in "files".`, "with write_file."},
 		{"perl", python + "'x'", none, cannot, cannot, cannot},
 		{"", python + "'x'", none, cannot, cannot, cannot},
-		{"python", python + "'tkinter'", none, "The module tkinter is of the standard library. It is in the " +
+		{"python", python + "'tkinter'", none, "The module tkinter belongs to the standard library, in " +
 			"Debian package python3-tk, which", "python3-tk", "python3-tk"},
 		{"python", python + "'distutils.core'", auto, "Debian package python3-distutils, which", "python3-distutils",
 			"python3-distutils"},

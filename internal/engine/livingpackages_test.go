@@ -141,7 +141,7 @@ func TestPackagesTold(t *testing.T) {
 	}
 	_, err = s.Start(within(t), engine.RunRequest{
 		Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})
-	refused(t, "a command", err, sandbox.Invalid, "packages go with code")
+	refused(t, "a command", err, sandbox.Invalid, "packages are only installed for code")
 }
 
 // TestAutoMeansNothing: where no code is, or its language has no packages, auto alone is no mistake, and names are one.

@@ -89,7 +89,7 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 	_, _, err := s.Network()
 	if err == nil && (p.Mode == "" || p.Mode == sandbox.NetworkNone) {
 		err = sandbox.Invalidf("network.mode",
-			"a network cannot be taken away; restricted without allow reaches nothing")
+			"mode none is not supported after creation; use restricted with an empty allow list")
 	}
 	if err == nil {
 		err = s.keepSecrets(&p)

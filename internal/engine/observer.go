@@ -20,7 +20,7 @@ type ObservationKind string
 const (
 	RunStarted     ObservationKind = "run_started"     // the sandbox exists; files go in next
 	RunForked      ObservationKind = "run_forked"      // it runs in a fork of a zygote
-	RunEnded       ObservationKind = "run_ended"       // it has a Result, also if nothing of it ran
+	RunEnded       ObservationKind = "run_ended"       // it has a Result, also if nothing ran
 	RunRefused     ObservationKind = "run_refused"     // it has no result: Err says why
 	SandboxCreated ObservationKind = "sandbox_created" // a living one
 	SandboxResumed ObservationKind = "sandbox_resumed" // taken over from an earlier server

@@ -86,7 +86,7 @@ func (e *Engine) checkPackages(j *job) error {
 		j.Request.Packages = sandbox.Packages{}
 		return nil
 	case l == nil:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages go with code, not with a command",
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages are only installed for code",
 			Fix: "run a file or code of a language"}
 	case named && (l.Installer == nil || l.Installer.Install == nil):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",

@@ -208,18 +208,17 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 	}
 	if req.Request.Code == nil || req.Context == "" && x.Language.Driver == nil {
 		if req.Context != "" {
-			return nil, sandbox.Invalidf("context", "is only supported for code; a command has a process of its own")
+			return nil, sandbox.Invalidf("context", "only code runs in a context")
 		}
 		return x, nil
 	}
 	switch {
 	case len(req.Request.Stdin) > 0 || req.Interactive:
-		return nil, sandbox.Invalidf("stdin", "is only supported for commands: a context has no input")
+		return nil, sandbox.Invalidf("stdin", "code in a context has no input; run a command")
 	case len(req.Request.Args) > 0:
-		return nil, sandbox.Invalidf("args", "are only supported for commands and entries: a context has no arguments")
+		return nil, sandbox.Invalidf("args", "code in a context takes no arguments")
 	case len(req.Request.Env) > 0 || req.Request.Dir != "":
-		return nil, sandbox.Invalidf("env",
-			"environment and directory are those of the context; set them when it is created, or in the code")
+		return nil, sandbox.Invalidf("env", "code in a context uses the context's environment and directory")
 	}
 	x.context, err = s.contextFor(ctx, req.Context, x.Language)
 	return x, err
@@ -288,7 +287,7 @@ func (x *Run) carryOut(ctx context.Context, release func()) {
 		x.failure = errors.Join(s.Ended(), x.log.Close())
 		return
 	}
-	if err != nil && ctx.Err() != nil { // nothing of it ran
+	if err != nil && ctx.Err() != nil { // nothing ran
 		if err = s.Ended(); err == nil {
 			result = canceled(x.job, x.timings.Queue)
 		}

@@ -78,7 +78,7 @@ func TestUnfinished(t *testing.T) {
 
 // TestTooMany: more packages than a request may have are refused, whether they are asked for or found.
 func TestTooMany(t *testing.T) {
-	const words, fix = "packages: more than 500 are asked for", "ask for fewer packages"
+	const words, fix = "packages: more than 500 packages are requested", "ask for fewer packages"
 	many := func(n int) (list []string) {
 		for i := range n {
 			list = append(list, fmt.Sprintf("p%d", i))

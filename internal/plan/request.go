@@ -71,15 +71,15 @@ func checkSource(req *sandbox.Request) error {
 	case req.Code != nil:
 		return checkCode(req)
 	case req.FileName != "":
-		return sandbox.Invalidf("file name", "is only supported for code")
+		return sandbox.Invalidf("file name", "requires code")
 	case req.Entry != "":
 		return CheckPath("entry", req.Entry)
 	case req.Command[0] == "":
 		return sandbox.Invalidf("command", "the first word is empty")
 	case req.Language != "":
-		return sandbox.Invalidf("language", "is only supported for code")
+		return sandbox.Invalidf("language", "a command has no language")
 	case len(req.Args) > 0:
-		return sandbox.Invalidf("args", "are only supported for code; append them to the command")
+		return sandbox.Invalidf("args", "append them to the command")
 	}
 	return nil
 }

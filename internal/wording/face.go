@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -36,7 +37,7 @@ var CommandLine = Face{
 		} else if b.Raise > 0 {
 			value = sandbox.FormatLimit(b.Limit, b.Raise)
 		}
-		return "raise it: " + flag(limits[b.Limit].flag, value)
+		return "raise it: " + limitFlag(b.Limit, value)
 	},
 	waive: func(limits []sandbox.LimitName) string {
 		return flag("allow_unenforced", joined(limits, limitName, ",")) +
@@ -53,7 +54,7 @@ var CommandLine = Face{
 	file:  "with --file PATH",
 	notes: map[sandbox.Note]string{
 		sandbox.FixSendFile:     "send the file with --file PATH",
-		sandbox.FixCreate:       "fumehood create --name NAME makes it, fumehood ps lists those that live",
+		sandbox.FixCreate:       "create it: fumehood create --name NAME; fumehood ps lists the living sandboxes",
 		sandbox.FixListRuns:     "fumehood ps NAME lists the runs of the sandbox",
 		sandbox.FixListContexts: "fumehood ps shows the contexts of the sandbox",
 		sandbox.FixSendKey:      "--key-file FILE, or FUMEHOOD_KEY=KEY",
@@ -64,6 +65,13 @@ var CommandLine = Face{
 			"them: --terminals.",
 	},
 }
+
+// REPL is the CommandLine of fumehood repl, whose flags make the sandbox.
+var REPL = func() Face {
+	f := CommandLine
+	f.recreate = nil
+	return f
+}()
 
 // HTTP speaks of fields and paths.
 var HTTP = Face{
@@ -81,7 +89,7 @@ var HTTP = Face{
 		return `"allow_unenforced": [` + joined(limits, quotedLimit, ", ") + "]"
 	},
 	allow:    func(target string) string { return "allow it with " + networkField(target) },
-	allowNow: "allow it by PATCH /v1/sandboxes/{id} with all rules anew",
+	allowNow: "replace the rules by PATCH /v1/sandboxes/{id}",
 	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
 	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
 	Param:    field,
@@ -106,7 +114,7 @@ var Tool = Face{
 		if b.Limit == sandbox.LimitTimeout {
 			return raiseField("", b)
 		}
-		way := "have the operator raise " + flag(limits[b.Limit].flag, "")
+		way := "have the operator raise " + limitFlag(b.Limit, "")
 		if b.Raise > 0 {
 			way += " to " + sandbox.FormatLimit(b.Limit, b.Raise)
 		}
@@ -142,38 +150,10 @@ var Tool = Face{
 	},
 }
 
-// limit is a limit in the units of the HTTP API.
-type limit struct {
-	Field string
-	Unit  float64 // of the field, in the unit of package sandbox
-	flag  string  // as a parameter
-}
-
-const (
-	kib = 1 << 10
-	mib = 1 << 20
-)
-
-var limits = map[sandbox.LimitName]limit{
-	sandbox.LimitTimeout:   {"timeout_s", float64(time.Second), "timeout"},
-	sandbox.LimitMemory:    {"memory_mib", mib, "memory"},
-	sandbox.LimitCPUs:      {"cpus", 1000, "cpus"},
-	sandbox.LimitDisk:      {"disk_mib", mib, "disk"},
-	sandbox.LimitPids:      {"pids", 1, "pids"},
-	sandbox.LimitOutput:    {"output_kib", kib, "output_limit"},
-	sandbox.LimitInodes:    {"inodes", 1, "inodes"},
-	sandbox.LimitOpenFiles: {"open_files", 1, "open_files"},
-}
-
-// LimitField returns the field of a limit in the HTTP API, and its unit in that of package sandbox.
-func LimitField(name sandbox.LimitName) (field string, unit float64) {
-	return limits[name].Field, limits[name].Unit
-}
-
 // field returns the name in the HTTP API of a part of a request: limits.memory_mib for limits.memory.
 func field(op string) string {
-	if name, ok := strings.CutPrefix(op, "limits."); ok && limits[sandbox.LimitName(name)].Field != "" {
-		return "limits." + limits[sandbox.LimitName(name)].Field
+	if name, ok := strings.CutPrefix(op, "limits."); ok {
+		return "limits." + cmp.Or(api.LimitUnits[sandbox.LimitName(name)].Field, name)
 	}
 	return cmp.Or(fieldsOfParts[op], op)
 }
@@ -185,20 +165,28 @@ var fieldsOfParts = map[string]string{"lifetime.idle": "lifetime.idle_s", "lifet
 var flagsOfFields = func() map[string]string {
 	all := map[string]string{
 		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env",
-		"return_files": "--return",
-		"language":     "--lang", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
-		"dir":   "--workdir",
-		"entry": "FILE", "file name": "FILE",
-		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata",
+		"return_files": "--return", "language": "--lang", "dir": "--workdir", "entry": "FILE", "file name": "FILE",
+		"network": "--network", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
+		"network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
+		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata", "root": "--root",
+		"checks": "--checks", "packages": "--packages", "stdin": "--stdin", "files": "--file", "name": "--name",
+		"context": "--context", "interactive": "--interactive",
 	}
-	for _, l := range limits {
-		all["limits."+l.Field] = flag(l.flag, "")
+	for name, unit := range api.LimitUnits {
+		all["limits."+unit.Field] = limitFlag(name, "")
 	}
 	return all
 }()
 
 func flag(param, value string) string {
 	return strings.TrimSuffix("--"+strings.ReplaceAll(param, "_", "-")+" "+value, " ")
+}
+
+func limitFlag(name sandbox.LimitName, value string) string {
+	if name == sandbox.LimitOutput {
+		name = "output_limit"
+	}
+	return flag(string(name), value)
 }
 
 func networkField(target string) string {
@@ -215,10 +203,10 @@ func requirement(o sandbox.Offer) string {
 
 // raiseField raises the field of a limit, which has a prefix.
 func raiseField(prefix string, b sandbox.Bound) string {
-	l := limits[b.Limit]
-	way := "raise " + prefix + l.Field
+	unit := api.LimitUnits[b.Limit]
+	way := "raise " + prefix + unit.Field
 	if b.Raise > 0 {
-		way += " to " + strconv.FormatFloat(float64(b.Raise)/l.Unit, 'f', -1, 64)
+		way += " to " + strconv.FormatFloat(float64(b.Raise)/unit.Size, 'f', -1, 64)
 	}
 	return way
 }

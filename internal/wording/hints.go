@@ -22,12 +22,12 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 		if h.Silent {
 			return fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", h.ExitCode)
 		}
-		return fmt.Sprintf("The program ended with exit code %d; stderr says why.", h.ExitCode)
+		return fmt.Sprintf("The program ended with exit code %d; see stderr.", h.ExitCode)
 	case sandbox.HintNotCompiled:
 		if h.ExitCode < 0 {
-			return "The compiler was ended before it was done, so the program did not run."
+			return "The compiler was killed, so the program did not run."
 		}
-		return "The code does not compile, so nothing of it ran; stderr says why."
+		return "The code does not compile, so nothing ran; see stderr."
 	case sandbox.HintSignal:
 		return signal(h.Signal)
 	case sandbox.HintTimeout:
@@ -114,8 +114,8 @@ func (f Face) reached(h sandbox.Hint) string {
 			"files. Use less at a time%s.",
 			value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintChildren:
-		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. What they did may be "+
-			"missing.%s",
+		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. Their work may be "+
+			"incomplete.%s",
 			count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
 	case sandbox.HintOutputEnded:
 		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the "+
@@ -186,9 +186,8 @@ func (f Face) tried(h sandbox.Hint) string {
 	case sandbox.HintNoModule:
 		return f.noModule(h)
 	case sandbox.HintNoStandard:
-		return fmt.Sprintf("The module %s is of the standard library. It is in the Debian package %s, which the "+
-			"root file system lacks; "+
-			"no other package has it.", h.Name, h.Package)
+		return fmt.Sprintf("The module %s belongs to the standard library, in Debian package %s, which is not "+
+			"installed.", h.Name, h.Package)
 	case sandbox.HintNoCommands:
 		names := joined(h.Commands, func(c sandbox.MissingCommand) string {
 			if c.Package != "" {
@@ -199,12 +198,11 @@ func (f Face) tried(h sandbox.Hint) string {
 		return fmt.Sprintf("The sandbox lacks commands that the script names: %s. Only programs of its root file "+
 			"system can be used.", names)
 	case sandbox.HintNoPackage:
-		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name, or "+
-			"has to be built, ask for it by name; "+
-			"code of your own can be sent %s.", strings.Join(h.Modules, ", "), f.file)
+		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name or "+
+			"must be built, request it by name; code of your own can be sent %s.", strings.Join(h.Modules, ", "), f.file)
 	case sandbox.HintLeftOut:
-		return fmt.Sprintf("Packages that the code seems to do without were not installed: %s.%s", some(h.Names),
-			f.to("have one", h.Offer))
+		return fmt.Sprintf("Optional packages were not installed: %s.%s", some(h.Names),
+			f.to("install one", h.Offer))
 	case sandbox.HintMissingFile:
 		name, folder := "A file was not found", ""
 		if h.Name != "" {
@@ -252,12 +250,12 @@ func (f Face) noModule(h sandbox.HintNoModule) string {
 	own := " Code of your own can be sent " + f.file + "."
 	switch {
 	case way != "" && h.ByName:
-		return name + " is not there, and auto does not take it for needed. To have it installed before the run, " +
-			way + "." + own
+		return name + " is not installed, and auto skips it. To install it before the run, " + way + "." + own
 	case way != "":
-		return name + " is not there. To have it installed before the run, " + way + "." + own
+		return name + " is not installed. To install it before the run, " + way + "." + own
 	}
-	return name + " is not there. A package cannot be installed: use another one or the standard library." + own
+	return name + " is not installed, and packages cannot be installed here. Use another module or the standard " +
+		"library." + own
 }
 
 // install is how to request packages, or "".
@@ -358,7 +356,7 @@ func signal(number int) string {
 }
 
 func lost(h sandbox.HintLost) string {
-	text := "The sandbox was lost while the program ran, so the outcome is unknown. It may be run again."
+	text := "The sandbox died during the run; the outcome is unknown. Run it again."
 	switch {
 	case h.Signal != 0:
 		text += fmt.Sprintf(" Its guest was killed by signal %d.", h.Signal)

@@ -13,31 +13,37 @@ import (
 // Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the
 // program.
 func (f Face) Hint(hints []sandbox.Hint) string {
-	var parts []string
+	return strings.Join(slices.DeleteFunc(f.Each(hints), func(text string) bool { return text == "" }), " ")
+}
+
+// Each words each of the hints about one run: all of them say whether the run was interrupted or killed.
+func (f Face) Each(hints []sandbox.Hint) []string {
+	texts := make([]string, len(hints))
 	interrupted := slices.ContainsFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintStateKept })
-	for _, h := range hints {
-		if s := f.sentences(h, interrupted); s != "" {
-			parts = append(parts, s)
-		}
+	for i, h := range hints {
+		texts[i] = f.sentences(h, interrupted)
 	}
-	return strings.Join(parts, " ")
+	return texts
 }
 
 // sentences words one hint. interrupted reports that the run was interrupted and its context kept.
 func (f Face) sentences(h sandbox.Hint, interrupted bool) string {
-	if note, ok := h.(sandbox.Note); ok {
-		if note == sandbox.HintCanceled && !interrupted {
+	switch h := h.(type) {
+	case sandbox.Note:
+		if h == sandbox.HintCanceled && !interrupted {
 			return "The run was canceled before it ended, and all its processes were killed."
 		}
-		return cmp.Or(f.notes[note], notes[note])
+		return cmp.Or(f.notes[h], notes[h])
+	case sandbox.FixText: // a hint of a newer server
+		return h.Text
 	}
 	return cmp.Or(f.end(h, interrupted), f.reached(h), f.tried(h), files(h))
 }
 
 // notes has the sentences that are the same on every face.
 var notes = map[sandbox.Note]string{
-	sandbox.HintInterrupted: "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; nobody " +
-		"interrupted it from outside.",
+	sandbox.HintInterrupted: "The program ended itself with SIGINT, as an uncaught KeyboardInterrupt does; " +
+		"Fumehood did not interrupt it.",
 	sandbox.HintCanceled:    "The run was canceled before it ended.",
 	sandbox.HintNotStarted:  "The run was canceled before the program was started; nothing ran.",
 	sandbox.HintStateKept:   "The code was interrupted; variables and files of the context are still there.",

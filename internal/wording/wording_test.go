@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math/bits"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -159,7 +160,7 @@ func TestFaces(t *testing.T) {
 		{sandbox.HintNoNetwork{Living: true}, "to reach a host, make a sandbox with fumehood create --allow HOST.",
 			`make a sandbox with "network": {"allow": ["HOST"]}.`},
 		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.",
-			`by PATCH /v1/sandboxes/{id} with all rules anew, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
+			`replace the rules by PATCH /v1/sandboxes/{id}, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
 			Code: sandbox.SkipTooLarge},
@@ -204,4 +205,72 @@ func TestFaces(t *testing.T) {
 		"over" || http != "limits.memory_mib: is over" {
 		t.Errorf("%q and %q", cli, http)
 	}
+}
+
+// TestEach: all hints about one run say how it ended, and a hint of an unknown code keeps its text.
+func TestEach(t *testing.T) {
+	hints := []sandbox.Hint{sandbox.HintTimeout{}, sandbox.HintCanceled, sandbox.HintStateKept,
+		sandbox.FixText{Text: "Words."}}
+	for name, face := range faces {
+		texts := face.Each(hints)
+		if all := strings.Join(texts, " "); strings.Contains(all, "killed") || !strings.Contains(texts[0], "interrupted") ||
+			texts[3] != "Words." || face.Hint(hints) != all {
+			t.Errorf("%s: %q and %q", name, texts, face.Hint(hints))
+		}
+	}
+	for _, h := range []sandbox.Hint{sandbox.HintNoNetwork{Living: true}, sandbox.HintRefused{Living: true,
+		Refusals: []sandbox.NetworkRefusal{{Target: "HOST", Fix: true}}}} {
+		if text := wording.REPL.Hint([]sandbox.Hint{h}); !strings.HasSuffix(text, "allow it with --allow HOST.") {
+			t.Errorf("repl: %q", text)
+		}
+	}
+}
+
+// TestFlags: the command line names the flag of each field that plan and engine refuse.
+func TestFlags(t *testing.T) {
+	flags := map[string]bool{"FILE": true}
+	for _, name := range literals(t, "../../cmd/fumehood", regexp.MustCompile(`"([a-z-]+)"`)) { // some are in tables
+		flags["--"+name] = true
+	}
+	for _, name := range literals(t, "../../cmd/fumehood", regexp.MustCompile(`Var\w*\([^"]*"([a-z-]+)"`)) {
+		flags[name] = true
+	}
+	without := map[string]bool{ // arguments, parameters of paths and queries, and settings of a server
+		"args": true, "command": true, "path": true, "port": true, "cursor": true, "after": true, "range": true,
+		"mode": true, "depth": true, "signal": true, "backends": true, "languages": true, "queue timeout": true,
+		"lifetime": true, "lifetime.ends_at": true,
+	}
+	ops := append(literals(t, "../plan", invalid), literals(t, "../engine", invalid)...)
+	for _, op := range ops {
+		if name := wording.CommandLine.Param(op); !flags[name] && !without[name] && !strings.HasPrefix(op, "limits.") {
+			t.Errorf("%s is %q on the command line, which is no flag", op, name)
+		}
+	}
+	if len(ops) < 50 {
+		t.Errorf("only %d fields were found", len(ops))
+	}
+}
+
+var invalid = regexp.MustCompile(`sandbox\.Invalidf\(\s*(?:fmt\.Sprintf\()?"([^"]+)"`)
+
+// literals returns the first group of each match in the source of a package.
+func literals(t *testing.T, dir string, pattern *regexp.Regexp) (found []string) {
+	t.Helper()
+	files, err := filepath.Glob(dir + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, match := range pattern.FindAllSubmatch(source, -1) {
+			found = append(found, string(match[1]))
+		}
+	}
+	return found
 }
