@@ -185,7 +185,7 @@ func TestPackagesRefused(t *testing.T) {
 	const without = "try: import glva, glvb.x\nexcept ImportError: glva = None\nif not glva: exit(3)"
 	for range 2 { // the second comes from the cache
 		if _, errs := i.run(cache, 3, "run", "-p", "auto", "-c", without); !strings.Contains(errs,
-			"do without were not installed: glva, glvb. To have one, add --packages NAME.") {
+			"Optional packages were not installed: glva, glvb. To install one, add --packages NAME.") {
 			t.Errorf("%s", errs)
 		}
 	}

@@ -163,7 +163,7 @@ func TestSession(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if o := c.code("import glvnone"); !strings.Contains(o.text,
-		"To have it installed before the run, write a line %pip install glvnone in the code.") {
+		"To install it before the run, write a line %pip install glvnone in the code.") {
 		t.Errorf("%+v", o)
 	}
 	if o := c.call("run_command", map[string]any{"command": "cat; pwd >&2; exit 3",
