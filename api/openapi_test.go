@@ -280,8 +280,8 @@ func (s *schemas) component(t reflect.Type) object {
 	s.components[name] = component
 	for _, f := range fields(t) {
 		jsonName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		in := t
-		if last := len(f.Index) - 1; last > 0 && t.FieldByIndex(f.Index[:last]).Type == reflect.TypeFor[sandbox.Bound]() {
+		in, last := t, len(f.Index)-1
+		if last > 0 && t.FieldByIndex(f.Index[:last]).Type == reflect.TypeFor[sandbox.Bound]() {
 			in = reflect.TypeFor[api.Bound]()
 			f, _ = in.FieldByName(f.Name)
 		}

@@ -28,7 +28,8 @@ func CheckRequirements(n int) error {
 	if n <= MaxRequirements {
 		return nil
 	}
-	return &Error{Kind: TooLarge, Op: "packages", Msg: fmt.Sprintf("more than %d packages are requested", MaxRequirements),
+	return &Error{Kind: TooLarge, Op: "packages",
+		Msg: fmt.Sprintf("more than %d packages are requested", MaxRequirements),
 		Fix: "ask for fewer packages"}
 }
 

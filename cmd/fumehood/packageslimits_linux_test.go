@@ -117,9 +117,8 @@ func TestPackagesMany(t *testing.T) {
 	if out, _ := i.run(cache, 0, append(args, "-c", code+")")...); out != "124750\n" {
 		t.Errorf("%q", out)
 	}
-	i.fails(cache, "packages: more than 500 packages are requested", "ask for fewer packages", append(args, "-p", "glvmore",
-		"-c",
-		"1")...)
+	i.fails(cache, "packages: more than 500 packages are requested", "ask for fewer packages",
+		append(args, "-p", "glvmore", "-c", "1")...)
 	leftOver(t, cache)
 }
 

@@ -199,7 +199,8 @@ func (f Face) tried(h sandbox.Hint) string {
 			"system can be used.", names)
 	case sandbox.HintNoPackage:
 		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name or "+
-			"must be built, request it by name; code of your own can be sent %s.", strings.Join(h.Modules, ", "), f.file)
+			"must be built, request it by name; code of your own can be sent %s.",
+			strings.Join(h.Modules, ", "), f.file)
 	case sandbox.HintLeftOut:
 		return fmt.Sprintf("Optional packages were not installed: %s.%s", some(h.Names),
 			f.to("install one", h.Offer))

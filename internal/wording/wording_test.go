@@ -160,7 +160,8 @@ func TestFaces(t *testing.T) {
 		{sandbox.HintNoNetwork{Living: true}, "to reach a host, make a sandbox with fumehood create --allow HOST.",
 			`make a sandbox with "network": {"allow": ["HOST"]}.`},
 		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.",
-			`replace the rules by PATCH /v1/sandboxes/{id}, or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
+			"replace the rules by PATCH /v1/sandboxes/{id}, " +
+				`or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
 			Code: sandbox.SkipTooLarge},
@@ -213,8 +214,8 @@ func TestEach(t *testing.T) {
 		sandbox.FixText{Text: "Words."}}
 	for name, face := range faces {
 		texts := face.Each(hints)
-		if all := strings.Join(texts, " "); strings.Contains(all, "killed") || !strings.Contains(texts[0], "interrupted") ||
-			texts[3] != "Words." || face.Hint(hints) != all {
+		all := strings.Join(texts, " ")
+		if strings.Contains(all, "killed") || !strings.Contains(texts[0], "interrupted") || texts[3] != "Words." || face.Hint(hints) != all {
 			t.Errorf("%s: %q and %q", name, texts, face.Hint(hints))
 		}
 	}
