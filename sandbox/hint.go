@@ -51,10 +51,10 @@ const (
 	HintPatterns Note = "patterns"   // the patterns took too long to match against so many paths
 )
 
-// Bound is a limit that a run reached.
+// Bound is a limit that a run reached. Package api converts its units on the wire.
 type Bound struct {
 	Limit LimitName `json:"limit"`
-	Value int64     `json:"value"`           // in the unit of the limit's field
+	Value int64     `json:"value"`           // in the unit of Limits
 	Raise int64     `json:"raise,omitempty"` // a higher value that is allowed; 0: none
 }
 

@@ -145,3 +145,12 @@ func BenchmarkAnswer(b *testing.B) {
 		Encode(&buf, New(wording.HTTP, r, api.Sections...))
 	}
 }
+
+// TestHintsOfOneRun: the parts of a hint agree with it about how the run ended.
+func TestHintsOfOneRun(t *testing.T) {
+	var o api.Outcome
+	SetHints(&o, wording.HTTP, []sandbox.Hint{sandbox.HintTimeout{}, sandbox.HintStateKept})
+	if *o.Hint != o.Hints[0].Text+" "+o.Hints[1].Text || strings.Contains(*o.Hint, "killed") {
+		t.Errorf("%q of %+v", *o.Hint, o.Hints)
+	}
+}
