@@ -32,7 +32,7 @@ type Event struct {
 	Offset    int64              // of output: the position of Data in the stream
 	Dropped   int64              // of output: bytes over the output limit between the last event and Data
 	Progress  string             // the step; "" when all steps are done
-	Result    *sandbox.Shown     // of EventResult
+	Result    *sandbox.Value     // of EventResult
 	Exception *sandbox.Exception // of EventException
 	Done      *Done              // of EventDone
 	Failure   string             // of EventProblem
@@ -52,12 +52,12 @@ type Done struct {
 }
 
 var eventKinds = map[eventlog.Kind]EventKind{eventlog.Progress: EventProgress, eventlog.Stdout: EventStdout,
-	eventlog.Stderr: EventStderr, eventlog.Shown: EventResult, eventlog.Raised: EventException,
+	eventlog.Stderr: EventStderr, eventlog.Result: EventResult, eventlog.Exception: EventException,
 	eventlog.Done: EventDone}
 
 func event(e engine.Event) Event {
 	out := Event{ID: e.ID, Time: e.Time, Kind: eventKinds[e.Kind], Data: e.Data, Offset: e.Offset, Dropped: e.Dropped,
-		Result: e.Shown, Exception: e.Exception}
+		Result: e.Result, Exception: e.Exception}
 	if e.Step != nil {
 		out.Progress = *e.Step
 	}

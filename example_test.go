@@ -98,7 +98,7 @@ func ExampleFumehood_Create() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, value := range result.Shown {
+		for _, value := range result.Results {
 			fmt.Printf("%s\n", value.Forms[0].Data)
 		}
 	}

@@ -145,7 +145,7 @@ func (s *Sandbox) Usage(ctx context.Context) (sandbox.Usage, error) { return s.s
 
 // Update changes the sandbox.
 func (s *Sandbox) Update(u Update) error {
-	return s.sandbox.Update(engine.Patch{Labels: u.Metadata, Ends: engine.Ends(u.Ends), Network: u.Network})
+	return s.sandbox.Update(engine.Patch{Metadata: u.Metadata, Ends: engine.Ends(u.Ends), Network: u.Network})
 }
 
 // Update is a change of a living sandbox. A nil field stays.

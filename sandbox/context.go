@@ -12,8 +12,8 @@ type Driver struct {
 	Env []string
 }
 
-// Shown is one value that a run showed: in the richest form first.
-type Shown struct {
+// Value is a result of a run: a value that its code displayed, in the richest form first.
+type Value struct {
 	Main  bool // the value of the last expression; otherwise it was displayed
 	Forms []Form
 }

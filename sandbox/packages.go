@@ -225,8 +225,8 @@ type Packager interface {
 	// begin with its own are the Packager's. Errors: Quota, the folders below ROOT would hold too much; Unavailable.
 	Show(layer Layer, folder, owner string) error
 
-	// Shown reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
-	Shown(folder string) bool
+	// Linked reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
+	Linked(folder string) bool
 }
 
 // PackageNeed describes a run that needs packages.

@@ -142,7 +142,7 @@ type Result struct {
 	Findings  []Finding // of the checks of its source text
 	Compiled  *Compiled // nil if nothing was compiled
 	Exception *Exception
-	Shown     []Shown // what it showed besides its output, in order; of contexts only
+	Results   []Value // that code in a context displayed, in order
 	Files     []File
 	Packages  []Package // that were installed for it
 	Skipped   []Skipped

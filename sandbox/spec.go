@@ -6,7 +6,7 @@ import (
 )
 
 // Spec is everything requested of a sandbox before it exists: a plain value, complete once the engine has filled in the
-// defaults. Two sandboxes whose specs differ only in ID and Labels are interchangeable; the pool of warm boxes relies
+// defaults. Two sandboxes whose specs differ only in ID and Metadata are interchangeable; the pool of warm boxes relies
 // on it.
 type Spec struct {
 	ID        ID
@@ -28,7 +28,7 @@ type Spec struct {
 	// what is typed there, and no limit of CPU counts their work. Runs have terminals without it.
 	Terminals bool
 	Lifetime  Lifetime
-	Labels    map[string]string
+	Metadata  map[string]string
 	// AllowUnenforced names members of Waivable that need not be enforced where the host cannot.
 	AllowUnenforced []string
 }

@@ -240,8 +240,8 @@ func eventOf(e engine.Event) client.Event {
 		out.Output = &client.Output{Stderr: e.Kind == eventlog.Stderr, Offset: e.Offset, Data: e.Data}
 	case e.Step != nil:
 		out.Step = e.Step
-	case e.Shown != nil:
-		out.Result = &answer.NewShown([]sandbox.Shown{*e.Shown})[0]
+	case e.Result != nil:
+		out.Result = &answer.NewResults([]sandbox.Value{*e.Result})[0]
 	case e.Ended != nil:
 		out.Done = &api.Outcome{Status: e.Ended.Status}
 	}

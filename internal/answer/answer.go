@@ -41,7 +41,7 @@ func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
 func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer {
 	out, errs := show(r.Stdout), show(r.Stderr)
 	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text,
-		Results: NewShown(r.Shown)}
+		Results: NewResults(r.Results)}
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
 		a.Output = &api.Output{Stdout: out.Stream, Stderr: errs.Stream}
 	}
@@ -86,8 +86,8 @@ func SetHints(o *api.Outcome, f wording.Face, hints []sandbox.Hint) {
 	}
 }
 
-// NewShown turns values that code showed into their JSON form. Pictures are bytes; all else is text.
-func NewShown(values []sandbox.Shown) []api.Result {
+// NewResults turns values that code showed into their JSON form. Pictures are bytes; all else is text.
+func NewResults(values []sandbox.Value) []api.Result {
 	out := make([]api.Result, len(values))
 	for i, v := range values {
 		out[i] = api.Result{Main: v.Main, Data: make(map[string]string, len(v.Forms))}

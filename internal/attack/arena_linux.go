@@ -98,7 +98,7 @@ func (n *Arena) Unenforced() []string { return n.weaker }
 // memory: then the arena waives that limit, and attacks on it are not applicable.
 func (n *Arena) accept(ctx context.Context) error {
 	asked := completeSpec()
-	asked.Labels = map[string]string{labelTrial: ordinaryTrial}
+	asked.Metadata = map[string]string{labelTrial: ordinaryTrial}
 	box, err := n.spy.Create(ctx, asked)
 	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
 		n.weaker = []string{string(sandbox.LimitMemory)}
@@ -123,7 +123,7 @@ func (n *Arena) ordinary(ctx context.Context, lang string) error {
 	defer cancel()
 	code := map[string]string{"python": "print(1+1)", "javascript": "console.log(1+1)", "bash": "echo $((1+1))"}[lang]
 	r, err := n.engine.Run(ctx, engine.OneShot{Spec: sandbox.Spec{AllowUnenforced: n.weaker,
-		Labels: map[string]string{labelTrial: ordinaryTrial}},
+		Metadata: map[string]string{labelTrial: ordinaryTrial}},
 		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
 	if err != nil {
 		return fmt.Errorf("an ordinary run in %s: %w", lang, err)

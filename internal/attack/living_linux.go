@@ -33,7 +33,7 @@ func (tr *trial) open() *living {
 	s := completeSpec()
 	s.Limits = tr.enforcedLimits().OrDefault(sandbox.DefaultLimits)
 	s.AllowUnenforced = tr.waived()
-	s.Labels = map[string]string{labelTrial: tr.nonce}
+	s.Metadata = map[string]string{labelTrial: tr.nonce}
 	box, err := tr.newBox(s)
 	if err != nil {
 		tr.giveUp("create: %v", err)

@@ -215,7 +215,7 @@ func driveErrors(tr *trial) {
 		tr.arena.canaries.places[0]}
 	for _, req := range bad {
 		r, err := tr.arena.engine.Run(tr.stepContext(),
-			engine.OneShot{Spec: sandbox.Spec{Labels: map[string]string{labelTrial: tr.nonce},
+			engine.OneShot{Spec: sandbox.Spec{Metadata: map[string]string{labelTrial: tr.nonce},
 				AllowUnenforced: tr.waived()},
 				Request: req})
 		text := ""

@@ -60,7 +60,7 @@ type sighting struct {
 }
 
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
-	if s.labelled && spec.Labels[labelTrial] == "" {
+	if s.labelled && spec.Metadata[labelTrial] == "" {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "the box belongs to no trial"}
 	}
 	box, err := s.Backend.Create(ctx, spec)
@@ -96,7 +96,7 @@ func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	if sum != "" && sum != s.guests {
 		s.wrong = append(s.wrong, "the guest program was "+s.guests+" and is "+sum)
 	}
-	trial := spec.Labels[labelTrial]
+	trial := spec.Metadata[labelTrial]
 	s.seen[trial] = append(s.seen[trial], g)
 	go func() { // ends with the box
 		if _, err := box.Wait(context.Background()); err == nil {

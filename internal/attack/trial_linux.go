@@ -125,7 +125,7 @@ func (tr *trial) enforcedLimits() sandbox.Limits {
 // attack too.
 func (tr *trial) request(code []byte) engine.OneShot {
 	return engine.OneShot{
-		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Labels: map[string]string{labelTrial: tr.nonce},
+		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Metadata: map[string]string{labelTrial: tr.nonce},
 			AllowUnenforced: tr.waived()},
 		Request: sandbox.Request{Language: tr.attack.Lang, Code: tr.attack.source(code), Env: tr.params(),
 			Timeout: tr.deadline,

@@ -87,7 +87,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 			t.Fatal("no sandbox waits")
 		}
 	}
-	spec.Env, spec.Labels = []string{"WHO=me"}, map[string]string{"of": "me"}
+	spec.Env, spec.Metadata = []string{"WHO=me"}, map[string]string{"of": "me"}
 	s, _, err := first.Create(t.Context(), engine.Create{Name: "a", Spec: spec})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func promoted(t *testing.T, packages sandbox.Packager) {
 		t.Fatal(err)
 	}
 	if r, err := found.Run(t.Context(), ask); err != nil || string(r.Stdout.Head) != "me 2\n" ||
-		found.Info().Spec.Labels["of"] != "me" {
+		found.Info().Spec.Metadata["of"] != "me" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := found.Close(); err != nil {

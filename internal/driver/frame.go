@@ -14,11 +14,11 @@ const (
 	Run      Kind = "run"
 	Complete Kind = "complete"
 
-	Ready   Kind = "ready"
-	Shown   Kind = "result"
-	Raised  Kind = "error"
-	Done    Kind = "done"
-	Matches Kind = "matches"
+	Ready     Kind = "ready"
+	Result    Kind = "result"
+	Exception Kind = "error"
+	Done      Kind = "done"
+	Matches   Kind = "matches"
 )
 
 // Limits of a frame. A driver cuts what it reports to them; a frame beyond them breaks the protocol.

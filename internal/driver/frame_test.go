@@ -16,7 +16,7 @@ func TestParserJoinsPieces(t *testing.T) {
 	sent := []driver.Frame{
 		{Kind: driver.Ready, Fields: [][]byte{[]byte("Python 3")}},
 		{Kind: driver.Done},
-		{Kind: driver.Shown, Fields: [][]byte{[]byte("a"), {}, []byte("two\nlines \x00")}},
+		{Kind: driver.Result, Fields: [][]byte{[]byte("a"), {}, []byte("two\nlines \x00")}},
 	}
 	for _, f := range sent {
 		stream = f.Append(stream)
@@ -39,7 +39,7 @@ func TestParserJoinsPieces(t *testing.T) {
 
 // The beginning of the next frame does not keep the memory of a large one: a context may stay like that for days.
 func TestParserGivesUpMemory(t *testing.T) {
-	large := driver.Frame{Kind: driver.Raised, Fields: [][]byte{make([]byte, driver.MaxFrame)}}.Append(nil)
+	large := driver.Frame{Kind: driver.Exception, Fields: [][]byte{make([]byte, driver.MaxFrame)}}.Append(nil)
 	parsers := make([]driver.Parser, 4)
 	held := func() uint64 {
 		runtime.GC()

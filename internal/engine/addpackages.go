@@ -226,7 +226,7 @@ func (x *Run) installPackages(ctx context.Context) error {
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
 	all.Requirements = mergeRequirements(in, had.Requirements, asked.Requirements)
 	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 &&
-		s.engine.config.Packages.Shown(folder) {
+		s.engine.config.Packages.Linked(folder) {
 		x.packages = had.Installed
 		return nil
 	}

@@ -14,9 +14,9 @@ import (
 
 // value is the text of the last expression's value.
 func value(r *sandbox.Result) string {
-	for _, shown := range r.Shown {
-		for _, form := range shown.Forms {
-			if shown.Main && form.Type == "text/plain" {
+	for _, value := range r.Results {
+		for _, form := range value.Forms {
+			if value.Main && form.Type == "text/plain" {
 				return string(form.Data)
 			}
 		}

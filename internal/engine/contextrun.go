@@ -18,8 +18,8 @@ import (
 
 // Limits of what one run shows, beyond which a driver breaks the protocol.
 const (
-	maxShown      = 256      // values
-	maxShownBytes = 64 << 20 // of all of them
+	maxResults     = 256      // values
+	maxResultBytes = 64 << 20 // of all of them
 )
 
 // runInContext runs code in its context. The caller has the context's turn.
@@ -156,14 +156,14 @@ func (x *Run) report(f driver.Frame, end uint64) error {
 		return nil // the log has it
 	}
 	switch f.Kind {
-	case driver.Shown:
-		shown, err := parseShown(f)
+	case driver.Result:
+		value, err := parseResult(f)
 		if err != nil {
 			return err
 		}
-		return x.show(shown, end)
-	case driver.Raised:
-		raised, err := parseRaised(f)
+		return x.addResult(value, end)
+	case driver.Exception:
+		raised, err := parseException(f)
 		if err != nil {
 			return err
 		}
@@ -173,22 +173,22 @@ func (x *Run) report(f driver.Frame, end uint64) error {
 	return fmt.Errorf("an unknown report %.20q", f.Kind)
 }
 
-func (x *Run) show(shown sandbox.Shown, end uint64) error {
+func (x *Run) addResult(value sandbox.Value, end uint64) error {
 	size := 0
-	for _, form := range shown.Forms {
+	for _, form := range value.Forms {
 		size += len(form.Data)
 	}
 	x.mu.Lock()
-	x.shownBytes += size
-	over := len(x.shown) >= maxShown || x.shownBytes > maxShownBytes
+	x.resultBytes += size
+	over := len(x.results) >= maxResults || x.resultBytes > maxResultBytes
 	if !over {
-		x.shown = append(x.shown, shown)
+		x.results = append(x.results, value)
 	}
 	x.mu.Unlock()
 	if over {
-		return fmt.Errorf("more than %d values, or %d bytes of them", maxShown, maxShownBytes)
+		return fmt.Errorf("more than %d values, or %d bytes of them", maxResults, maxResultBytes)
 	}
-	x.logValue(eventlog.Shown, end, encode(shown))
+	x.logValue(eventlog.Result, end, encode(value))
 	return nil
 }
 
@@ -200,32 +200,32 @@ func (x *Run) raise(raised *sandbox.Exception, end uint64) {
 	}
 	x.mu.Unlock()
 	if first {
-		x.logValue(eventlog.Raised, end, encode(raised))
+		x.logValue(eventlog.Exception, end, encode(raised))
 	}
 }
 
-// shownTypes are the media types of forms; others are refused.
-var shownTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png",
+// resultTypes are the media types of forms; others are refused.
+var resultTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png",
 	"image/jpeg", "application/json"}
 
-func parseShown(f driver.Frame) (shown sandbox.Shown, err error) {
+func parseResult(f driver.Frame) (value sandbox.Value, err error) {
 	if len(f.Fields) < 4 || len(f.Fields)%2 != 0 {
-		return shown, fmt.Errorf("a result of %d fields", len(f.Fields))
+		return value, fmt.Errorf("a result of %d fields", len(f.Fields))
 	}
-	shown.Main = string(f.Fields[1]) == "1"
+	value.Main = string(f.Fields[1]) == "1"
 	for i := 2; i < len(f.Fields); i += 2 {
-		if form := string(f.Fields[i]); slices.Contains(shownTypes, form) {
+		if form := string(f.Fields[i]); slices.Contains(resultTypes, form) {
 			// a copy, or it would keep the bytes of all other fields
-			shown.Forms = append(shown.Forms, sandbox.Form{Type: form, Data: bytes.Clone(f.Fields[i+1])})
+			value.Forms = append(value.Forms, sandbox.Form{Type: form, Data: bytes.Clone(f.Fields[i+1])})
 		}
 	}
-	if len(shown.Forms) == 0 {
-		return shown, fmt.Errorf("a result without a known form")
+	if len(value.Forms) == 0 {
+		return value, fmt.Errorf("a result without a known form")
 	}
-	return shown, nil
+	return value, nil
 }
 
-func parseRaised(f driver.Frame) (*sandbox.Exception, error) {
+func parseException(f driver.Frame) (*sandbox.Exception, error) {
 	if len(f.Fields) != 4 {
 		return nil, fmt.Errorf("an exception of %d fields", len(f.Fields))
 	}

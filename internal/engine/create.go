@@ -119,7 +119,7 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 			return record, nil, err
 		}
 	}
-	if err := plan.CheckMetadata(c.Spec.Labels); err != nil {
+	if err := plan.CheckMetadata(c.Spec.Metadata); err != nil {
 		return record, nil, err
 	}
 	c.Spec.Lifetime = sandbox.Lifetime{Living: true, Idle: DefaultIdle, EndsAt: time.Now().Add(DefaultLifetime),
@@ -281,9 +281,9 @@ func printableName(name string) string {
 	return "of that name"
 }
 
-// Sandboxes lists the living sandboxes of an owner that have all of the labels, the oldest first, at most limit after
+// Sandboxes lists the living sandboxes of an owner that have all of the metadata, the oldest first, at most limit after
 // the one of an id. more reports whether there are others.
-func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox.ID, limit int) (
+func (e *Engine) Sandboxes(owner string, metadata map[string]string, after sandbox.ID, limit int) (
 	list []*Sandbox, more bool, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
@@ -297,7 +297,7 @@ func (e *Engine) Sandboxes(owner string, labels map[string]string, after sandbox
 		all = all[i+1:]
 	}
 	for _, s := range all {
-		if state := s.State(); state == sandbox.StateCreating && s.pendingReason() == nil || !s.hasLabels(labels) {
+		if state := s.State(); state == sandbox.StateCreating && s.pendingReason() == nil || !s.hasMetadata(metadata) {
 			continue
 		}
 		if len(list) == limit {

@@ -23,8 +23,8 @@ type Event struct {
 	// of Stdout and Stderr: bytes over the output limit that lie between the event before and Data
 	Dropped   int64
 	Step      *string            // of Progress: what is done before the run begins; "" is its end
-	Shown     *sandbox.Shown     // of Shown
-	Exception *sandbox.Exception // of Raised
+	Result    *sandbox.Value     // of eventlog.Result
+	Exception *sandbox.Exception // of eventlog.Exception
 	Ended     *Ended             // of Done
 	More      bool               // the next event is available, so this one need not be flushed
 }
@@ -167,10 +167,10 @@ func (e *Event) decode() error {
 		step := string(e.Data)
 		e.Step, e.Data = &step, nil
 		return nil
-	case eventlog.Shown:
-		e.Shown = &sandbox.Shown{}
-		into = e.Shown
-	case eventlog.Raised:
+	case eventlog.Result:
+		e.Result = &sandbox.Value{}
+		into = e.Result
+	case eventlog.Exception:
 		e.Exception = &sandbox.Exception{}
 		into = e.Exception
 	case eventlog.Done:

@@ -28,13 +28,13 @@ func TestDoneFits(t *testing.T) {
 // TestShownKeepsNoOthers: a value holds only the memory that its limit counts, not that of forms which nobody knows.
 func TestShownKeepsNoOthers(t *testing.T) {
 	body := append([]byte("x"), make([]byte, 1<<20)...)
-	shown, err := parseShown(driver.Frame{
-		Kind: driver.Shown, Fields: [][]byte{
+	value, err := parseResult(driver.Frame{
+		Kind: driver.Result, Fields: [][]byte{
 			[]byte("id"), []byte("1"), []byte("text/plain"), body[:1], []byte("a/b"), body[1:]}})
-	if err != nil || len(shown.Forms) != 1 {
-		t.Fatalf("%v, %v", shown, err)
+	if err != nil || len(value.Forms) != 1 {
+		t.Fatalf("%v, %v", value, err)
 	}
-	if data := shown.Forms[0].Data; cap(data) > 64 || &data[0] == &body[0] {
+	if data := value.Forms[0].Data; cap(data) > 64 || &data[0] == &body[0] {
 		t.Errorf("a form of %d byte lies in %d", len(data), len(body))
 	}
 }

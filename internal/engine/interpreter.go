@@ -197,7 +197,7 @@ func (in *interpreter) takeReports(m guest.Output) error {
 // report handles one report of the driver. Code may forge any.
 func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	x := in.running()
-	if f.Kind != driver.Shown || x == nil || len(f.Fields) == 0 || string(f.Fields[0]) != string(x.id) {
+	if f.Kind != driver.Result || x == nil || len(f.Fields) == 0 || string(f.Fields[0]) != string(x.id) {
 		n := driver.MaxFields // about its header
 		for _, field := range f.Fields {
 			n += len(field)
@@ -224,9 +224,9 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	for _, field := range f.Fields {
 		in.late.bytes += len(field)
 	}
-	if in.late.list = append(in.late.list, late); in.late.bytes > maxShownBytes || len(in.late.list) > maxShown {
-		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxShown,
-			maxShownBytes)
+	if in.late.list = append(in.late.list, late); in.late.bytes > maxResultBytes || len(in.late.list) > maxResults {
+		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxResults,
+			maxResultBytes)
 	}
 	return nil
 }

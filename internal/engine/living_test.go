@@ -54,7 +54,7 @@ func refused(t *testing.T, what string, err error, kind sandbox.Kind, says strin
 // gone.
 func TestLife(t *testing.T) {
 	rig := newRig(t, engine.Config{Living: engine.LivingConfig{Most: 4, OwnerMost: 3}})
-	a := rig.make(t, engine.Create{Owner: "ann", Name: "a", Spec: sandbox.Spec{Labels: map[string]string{"k": "v"}}})
+	a := rig.make(t, engine.Create{Owner: "ann", Name: "a", Spec: sandbox.Spec{Metadata: map[string]string{"k": "v"}}})
 	again, made, err := rig.Engine.Create(within(t), engine.Create{Owner: "ann", Name: "a"})
 	if err != nil || made || again != a {
 		t.Errorf("the same name again: %v, made %v", err, made)
@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 	_, err = rig.Sandbox(within(t), "bob", string(a.ID()))
 	refused(t, "another owner's", err, sandbox.NotFound, "no living sandbox")
 	rig.make(t, engine.Create{Owner: "ann"})
-	rig.make(t, engine.Create{Owner: "ann", Spec: sandbox.Spec{Labels: map[string]string{"k": "v", "l": "w"}}})
+	rig.make(t, engine.Create{Owner: "ann", Spec: sandbox.Spec{Metadata: map[string]string{"k": "v", "l": "w"}}})
 	_, _, err = rig.Engine.Create(within(t), engine.Create{Owner: "ann"})
 	refused(t, "one too many", err, sandbox.Quota, "the most that are allowed")
 	list, more, err := rig.Sandboxes("ann", map[string]string{"k": "v"}, "", 1)
@@ -74,7 +74,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("the first of a page: %v, more %v, %v", list, more, err)
 	}
 	if list, more, _ = rig.Sandboxes("ann", map[string]string{"k": "v"}, a.ID(), 0); len(list) != 1 || more ||
-		list[0].Info().Spec.Labels["l"] != "w" {
+		list[0].Info().Spec.Metadata["l"] != "w" {
 		t.Errorf("the rest: %v, more %v", list, more)
 	}
 

@@ -42,7 +42,7 @@ func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work s
 	return supply, nil
 }
 
-func (p *pretended) Shown(string) bool { return true }
+func (p *pretended) Linked(string) bool { return true }
 
 // installable is a language with packages.
 func installable(name string) sandbox.Language {

@@ -84,11 +84,11 @@ func TestObserver(t *testing.T) {
 		o.Result.Status != sandbox.StatusSucceeded {
 		t.Errorf("ended: %+v", o)
 	}
-	if err := s.Update(engine.Patch{Labels: map[string]string{"a": "b"}}); err != nil {
+	if err := s.Update(engine.Patch{Metadata: map[string]string{"a": "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	if o := expect("an update", engine.SandboxUpdated)[0]; o.Spec.Labels["a"] != "b" {
-		t.Errorf("updated: %v", o.Spec.Labels)
+	if o := expect("an update", engine.SandboxUpdated)[0]; o.Spec.Metadata["a"] != "b" {
+		t.Errorf("updated: %v", o.Spec.Metadata)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -218,8 +218,8 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 	}
 }
 
-// hasEnded reports whether ctx has ended or its deadline has passed, which package net may notice before the context's own
-// timer.
+// hasEnded reports whether ctx has ended or its deadline has passed, which package net may notice before the
+// context's own timer.
 func hasEnded(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(deadline)

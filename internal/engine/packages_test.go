@@ -84,21 +84,21 @@ func TestForWhom(t *testing.T) {
 	}
 }
 
-// halfShown is a Packager whose last Show failed.
-type halfShown struct{ sandbox.Packager }
+// halfLinked is a Packager whose last Show failed.
+type halfLinked struct{ sandbox.Packager }
 
-func (halfShown) Shown(string) bool { return false }
+func (halfLinked) Linked(string) bool { return false }
 
 var errAsked = errors.New("asked")
 
-func (halfShown) Supply(context.Context, sandbox.PackageNeed, sandbox.Worker) (*sandbox.Supply, error) {
+func (halfLinked) Supply(context.Context, sandbox.PackageNeed, sandbox.Worker) (*sandbox.Supply, error) {
 	return nil, errAsked
 }
 
 // TestLivingRepair: what a sandbox is known to have is shown anew if it may be incomplete.
 func TestLivingRepair(t *testing.T) {
 	has := sandbox.Packages{Requirements: []string{"a"}}
-	e := &Engine{config: Config{Packages: halfShown{}}}
+	e := &Engine{config: Config{Packages: halfLinked{}}}
 	e.state.dir = t.TempDir()
 	s := newSandbox(e, nil, sandbox.Record{ID: "i", Packages: map[string]sandbox.Added{"l": {Packages: has}}})
 	l := sandbox.Language{Installer: &sandbox.Installer{Name: "l"}}
@@ -109,7 +109,7 @@ func TestLivingRepair(t *testing.T) {
 
 // TestLivingLock: a lock would take away what a sandbox has, and be forgotten by the next installation.
 func TestLivingLock(t *testing.T) {
-	s := newSandbox(&Engine{config: Config{Packages: halfShown{}}}, nil, sandbox.Record{})
+	s := newSandbox(&Engine{config: Config{Packages: halfLinked{}}}, nil, sandbox.Record{})
 	l := sandbox.Language{Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
 	err := adding(s, l, sandbox.Request{Packages: sandbox.Packages{Lock: "lock"}}).planPackages()
 	if sandbox.KindOf(err) != sandbox.Unsupported || !strings.Contains(err.Error(), "one-shot") ||

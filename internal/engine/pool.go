@@ -58,7 +58,7 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 		len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
 	}
-	spec.ID, spec.Labels = "", nil
+	spec.ID, spec.Metadata = "", nil
 	spec.Env = nil                                      // given with each start
 	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each run
 	spec.Named = slices.DeleteFunc(slices.Clone(spec.Named),
@@ -99,7 +99,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 			return nil
 		}
 		s = &shelf{backend: b, spec: spec, owner: owner, held: held.share(), folders: folders}
-		s.spec.Env, s.spec.Labels = nil, nil // they belong to one request
+		s.spec.Env, s.spec.Metadata = nil, nil // they belong to one request
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}

@@ -172,8 +172,8 @@ func (x *Run) replayEvent(e eventlog.Event) {
 		return
 	}
 	switch {
-	case decoded.Shown != nil:
-		x.shown = append(x.shown, *decoded.Shown)
+	case decoded.Result != nil:
+		x.results = append(x.results, *decoded.Result)
 		x.resumed.reported = e.Offset
 	case decoded.Exception != nil:
 		x.exception = decoded.Exception

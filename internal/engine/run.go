@@ -81,9 +81,9 @@ type ending struct {
 
 // values are what code in a context displayed and raised.
 type values struct {
-	shown      []sandbox.Shown
-	exception  *sandbox.Exception
-	shownBytes int
+	results     []sandbox.Value
+	exception   *sandbox.Exception
+	resultBytes int
 }
 
 // codeEnd receives the end of code in a context.
@@ -311,7 +311,7 @@ func (x *Run) carryOut(ctx context.Context, release func()) {
 // finish makes the result known.
 func (x *Run) finish(result *sandbox.Result) {
 	x.mu.Lock()
-	result.Shown, x.shown = x.shown, nil // from here on it is the result's
+	result.Results, x.results = x.results, nil // from here on it is the result's
 	if x.exception != nil {
 		result.Exception = x.exception
 	}

@@ -50,10 +50,10 @@ func (x *Run) slim() {
 	defer x.mu.Unlock()
 	x.req.Request = sandbox.Request{Command: shortCommand(x.req.Request.Command)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
-	x.output, x.baseline, x.shown, x.exception, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
+	x.output, x.baseline, x.results, x.exception, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
 	if r := x.result; r != nil && x.req.Background {
 		slim := *r
-		slim.Stdout, slim.Stderr, slim.Shown, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{},
+		slim.Stdout, slim.Stderr, slim.Results, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{},
 			nil, nil, nil
 		if slim.Exception != nil {
 			slim.Exception = shortException(slim.Exception)

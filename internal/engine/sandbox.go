@@ -250,11 +250,11 @@ func (s *Sandbox) isMade() bool {
 	}
 }
 
-func (s *Sandbox) hasLabels(labels map[string]string) bool {
+func (s *Sandbox) hasMetadata(metadata map[string]string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, v := range labels {
-		if has, ok := s.record.Spec.Labels[k]; !ok || has != v {
+	for k, v := range metadata {
+		if has, ok := s.record.Spec.Metadata[k]; !ok || has != v {
 			return false
 		}
 	}
@@ -373,7 +373,7 @@ func (s *Sandbox) Info() Info {
 	if !s.inUse() {
 		i.IdleEnds = s.timers.idleEnds
 	}
-	i.Spec.Labels = maps.Clone(i.Spec.Labels)
+	i.Spec.Metadata = maps.Clone(i.Spec.Metadata)
 	for _, c := range s.contexts {
 		i.Contexts = append(i.Contexts, c.Info())
 	}
@@ -388,9 +388,9 @@ func (s *Sandbox) Name() string { return s.name }
 
 // Patch is what can be changed of a living sandbox. A nil or zero field stays.
 type Patch struct {
-	Labels  map[string]string // all of them
-	Ends    Ends              // an end in the past ends it at once
-	Network *sandbox.NetworkPolicy
+	Metadata map[string]string // all of them
+	Ends     Ends              // an end in the past ends it at once
+	Network  *sandbox.NetworkPolicy
 }
 
 // Update changes a sandbox.
@@ -398,7 +398,7 @@ func (s *Sandbox) Update(p Patch) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	if err := plan.CheckMetadata(p.Labels); err != nil {
+	if err := plan.CheckMetadata(p.Metadata); err != nil {
 		return err
 	}
 	if err := p.Ends.set(&sandbox.Lifetime{}); err != nil {
@@ -411,8 +411,8 @@ func (s *Sandbox) Update(p Patch) error {
 	}
 	s.mu.Lock()
 	_ = p.Ends.set(&s.record.Spec.Lifetime) // it was checked
-	if p.Labels != nil {
-		s.record.Spec.Labels = maps.Clone(p.Labels)
+	if p.Metadata != nil {
+		s.record.Spec.Metadata = maps.Clone(p.Metadata)
 	}
 	s.mu.Unlock()
 	s.startTimers()

@@ -7,17 +7,17 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	Stdout Kind = 1
-	Stderr Kind = 2
-	Shown  Kind = 3 // a result
-	Raised Kind = 4 // an uncaught exception
-	Done   Kind = 5 // the end of the run; always the last event
-	Began  Kind = 6 // what waited began; the caller's encoding
+	Stdout    Kind = 1
+	Stderr    Kind = 2
+	Result    Kind = 3 // a result
+	Exception Kind = 4 // an uncaught exception
+	Done      Kind = 5 // the end of the run; always the last event
+	Began     Kind = 6 // what waited began; the caller's encoding
 
 	Progress Kind = 7 // what is done before the run begins: a line of text
 )
 
-var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Shown: "result", Raised: "error", Done: "done",
+var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Result: "result", Exception: "exception", Done: "done",
 	Began: "began", Progress: "progress"}
 
 func (k Kind) String() string {

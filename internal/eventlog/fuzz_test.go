@@ -13,7 +13,7 @@ func FuzzOpen(f *testing.F) {
 	path := filepath.Join(folder(f), "a")
 	l := create(f, path, `{"code":""}`, Bounds{})
 	l.Append(Stdout, 10, []byte("abc"))
-	l.Append(Shown, 0, []byte("value"))
+	l.Append(Result, 0, []byte("value"))
 	if err := l.Sync(); err != nil {
 		f.Fatal(err)
 	}

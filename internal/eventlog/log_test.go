@@ -69,7 +69,7 @@ func TestTornAndDamaged(t *testing.T) {
 	for i := range 6 {
 		stdout += uint64(i * 3)
 		_, err := l.Append(Stdout, stdout, bytes.Repeat([]byte{'a'}, i*3))
-		_, err2 := l.Append(Shown, 0, []byte("value"))
+		_, err2 := l.Append(Result, 0, []byte("value"))
 		if err := errors.Join(err, err2, l.Sync()); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestFollow(t *testing.T) {
 	const perStream, size = 400, 3000 // 2.4 MB, several pieces
 	l := create(t, filepath.Join(folder(t), "a"), "{}", Bounds{})
 	for i := range 10 {
-		if _, err := l.Append(Shown, 0, []byte{byte(i)}); err != nil {
+		if _, err := l.Append(Result, 0, []byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,9 +242,9 @@ func TestBounds(t *testing.T) {
 		t.Fatal(after.Last(), l.Last(), err)
 	}
 	for what, l := range map[string]*Log{"first": l, "after a restart": after} {
-		_, fits := l.Append(Shown, 0, make([]byte, 9<<10))
-		_, large := l.Append(Raised, 0, make([]byte, 9<<10))
-		_, huge := l.Append(Shown, 0, make([]byte, MaxData+1))
+		_, fits := l.Append(Result, 0, make([]byte, 9<<10))
+		_, large := l.Append(Exception, 0, make([]byte, 9<<10))
+		_, huge := l.Append(Result, 0, make([]byte, MaxData+1))
 		long := l.Finish(make([]byte, MaxDone+1))
 		for _, err := range []error{large, huge, long} {
 			if sandbox.KindOf(err) != sandbox.TooLarge || fits != nil {
@@ -262,7 +262,7 @@ func TestBounds(t *testing.T) {
 				gap = e.Offset
 			}
 		}
-		if want := []Kind{Stderr, Stderr, Stderr, Shown, Stderr, Done}; !reflect.DeepEqual(kinds, want) ||
+		if want := []Kind{Stderr, Stderr, Stderr, Result, Stderr, Done}; !reflect.DeepEqual(kinds, want) ||
 			gap != 5*size {
 			t.Errorf("%s: %v, the last of stderr at %d", what, kinds, gap)
 		}

@@ -106,8 +106,9 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 	var name string
 	var data any
 	switch {
-	case e.Shown != nil:
-		name, data = api.EventResult, api.ResultEvent{TimeMS: at, Result: answer.NewShown([]sandbox.Shown{*e.Shown})[0]}
+	case e.Result != nil:
+		result := answer.NewResults([]sandbox.Value{*e.Result})[0]
+		name, data = api.EventResult, api.ResultEvent{TimeMS: at, Result: result}
 	case e.Exception != nil:
 		name, data = api.EventException, api.ExceptionEvent{TimeMS: at, Exception: *e.Exception}
 	case e.Step != nil:

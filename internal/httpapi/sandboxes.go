@@ -82,7 +82,7 @@ func livingOf(r *api.SandboxRequest) (l engine.Create, err error) {
 	if l.Ends, err = endsOf(&r.Lifetime); err != nil {
 		return l, err
 	}
-	l.Name, l.Backend, l.Spec.Labels = r.Name, r.Backend, r.Metadata
+	l.Name, l.Backend, l.Spec.Metadata = r.Name, r.Backend, r.Metadata
 	return l, nil
 }
 
@@ -146,7 +146,7 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
-	patch := engine.Patch{Labels: req.Metadata, Ends: ends}
+	patch := engine.Patch{Metadata: req.Metadata, Ends: ends}
 	if req.Network != nil {
 		policy, err := networkOf(req.Network)
 		if err != nil {
@@ -190,7 +190,7 @@ func showSandbox(s *engine.Sandbox, withPolicy bool) api.Sandbox {
 	life := i.Spec.Lifetime
 	out := api.Sandbox{
 		ID: i.ID, Name: i.Name, State: i.State, Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
-		IdleEndsAt: i.IdleEnds.UTC(), Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Labels,
+		IdleEndsAt: i.IdleEnds.UTC(), Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Metadata,
 		Lifetime: api.Lifetime{IdleS: new(life.Idle.Seconds()), EndsAt: life.EndsAt.UTC()},
 		Limits:   answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network),
 		Policy: answer.NewSandbox(i.Spec, i.Effective, withPolicy),

@@ -100,7 +100,7 @@ func (s *runStream) progress(text string) {
 func (s *runStream) holdRest(r *sandbox.Result) (size int64) {
 	s.holdOutput(sandbox.Stdout, r.Stdout)
 	s.holdOutput(sandbox.Stderr, r.Stderr)
-	for _, v := range answer.NewShown(r.Shown) {
+	for _, v := range answer.NewResults(r.Results) {
 		s.hold(api.EventResult, &api.ResultEvent{TimeMS: s.now(), Result: v})
 	}
 	if r.Exception != nil {

@@ -63,7 +63,7 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 		s.Ran(w, request, result)
 		text, more := layOut(result)
 		// they are in the answer
-		result.Stdout, result.Stderr, result.Files, result.Shown = sandbox.Captured{}, sandbox.Captured{}, nil, nil
+		result.Stdout, result.Stderr, result.Files, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil, nil
 		need := max(0, text.Size()+more-freeAnswer)
 		if need > a.room.share() {
 			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",

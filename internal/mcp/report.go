@@ -60,7 +60,7 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
 			Traceback: cut(x.Traceback, maxTrace)}
 	}
-	values, images := shown(r.Shown, &out, c.session.server.imageRoom(), &notes)
+	values, images := shown(r.Results, &out, c.session.server.imageRoom(), &notes)
 	text := account(&out, values, notes, len(images) > 0)
 	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
@@ -108,7 +108,7 @@ func account(out *ran, values, notes []string, pictures bool) string {
 var textForms = []string{"text/plain", "text/markdown", "application/json", "text/latex", "image/svg+xml", "text/html"}
 
 // shown takes the values of a result: pictures as content, the others into out and as texts.
-func shown(all []sandbox.Shown, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
+func shown(all []sandbox.Value, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
 	room, left, leftImages := maxValues, 0, 0
 	for _, s := range all {
 		v := api.Result{Main: s.Main, Data: map[string]string{}}

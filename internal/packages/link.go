@@ -14,7 +14,7 @@ import (
 // Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
 // them. Existing files of the layer stay, all others are removed. Each file is replaced atomically.
 func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
-	mixed, work := !p.Shown(folder), workOf(folder)
+	mixed, work := !p.Linked(folder), workOf(folder)
 	l, err := prepare(layer.Dir, work)
 	if err == nil {
 		if err = p.reserve(folder, owner, l, mixed); err != nil && !mixed {
@@ -39,8 +39,8 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 	return err
 }
 
-// Shown implements sandbox.Packager.
-func (p *Packager) Shown(folder string) bool {
+// Linked implements sandbox.Packager.
+func (p *Packager) Linked(folder string) bool {
 	_, err := os.Lstat(workOf(folder))
 	return errors.Is(err, fs.ErrNotExist)
 }

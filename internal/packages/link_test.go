@@ -89,13 +89,13 @@ func TestShowFails(t *testing.T) {
 	old := map[string]string{"a": "old", "b": "old"}
 	whole, fails := sandbox.Layer{Dir: c.tree(layerOf(t, c, old))},
 		sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{"a": "new", strings.Repeat("long/", 190) + "x": ""}))}
-	if err := p.Show(whole, to, "owner"); err != nil || !p.Shown(to) {
+	if err := p.Show(whole, to, "owner"); err != nil || !p.Linked(to) {
 		t.Fatalf("%v", err)
 	}
-	if err := p.Show(fails, to, "owner"); err == nil || p.Shown(to) {
+	if err := p.Show(fails, to, "owner"); err == nil || p.Linked(to) {
 		t.Errorf("%v, though the folder has %q", err, filesOf(t, to))
 	}
-	if err := p.Show(whole, to, "owner"); err != nil || !p.Shown(to) || !maps.Equal(filesOf(t, to), old) {
+	if err := p.Show(whole, to, "owner"); err != nil || !p.Linked(to) || !maps.Equal(filesOf(t, to), old) {
 		t.Errorf("%v: %q", err, filesOf(t, to))
 	}
 }
@@ -124,7 +124,7 @@ func TestShowQuota(t *testing.T) {
 				sandbox.FixOf(err) == "") {
 			t.Errorf("%s for %s: %v, want %q", name, sandboxName, err, quota)
 		}
-		if got := filesOf(t, to); !maps.Equal(got, before) || !p.Shown(to) {
+		if got := filesOf(t, to); !maps.Equal(got, before) || !p.Linked(to) {
 			t.Errorf("%s has %d files", sandboxName, len(got))
 		}
 	}

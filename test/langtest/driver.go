@@ -40,7 +40,7 @@ type Driver struct {
 // Outcome is the outcome of one run.
 type Outcome struct {
 	Stdout, Stderr string
-	Shown          []sandbox.Shown
+	Results        []sandbox.Value
 	Error          *sandbox.Exception // nil if there was none
 	Exit           int
 }
@@ -121,13 +121,13 @@ func (d *Driver) Wait() Outcome {
 		}
 		fields := f.Fields[1:]
 		switch {
-		case f.Kind == driver.Shown && len(fields)%2 == 1:
-			shown := sandbox.Shown{Main: string(fields[0]) == "1"}
+		case f.Kind == driver.Result && len(fields)%2 == 1:
+			shown := sandbox.Value{Main: string(fields[0]) == "1"}
 			for i := 1; i < len(fields); i += 2 {
 				shown.Forms = append(shown.Forms, sandbox.Form{Type: string(fields[i]), Data: fields[i+1]})
 			}
-			o.Shown = append(o.Shown, shown)
-		case f.Kind == driver.Raised && len(fields) == 3 && o.Error == nil:
+			o.Results = append(o.Results, shown)
+		case f.Kind == driver.Exception && len(fields) == 3 && o.Error == nil:
 			o.Error = &sandbox.Exception{Name: string(fields[0]), Value: string(fields[1]),
 				Traceback: string(fields[2])}
 		case f.Kind == driver.Done && len(fields) == 1:

@@ -18,7 +18,7 @@ import (
 // streams.
 func outcome(o langtest.Outcome) string {
 	var b strings.Builder
-	for _, s := range o.Shown {
+	for _, s := range o.Results {
 		mark := "="
 		if !s.Main {
 			mark = "~"
@@ -82,10 +82,10 @@ func TestDriverValue(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	types := func(code string) (names []string, last []byte) {
 		o := d.Run(code)
-		if len(o.Shown) != 1 {
+		if len(o.Results) != 1 {
 			t.Fatalf("%s: %+v", code, o)
 		}
-		for _, f := range o.Shown[0].Forms {
+		for _, f := range o.Results[0].Forms {
 			names, last = append(names, f.Type), f.Data
 		}
 		return names, last
@@ -214,7 +214,7 @@ func TestDriverHostile(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			d := langtest.StartDriver(t, javascript.Language, nil)
 			d.Run("const { log } = console; " + code)
-			if o := d.Run("let x = 40; await null; x + 2"); o.Error != nil || len(o.Shown) != 1 {
+			if o := d.Run("let x = 40; await null; x + 2"); o.Error != nil || len(o.Results) != 1 {
 				t.Errorf("%s: %+v", code, o)
 			}
 		})

@@ -92,7 +92,7 @@ func TestDriverConversation(t *testing.T) {
 	for _, c := range conversation {
 		o := d.Run(c.code)
 		value, failure := "", ""
-		for _, shown := range o.Shown {
+		for _, shown := range o.Results {
 			if form := shown.Forms[len(shown.Forms)-1]; shown.Main && form.Type == "text/plain" {
 				value = string(form.Data)
 			}

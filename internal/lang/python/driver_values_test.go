@@ -16,7 +16,7 @@ import (
 // theirs.
 func forms(o langtest.Outcome) string {
 	var b strings.Builder
-	for _, shown := range o.Shown {
+	for _, shown := range o.Results {
 		b.WriteString(map[bool]string{true: "main", false: "display"}[shown.Main])
 		for _, form := range shown.Forms {
 			b.WriteString(" " + form.Type)
