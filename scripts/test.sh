@@ -16,7 +16,7 @@ packages=$("$go" list ./...)
 among() { grep -E "/($1)\$" <<<"$packages"; }
 
 # Code with many goroutines, for which the race detector costs seconds.
-raced=$(among 'engine|host/fork|host/cgroup|host/instance|guest/wire|guest/client|guest/server')
+raced=$(among 'engine|host/fork|host/cgroup|host/instance|guest/wire|guest/client|guest/server|guest/server/files')
 native=$(among 'backend/native')
 # backendtest has the corpus on native. Each of these loads the machine with sandboxes, so they run one after the other.
 full=$(among 'test/backendtest|backend/gvisor|cmd/fumehood')

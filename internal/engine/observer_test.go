@@ -3,6 +3,7 @@ package engine_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -67,6 +68,11 @@ func TestObserver(t *testing.T) {
 			t.Errorf("%s: digest %s", o.Kind, got)
 		}
 	}
+	once.Deliver = func(*sandbox.Result) error { return errors.New("the client has left") }
+	if _, err := rig.Run(within(t), once); err == nil {
+		t.Fatal("a failed delivery is no error")
+	}
+	expect("a run without delivery", engine.RunStarted, engine.RunEnded)
 	once.Request.Language = "no such"
 	if _, err := rig.Run(within(t), once); err == nil {
 		t.Fatal("an unknown language is accepted")

@@ -28,15 +28,12 @@ func (e *Engine) Run(ctx context.Context, run OneShot) (result *sandbox.Result, 
 		if value := recover(); value != nil {
 			result, err = nil, e.panicked("run", value)
 		}
-		o := Observation{Kind: RunEnded, Owner: run.Owner, Run: run.ID, request: &run.Request, Result: result, Err: err}
-		if err != nil {
-			o.Kind = RunRefused
+		if err == nil || p != nil && p.ended {
+			return // delivered has observed the end
 		}
+		o := Observation{Kind: RunRefused, Owner: run.Owner, Run: run.ID, request: &run.Request, Err: err}
 		if p != nil {
 			o.Run, o.Language = p.id, p.languageName()
-		}
-		if result != nil {
-			o.Sandbox, o.Backend = result.Requested.ID, result.Effective.Backend
 		}
 		e.observe(o)
 	}()
@@ -77,6 +74,7 @@ type oneShot struct {
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
 	entered bool // it counts as a run before it has a slot
+	ended   bool // it has a result
 	supplied
 }
 
@@ -172,17 +170,18 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 	return e.delivered(p, result)
 }
 
-// delivered passes the result to Deliver before the slot is released.
+// delivered observes the end of the run, and passes the result to Deliver, which may change it, before the slot is
+// released.
 func (e *Engine) delivered(p *oneShot, result *sandbox.Result) (*sandbox.Result, error) {
-	if p.deliver == nil {
-		return result, nil
-	}
-	if err := p.deliver(result); err != nil {
-		// It ran, though it is refused now.
+	p.ended = true
+	if p.work == nil { // no step of an installation
 		e.observe(Observation{Kind: RunEnded, Owner: p.owner, Run: p.id, Language: p.languageName(),
-			request: &p.Request,
-			Sandbox: result.Requested.ID, Backend: result.Effective.Backend, Result: result, Err: err})
-		return nil, err
+			request: &p.Request, Sandbox: result.Requested.ID, Backend: result.Effective.Backend, Result: result})
+	}
+	if p.deliver != nil {
+		if err := p.deliver(result); err != nil {
+			return nil, err
+		}
 	}
 	return result, nil
 }

@@ -152,6 +152,25 @@ func TestInjection(t *testing.T) {
 	}
 }
 
+// TestRunMetrics counts a run of each kind by language and status, with the output over its limit.
+func TestRunMetrics(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	request := jsonOf(object{"language": "bash", "code": "head -c 5000 /dev/zero", "limits": object{"output_kib": 1}})
+	r.run(request)
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+	r.ok(200, "POST", "/v1/sandboxes/work/run", `{"command":["true"]}`)
+	metrics := r.ok(200, "GET", "/metrics", "")
+	for _, want := range []string{
+		`fumehood_runs_total{language="bash",status="succeeded"} 1`,
+		`fumehood_runs_total{language="command",status="succeeded"} 1`,
+		"fumehood_output_dropped_bytes_total 3976", // of 5000, 1024 are kept
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
 // What this package adds to a run: a request that the engine refuses at once passes through all of it but the answer's
 // encoding.
 func BenchmarkRequest(b *testing.B) {
