@@ -144,12 +144,6 @@ func (p *Policy) answer(a Answer, calls []int) {
 	}
 }
 
-// Answers reports whether the policy allows or skips a call with some arguments: an outer filter must allow it.
-func (p *Policy) Answers(nr int) bool {
-	c, ok := p.calls[nr]
-	return ok && nr <= p.Newest && (c.answer == Allow || c.answer == Skip)
-}
-
 // Answer is the filter's answer to a call of this architecture, from the policy's tables, for tests of the compiled
 // program.
 func (p *Policy) Answer(nr int, args [6]uint64) Answer {
