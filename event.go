@@ -41,8 +41,8 @@ type Event struct {
 // Done is how a run ended: its result without output, values and files.
 type Done struct {
 	Status    sandbox.Status
-	ExitCode  int // -1 if there is none
-	Signal    int // 0 if there is none
+	ExitCode  int // -1 without an exit code
+	Signal    int // 0 without a signal
 	Exception *sandbox.Exception
 	Usage     sandbox.Usage
 	Timings   sandbox.Timings

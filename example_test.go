@@ -167,7 +167,7 @@ func ExampleFumehood_Run_network() {
 	fmt.Printf("%s", result.Stdout.Head)
 }
 
-// The packages that the code imports are installed once, in a sandbox of their own, and cached.
+// The packages that the code imports are installed once, in a separate sandbox, and cached.
 func ExampleFumehood_Run_packages() {
 	f := open()
 	defer f.Close()

@@ -31,7 +31,7 @@ type Config struct {
 	Backend string // default backend; "" is "native", "auto" the strongest available on this host
 
 	Slots int // concurrent runs; others wait. 0 is twice the CPUs, at least 4
-	Warm  int // sandboxes kept ready for each spec in use; each serves one run. 0 is none
+	Warm  int // sandboxes kept ready for each spec in use; each serves one run
 
 	Defaults sandbox.Limits // limits of a spec that names none; a zero field is that of sandbox.DefaultLimits
 	Max      sandbox.Limits // highest limits that a spec may name; a zero field is no maximum
@@ -58,7 +58,7 @@ type Fumehood struct {
 // recoverTimeout limits how long Open cleans up after dead processes, for each backend.
 const recoverTimeout = 30 * time.Second
 
-// Open opens the backends and removes what earlier processes that died left behind. It makes no sandbox yet.
+// Open opens the backends and removes the sandboxes of processes that died. It makes no sandbox yet.
 func Open(c Config) (*Fumehood, error) {
 	o := backend.Options{Libexec: c.Libexec, FetchImages: true}
 	if o.Libexec == "" {
@@ -96,7 +96,7 @@ func Open(c Config) (*Fumehood, error) {
 	return f, nil
 }
 
-// Run runs one request in a sandbox of its own and removes the sandbox. A failed program is a status of the result.
+// Run runs one request in a fresh sandbox and removes the sandbox. A failed program is a status of the result.
 // If ctx ends first, the status is sandbox.StatusCanceled. The kind of an error is returned by sandbox.KindOf:
 // Invalid and TooLarge for a wrong request, Busy when all slots and the queue are full, Unsupported where the backend
 // or the host cannot enforce it, Unavailable while closing.

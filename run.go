@@ -9,14 +9,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// OneShot is one run in a sandbox of its own.
+// OneShot is one run in a fresh sandbox.
 type OneShot struct {
 	Backend string          // "" is the default, "auto" the strongest that works here
 	Spec    sandbox.Spec    // the sandbox; zero fields get the defaults
 	Request sandbox.Request // what runs in it
 }
 
-// Request is one run in a living sandbox: code in a context, or a command in a process of its own.
+// Request is one run in a living sandbox: code in a context, or a command in a separate process.
 type Request struct {
 	sandbox.Request
 	Context string // of code; "" is the default context of the language, made by its first run
@@ -75,7 +75,7 @@ type RunInfo struct {
 	Deadline   time.Time
 	Background bool
 	Status     sandbox.Status // running, or how it ended
-	ExitCode   int            // -1 while there is none
+	ExitCode   int            // -1 without an exit code
 }
 
 func runInfo(i engine.RunInfo) RunInfo {

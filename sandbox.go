@@ -12,7 +12,7 @@ import (
 
 // Create requests a living sandbox: one that keeps files, processes and variables between runs.
 type Create struct {
-	Name    string       // 1 to 63 of a-z, 0-9 and ._-; "" is none
+	Name    string       // 1 to 63 of a-z, 0-9 and ._-; "" is no name
 	Backend string       // as in OneShot
 	Spec    sandbox.Spec // zero fields get the defaults
 	Ends    Ends
@@ -164,8 +164,9 @@ func (s *Sandbox) Close() error { return s.sandbox.Close() }
 // Info describes the sandbox now.
 func (s *Sandbox) Info() SandboxInfo {
 	i := s.sandbox.Info()
-	out := SandboxInfo{ID: i.ID, Name: i.Name, Backend: i.Backend, Created: i.Created, Used: i.Used, IdleEnds: i.IdleEnds,
-		EndsAt: i.Spec.Lifetime.EndsAt, State: i.State, Running: i.Running, Spec: i.Spec, Effective: i.Effective}
+	out := SandboxInfo{ID: i.ID, Name: i.Name, Backend: i.Backend, Created: i.Created, Used: i.Used,
+		IdleEnds: i.IdleEnds, EndsAt: i.Spec.Lifetime.EndsAt, State: i.State, Running: i.Running, Spec: i.Spec,
+		Effective: i.Effective}
 	for _, c := range i.Contexts {
 		out.Contexts = append(out.Contexts, contextInfo(c))
 	}

@@ -21,14 +21,16 @@ type Outcome struct {
 	ID sandbox.ID `json:"id"`
 	// How the run ended. A failed program is a status, never an HTTP error.
 	Status    sandbox.Status     `json:"status"`
-	ExitCode  *int               `json:"exit_code"`       // null if a signal ended the program or nothing ran.
-	Signal    *int               `json:"signal"`          // Number of the signal that ended the program, or null.
-	Exception *sandbox.Exception `json:"exception"`       // The uncaught exception, or null.
-	Files     []File             `json:"files"`           // New and changed files that match return_files.
-	Hint      *string            `json:"hint"`            // Explanation and suggested fix in one or two sentences, or null.
-	Hints     []Hint             `json:"hints,omitempty"` // The hint in parts, most important first, with the facts of each.
-	Usage     Usage              `json:"usage"`
-	Timings   Timings            `json:"timings"`
+	ExitCode  *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
+	Signal    *int               `json:"signal"`    // Number of the signal that ended the program, or null.
+	Exception *sandbox.Exception `json:"exception"` // The uncaught exception, or null.
+	Files     []File             `json:"files"`     // New and changed files that match return_files.
+	// Explanation and suggested fix in one or two sentences, or null.
+	Hint *string `json:"hint"`
+	// The hint in parts, most important first, with the facts of each.
+	Hints   []Hint  `json:"hints,omitempty"`
+	Usage   Usage   `json:"usage"`
+	Timings Timings `json:"timings"`
 
 	Packages []sandbox.Package `json:"packages,omitzero"` // Packages that were installed for the run.
 

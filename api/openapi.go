@@ -94,8 +94,9 @@ the workspace in its own process. Runs in one context wait for each other. A cli
 With background, or Accept: text/event-stream, the run continues without its client. A stream is the one of GET
 .../runs/{run}/events, and the header Fumehood-Run-Id has the run's id.`
 
-const eventsDetail = `Server-sent events of the run, with ids that count from 1: first the recorded ones after Last-Event-ID, or else
-after; then new ones as they occur, until done. A client that was cut off continues where it was.
+const eventsDetail = `Server-sent events of the run, with ids that count from 1: first the recorded ones
+after Last-Event-ID, or else after; then new ones as they occur, until done. A client that was cut off continues
+where it was.
 
 The events are started (data: Started), progress (Progress) while packages are installed, stdout and stderr
 (OutputPiece), result (ResultEvent) and exception (ExceptionEvent). The last one is done (Done), or problem

@@ -20,9 +20,10 @@ type Requested struct {
 	Network Network `json:"network"`
 	User    User    `json:"user"` // The requested user in the sandbox.
 	// Limits that the request named; each was enforced, or waived by allow_unenforced.
-	Named           []sandbox.LimitName `json:"named"`
-	Commands        []string            `json:"commands"` // Allowed programs; null: every program of the root file system.
-	AllowUnenforced []string            `json:"allow_unenforced"`
+	Named []sandbox.LimitName `json:"named"`
+	// Allowed programs; null: every program of the root file system.
+	Commands        []string `json:"commands"`
+	AllowUnenforced []string `json:"allow_unenforced"`
 }
 
 // Effective is an enforced policy.
@@ -38,9 +39,10 @@ type Effective struct {
 	HostUID  string   `json:"host_uid"`
 	Commands []string `json:"commands"` // Allowed programs; null: every program of the root file system.
 	// State of each isolation layer. GET /v1/capabilities has details.
-	Isolation  map[string]sandbox.WallState `json:"isolation"`
-	Unenforced []string                     `json:"unenforced"` // What the request waived and the host could not enforce.
-	Warnings   []string                     `json:"warnings"`
+	Isolation map[string]sandbox.WallState `json:"isolation"`
+	// Limits that the request waived and the host could not enforce.
+	Unenforced []string `json:"unenforced"`
+	Warnings   []string `json:"warnings"`
 }
 
 // User is a user inside a sandbox.

@@ -54,11 +54,10 @@ func New(config Config) (*Client, error) {
 	if path, ok := strings.CutPrefix(config.Server, UnixPrefix); ok {
 		c.base = "http://localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx,
-				"unix", path)
+			return dialer.DialContext(ctx, "unix", path)
 		}
-	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.Scheme != "http" &&
-		u.Scheme != "https" || u.User != nil {
+	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.User != nil ||
+		u.Scheme != "http" && u.Scheme != "https" {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server",
 			Msg: fmt.Sprintf("%.100q is not the address of a server", config.Server),
 			Fix: "write http://HOST:PORT, https://HOST:PORT or unix:PATH"}
@@ -78,7 +77,7 @@ type call struct {
 	path   string
 	query  url.Values
 	accept string    // media type of the answer; "" is any
-	body   io.Reader // nil is none
+	body   io.Reader // nil sends no body
 	size   int64     // of body; 0 is unknown
 	send   any       // the body as JSON, in place of body
 }
@@ -138,9 +137,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "no Fumehood server is reachable at " + c.config.Server +
-			": " + op.Err.Error(),
-			Fix: "start one with: fumehood serve"}
+		return &sandbox.Error{Kind: sandbox.Unavailable, Fix: "start one with: fumehood serve",
+			Msg: "no Fumehood server is reachable at " + c.config.Server + ": " + op.Err.Error()}
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -149,7 +147,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "server", Msg: "it did not answer", Err: err}
 }
 
-// problem turns an answer that is no success into an error.
+// problem returns the error of an answer without success.
 func problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem))
 	var p api.Problem

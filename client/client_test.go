@@ -28,7 +28,7 @@ func open(t *testing.T, handler http.HandlerFunc) *Client {
 	return c
 }
 
-// TestStrangeServers: what is no answer of Fumehood is an error that says so, and the key goes to no other server.
+// TestStrangeServers: the client reports an answer that is not from Fumehood, and sends the key to no other server.
 func TestStrangeServers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
 		r *http.Request) {
@@ -108,7 +108,7 @@ func TestDialPortTLS(t *testing.T) {
 	}
 }
 
-// TestCutStream: a stream without its last event is an error, for whoever waits for the end.
+// TestCutStream: a stream without its last event is an error for a caller that waits for the end.
 func TestCutStream(t *testing.T) {
 	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(api.HeaderRun, "a")
@@ -135,7 +135,7 @@ func TestCutStream(t *testing.T) {
 	}
 }
 
-// TestExceptionEvent: an uncaught exception is an event of its own.
+// TestExceptionEvent: an uncaught exception is a separate event.
 func TestExceptionEvent(t *testing.T) {
 	var got []Event
 	err := readEvents(strings.NewReader("event: exception\ndata: {\"time_ms\":1,\"name\":\"E\",\"value\":\"v\"}\n\n"),

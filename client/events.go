@@ -18,7 +18,7 @@ type Event struct {
 	ID        string
 	Name      string // a constant of package api
 	Started   *api.Started
-	Step      *string // what is done before the program starts; "" ends it
+	Step      *string // a step before the program starts; "" ends it
 	Output    *Output
 	Result    *api.Result
 	Exception *sandbox.Exception

@@ -15,16 +15,15 @@ func filesPath(name string) string { return sandboxPath(name, "files") }
 
 // Stat describes one file; a path is absolute, or relative to the workspace.
 func (c *Client) Stat(ctx context.Context, name, path string) (f api.FileInfo, err error) {
-	_, err = c.get(ctx, call{method: http.MethodGet, path: filesPath(name), query: url.Values{"path": {path},
-		"stat": {"1"}}}, &f)
+	query := url.Values{"path": {path}, "stat": {"1"}}
+	_, err = c.get(ctx, call{method: http.MethodGet, path: filesPath(name), query: query}, &f)
 	return f, err
 }
 
 // List lists at most limit files of a folder, to a depth.
 func (c *Client) List(ctx context.Context, name, path string, depth, limit int) (list api.FileList, err error) {
-	_, err = c.get(ctx, call{method: http.MethodGet, path: filesPath(name), query: url.Values{"path": {path},
-		"list":  {"1"},
-		"depth": {strconv.Itoa(depth)}, "limit": {strconv.Itoa(limit)}}}, &list)
+	query := url.Values{"path": {path}, "list": {"1"}, "depth": {strconv.Itoa(depth)}, "limit": {strconv.Itoa(limit)}}
+	_, err = c.get(ctx, call{method: http.MethodGet, path: filesPath(name), query: query}, &list)
 	return list, err
 }
 
@@ -55,9 +54,8 @@ type Upload struct {
 
 // Write creates or replaces a regular file.
 func (c *Client) Write(ctx context.Context, name string, u Upload) error {
-	_, err := c.get(ctx, call{method: http.MethodPut, path: filesPath(name), query: url.Values{"path": {u.Path},
-		"mode": {u.Mode}},
-		body: u.Content, size: u.Size}, nil)
+	_, err := c.get(ctx, call{method: http.MethodPut, path: filesPath(name), body: u.Content, size: u.Size,
+		query: url.Values{"path": {u.Path}, "mode": {u.Mode}}}, nil)
 	return err
 }
 

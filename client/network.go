@@ -11,7 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 )
 
-// Network returns what a sandbox tried to reach.
+// Network returns the network report of a sandbox: its policy, totals and last attempts.
 func (c *Client) Network(ctx context.Context, name string) (n api.NetworkReport, err error) {
 	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "network"),
 		query: url.Values{"last": {"1000"}}}, &n)

@@ -41,7 +41,7 @@ func quickOutput(event, buf []byte) (offset int64, text []byte, ok bool) {
 	return offset, text, ok
 }
 
-// appendUnescaped appends what lies between the quotes of a JSON string, unless it needs more than the common escapes.
+// appendUnescaped appends the content of a JSON string without its quotes. ok is false for a rare escape.
 func appendUnescaped(b, s []byte) (_ []byte, ok bool) {
 	for start, i := 0, 0; ; i++ {
 		if i == len(s) {

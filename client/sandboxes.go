@@ -74,10 +74,8 @@ func (c *Client) Stats(ctx context.Context, name string) (u api.SandboxUsage, er
 // EnsureContext creates a context unless it exists.
 func (c *Client) EnsureContext(ctx context.Context, name, context, language string) error {
 	s, err := c.Sandbox(ctx, name)
-	if err != nil || slices.ContainsFunc(s.Contexts, func(c api.Context) bool {
-		return c.Name == context ||
-			string(c.ID) == context
-	}) {
+	exists := func(c api.Context) bool { return c.Name == context || string(c.ID) == context }
+	if err != nil || slices.ContainsFunc(s.Contexts, exists) {
 		return err
 	}
 	err = c.post(ctx, api.ContextRequest{Name: context, Language: language}, name, "contexts")

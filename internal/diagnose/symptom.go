@@ -29,7 +29,8 @@ var systemSymptoms = []struct {
 
 // forkSymptom is a fork or a thread that was refused. EAGAIN alone also means a socket that has nothing to read.
 var forkSymptom = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(fork|clone|spawn|subprocess|thread)[^\n]{0,200}(\n[^\n]{0,200}){0,2}Resource temporarily unavailable`)
+	return regexp.MustCompile(`(?i)(fork|clone|spawn|subprocess|thread)[^\n]{0,200}(\n[^\n]{0,200}){0,2}` +
+		`Resource temporarily unavailable`)
 })
 
 // pathSymptom finds the path in a message of the C library.
@@ -183,11 +184,10 @@ func (f *Facts) interpretersOf(command string) []string {
 	return nil
 }
 
-// installs says whether a command exists to fetch programs or packages.
+// installs reports whether a command installs programs or packages.
 func (f *Facts) installs(command string) bool {
 	return slices.ContainsFunc(f.Languages, func(l sandbox.Language) bool {
-		return slices.Contains(l.Installers,
-			command)
+		return slices.Contains(l.Installers, command)
 	})
 }
 

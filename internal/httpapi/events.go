@@ -123,10 +123,11 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 		}
 		name, data = api.EventProblem, api.ProblemEvent{TimeMS: at, Problem: a.Problem(w, err)}
 	default:
-		n := e.Ended
-		name, data = api.EventDone, api.Done{TimeMS: at, Outcome: answer.NewOutcome(wording.HTTP, &sandbox.Result{ID: x.ID(),
-			Status: n.Status, ExitCode: n.ExitCode, Signal: n.Signal, Exception: n.Exception, Usage: n.Usage, Timings: n.Timings,
-			Hints: n.Hints, Packages: n.Packages, Findings: n.Findings})}
+		d := e.Ended
+		outcome := answer.NewOutcome(wording.HTTP, &sandbox.Result{ID: x.ID(), Status: d.Status, ExitCode: d.ExitCode,
+			Signal: d.Signal, Exception: d.Exception, Usage: d.Usage, Timings: d.Timings, Hints: d.Hints,
+			Packages: d.Packages, Findings: d.Findings})
+		name, data = api.EventDone, api.Done{TimeMS: at, Outcome: outcome}
 	}
 	return s.do(false, func() { s.event(id, name, data) })
 }

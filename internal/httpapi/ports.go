@@ -48,8 +48,9 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	defer conn.Close()
 	defer w.PassOn(r)()
 	p := &passing{port: port, prefix: strings.TrimSuffix(r.URL.EscapedPath(), "/-"), tail: httpd.Tail(r)}
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxPortHeader,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true,
+		MaxResponseHeaderBytes: maxPortHeader,
+		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
 	proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: p.rewrite, ModifyResponse: p.harden,
 		Transport:    once{transport, ctx},
 		ErrorLog:     slog.NewLogLogger(a.Log().Handler(), slog.LevelDebug),
@@ -165,11 +166,10 @@ func (p *passing) target() *url.URL {
 // theirs are headers of an answer by which a program would act on all of this server's origin, or ask for its
 // credentials.
 var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data",
-	"Service-Worker-Allowed", "Alt-Svc",
-	"Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel", "Report-To", "Reporting-Endpoints", "Refresh",
-	"Origin-Agent-Cluster",
-	"Speculation-Rules", "X-Request-Id", "X-Content-Type-Options", "Cache-Control", "Pragma", "Expires",
-	"Content-Security-Policy-Report-Only", api.HeaderPort, api.HeaderLocation}
+	"Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel",
+	"Report-To", "Reporting-Endpoints", "Refresh", "Origin-Agent-Cluster", "Speculation-Rules", "X-Request-Id",
+	"X-Content-Type-Options", "Cache-Control", "Pragma", "Expires", "Content-Security-Policy-Report-Only",
+	api.HeaderPort, api.HeaderLocation}
 
 // harden removes headers by which a program could act as this server. A browser shows the answer in an origin of its
 // own, without scripts.
@@ -245,10 +245,12 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if err != nil {
 		return err
 	}
-	if !strings.EqualFold(r.Header.Get("Upgrade"), tunnelProtocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
+	upgrades := hasToken(r.Header.Values("Connection"), "upgrade")
+	if !upgrades || !strings.EqualFold(r.Header.Get("Upgrade"), tunnelProtocol) {
 		w.Header().Set("Upgrade", tunnelProtocol)
 		return httpd.Refuse(http.StatusUpgradeRequired, sandbox.Invalid, "this path is a tunnel to the port",
-			"add a slash for the root of the HTTP server there; a tunnel wants Connection: Upgrade and Upgrade: "+tunnelProtocol)
+			"add a slash for the root of the HTTP server there; a tunnel requires Connection: Upgrade and Upgrade: "+
+				tunnelProtocol)
 	}
 	program, err := s.DialPort(r.Context(), port)
 	if err != nil {
@@ -266,8 +268,7 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return nil // no listener of ours
 	}
 	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnelProtocol + "\r\n" +
-		api.HeaderPort + ": " + strconv.Itoa(port) +
-		"\r\nX-Request-Id: " + w.ID + "\r\n\r\n"
+		api.HeaderPort + ": " + strconv.Itoa(port) + "\r\nX-Request-Id: " + w.ID + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		return nil // the client has left
 	}

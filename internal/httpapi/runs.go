@@ -18,7 +18,8 @@ import (
 
 // execOf converts a request for a run in a living sandbox. streams reports whether the client reads its events.
 func execOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err error) {
-	x = engine.RunRequest{ID: sandbox.NewID(), Context: r.Context, Background: streams || r.Background, Interactive: r.Interactive}
+	x = engine.RunRequest{ID: sandbox.NewID(), Context: r.Context, Background: streams || r.Background,
+		Interactive: r.Interactive}
 	if x.Interactive && !x.Background {
 		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream")
 	}
@@ -132,8 +133,7 @@ func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Run) error 
 
 func showRun(x engine.RunInfo) api.Run {
 	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status,
-		BeganAt:    x.Began.UTC(),
-		DeadlineAt: x.Deadline.UTC(), Background: x.Background}
+		BeganAt: x.Began.UTC(), DeadlineAt: x.Deadline.UTC(), Background: x.Background}
 	if x.ExitCode >= 0 {
 		out.ExitCode = &x.ExitCode
 	}
@@ -187,8 +187,8 @@ func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Run, req
 }
 
 // signalNames are Linux's, from 1; this host's may differ (signal(7)).
-var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP " +
-	"TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
+var signalNames = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT " +
+	"CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 
 const maxSignal = 64 // the last real-time signal
 

@@ -46,23 +46,23 @@ func refuseE2B(r *http.Request) error {
 	if r.Header.Get(header) == "" {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.NotFound, Msg: "this server has no API for requests with an " + header + " header"}
+	return &sandbox.Error{Kind: sandbox.NotFound,
+		Msg: "this server has no API for requests with an " + header + " header"}
 }
 
 // handlers returns the handler of each operation, by its name.
 func (a *apiV1) handlers() map[string]handler {
 	return map[string]handler{
-		"run": a.run, "execute": a.execute, "capabilities": a.capabilities, "languages": a.languages, "healthz": a.healthz,
-		"readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
+		"run": a.run, "execute": a.execute, "capabilities": a.capabilities, "languages": a.languages,
+		"healthz": a.healthz, "readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
 		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.deleteSandbox,
-		"sandboxStats":   a.in(a.sandboxStats),
-		"sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
+		"sandboxStats": a.in(a.sandboxStats), "sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
 
 		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
-		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)), "sendStdin": a.in(onRun(a.sendStdin)),
-		"signalRun": a.in(onRun(withBody(a, a.signalRun))),
+		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)),
+		"sendStdin": a.in(onRun(a.sendStdin)), "signalRun": a.in(onRun(withBody(a, a.signalRun))),
 
 		"listContexts":  a.in(a.listContexts),
 		"createContext": a.in(withBody(a, a.createContext)),
@@ -71,7 +71,8 @@ func (a *apiV1) handlers() map[string]handler {
 
 		"readFile": a.in(a.readFiles), "writeFile": a.in(a.writeFile), "removeFile": a.in(a.removeFile),
 		"readFileBy": a.in(a.readFiles), "writeFileBy": a.in(a.writeFile), "removeFileBy": a.in(a.removeFile),
-		"moveFile": a.in(withBody(a, a.moveFile)), "makeFolder": a.in(withBody(a, a.makeFolder)), "clean": a.in(a.clean),
+		"moveFile": a.in(withBody(a, a.moveFile)), "makeFolder": a.in(withBody(a, a.makeFolder)),
+		"clean": a.in(a.clean),
 	}
 }
 

@@ -69,7 +69,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	error) {
 	b := &Body{room: room, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
-		return b, Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
+		return b, errCompressed
 	}
 	if r.ContentLength > bounds.most {
 		return b, overBound(bounds.most)
@@ -97,13 +97,21 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 			control.SetReadDeadline(time.Time{})
 			return b, nil
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return b, Refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
-		}
 		if err != nil {
-			return b, Refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
+			return b, bodyError(err)
 		}
 	}
+}
+
+var errCompressed = Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed",
+	"send it uncompressed")
+
+// bodyError returns the refusal for an error of reading a body.
+func bodyError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return Refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
+	}
+	return Refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
 }
 
 func overBound(most int64) error {

@@ -20,11 +20,12 @@ func (s *Server) checkHost(r *http.Request) error {
 		return nil
 	}
 	host := hostName(r.Host)
-	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	isHost := func(name string) bool { return strings.EqualFold(name, host) }
+	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, isHost) {
 		return nil
 	}
-	return Refuse(http.StatusMisdirectedRequest, sandbox.Invalid, "the name in the Host header is not one of this server",
-		"use localhost, or start the server with --host NAME")
+	return Refuse(http.StatusMisdirectedRequest, sandbox.Invalid,
+		"the name in the Host header is not one of this server", "use localhost, or start the server with --host NAME")
 }
 
 // hostName is the host of "host", "host:port", "[v6]" or "[v6]:port".

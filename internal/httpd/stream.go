@@ -2,13 +2,9 @@ package httpd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"os"
 	"time"
-
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // streamBody is a request body that is passed on as it comes. It may take long, if it keeps the least rate.
@@ -22,10 +18,10 @@ type streamBody struct {
 }
 
 // StreamBody returns the body of a request, of any type, to be read by the handler. Its errors are the answer: TooLarge
-// past the limit, or a refusal where it comes too slowly or not to its end.
+// past the limit, or a refusal if it comes too slowly or not to its end.
 func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, Refuse(http.StatusUnsupportedMediaType, sandbox.Invalid, "the body is compressed", "send it uncompressed")
+		return nil, errCompressed
 	}
 	if r.ContentLength > most {
 		return nil, overBound(most)
@@ -54,13 +50,11 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
 		b.w.unread = false
 		b.err = io.EOF
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		b.err = Refuse(http.StatusRequestTimeout, sandbox.Invalid, "the body came too slowly", "")
 	default:
-		b.err = Refuse(http.StatusBadRequest, sandbox.Invalid, "the body could not be read to its end", "")
+		b.err = bodyError(err)
 	}
 	return n, b.err
 }
 
-// Stopping ends when an http.Server of this server shuts down. What would wait for long ends then.
+// Stopping ends when an http.Server of this server shuts down. Streams and tunnels end then.
 func (s *Server) Stopping() context.Context { return s.stopping }

@@ -33,12 +33,14 @@ type readOut struct {
 }
 
 var readSchema = giving(object{
-	"path": field("string", "The path."), "size": field("integer",
-		"Bytes of the whole file."), "offset": field("integer", "Where this part begins."),
-	"length": field("integer", "Bytes of this part."), "more": field("boolean",
-		"Whether there is more after it."), "type": field("string", "Media type, as its content suggests."),
-	"text": field("string", "The part, if it is text."), "base64": field("string",
-		"The part, if it is neither text nor a picture."),
+	"path":   field("string", "The path."),
+	"size":   field("integer", "Bytes of the whole file."),
+	"offset": field("integer", "Where this part begins."),
+	"length": field("integer", "Bytes of this part."),
+	"more":   field("boolean", "Whether there is more after it."),
+	"type":   field("string", "Media type, as its content suggests."),
+	"text":   field("string", "The part, if it is text."),
+	"base64": field("string", "The part, if it is neither text nor a picture."),
 }, "path", "size", "offset", "length", "more", "type")
 
 var pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
@@ -89,7 +91,8 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	if out.Text != nil {
 		body = *out.Text
 	} else {
-		body = fmt.Sprintf("%d bytes of type %s as base64:\n%s", len(part), out.Type, base64.StdEncoding.EncodeToString(part))
+		body = fmt.Sprintf("%d bytes of type %s as base64:\n", len(part), out.Type) +
+			base64.StdEncoding.EncodeToString(part)
 	}
 	if out.More {
 		body += fmt.Sprintf("\n[bytes %d to %d of %d; read on at offset %d]", in.Offset, in.Offset+int64(len(part)),
@@ -116,8 +119,10 @@ type wroteOut struct {
 	Size int    `json:"size"`
 }
 
-var wroteSchema = giving(object{"path": field("string", "The path."), "size": field("integer",
-	"Bytes that were written.")}, "path", "size")
+var wroteSchema = giving(object{
+	"path": field("string", "The path."),
+	"size": field("integer", "Bytes that were written."),
+}, "path", "size")
 
 func writeFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	var in struct {
@@ -147,8 +152,8 @@ func writeFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 	if err := box.WriteFile(c.ctx, in.Path, 0, bytes.NewReader(data)); err != nil {
 		return nil, err
 	}
-	return withNote(why, wroteOut{in.Path, len(data)}, &sdk.TextContent{Text: fmt.Sprintf("Wrote %d bytes to %s.",
-		len(data), cut(in.Path, maxNote))}), nil
+	text := fmt.Sprintf("Wrote %d bytes to %s.", len(data), cut(in.Path, maxNote))
+	return withNote(why, wroteOut{in.Path, len(data)}, &sdk.TextContent{Text: text}), nil
 }
 
 type listed struct {
@@ -164,9 +169,12 @@ type listOut struct {
 }
 
 var listSchema = giving(object{
-	"files": object{"type": "array", "items": giving(object{"path": field("string", "Relative to the folder."),
-		"type": field("string", "Such as file, folder or symlink."),
-		"size": field("integer", "In bytes."), "target": field("string", "Of a symbolic link.")}, "path", "type", "size")},
+	"files": object{"type": "array", "items": giving(object{
+		"path":   field("string", "Relative to the folder."),
+		"type":   field("string", "Such as file, folder or symlink."),
+		"size":   field("integer", "In bytes."),
+		"target": field("string", "Of a symbolic link."),
+	}, "path", "type", "size")},
 	"more": field("boolean", "Whether there are others."),
 }, "files", "more")
 
@@ -222,7 +230,7 @@ func listing(files []sandbox.FileInfo, more bool) (listOut, *sdk.TextContent) {
 	return out, &sdk.TextContent{Text: text.String()}
 }
 
-// withNote is a result, and what the model must know of the sandbox.
+// withNote returns a result with a note about the sandbox, unless why is "".
 func withNote(why string, structured any, content sdk.Content) *sdk.CallToolResult {
 	r := &sdk.CallToolResult{StructuredContent: structured, Content: []sdk.Content{content}}
 	if why != "" {

@@ -18,7 +18,7 @@ const maxSessions = 1000
 
 const sessionHeader = "Mcp-Session-Id"
 
-// door serves MCP at /mcp. An owner reaches only sessions that are its own: each has a server of its own.
+// door serves MCP at /mcp. Each owner has a separate server, so that it reaches only its own sessions.
 type door struct {
 	*httpd.Server
 
@@ -45,7 +45,7 @@ func Add(server *httpd.Server) (closeAll func()) {
 	return d.close
 }
 
-// of returns the server of a key's name. There are as many as keys.
+// of returns the server of an owner: at most one for each key.
 func (d *door) of(name string) *owner {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,8 @@ func (d *door) of(name string) *owner {
 	}
 	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Create{Owner: name},
 		Public: true, Log: d.Log()})}
-	o.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return o.sdk }, &sdk.StreamableHTTPOptions{
+	serverOf := func(*http.Request) *sdk.Server { return o.sdk }
+	o.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             engine.DefaultIdle,
 		DisableLocalhostProtection: true, // httpd checks Host and Origin
 	})

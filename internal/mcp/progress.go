@@ -16,7 +16,7 @@ const (
 	maxProgress   = 2 << 10                // bytes of the latest output in one notification
 )
 
-// progress reports what a call has printed so far, if its client asked for that.
+// progress reports the latest output of a call, if its client requests progress.
 type progress struct {
 	call  *call
 	token any
@@ -50,7 +50,7 @@ func (p *progress) take(_ sandbox.Stream, data []byte) {
 	p.fresh = true
 }
 
-// step receives what is done before the start, as output that will be followed by more.
+// step receives a step before the start, and reports it like output.
 func (p *progress) step(line string) {
 	if line != "" {
 		p.take(sandbox.Stderr, []byte(line+"\n"))

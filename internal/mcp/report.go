@@ -5,17 +5,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of what one result holds, in bytes: models pay for what they read.
+// Limits of one result, in bytes: models pay for each byte that they read.
 const (
 	maxStdout     = 40 << 10
 	maxStderr     = 12 << 10
@@ -39,8 +38,8 @@ func (s *Server) imageRoom() int {
 
 // report turns a result into content: a compact account for the model, pictures, and the same as values.
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
-	a := answer.New(wording.Tool, r)
-	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Results: []api.Result{}}
+	o := answer.NewOutcome(wording.Tool, r)
+	out := ran{Status: o.Status, ExitCode: o.ExitCode, Hint: o.Hint, Results: []api.Result{}}
 	var notes []string
 	if why != "" {
 		notes = append(notes, why)
@@ -50,13 +49,16 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 		text  string
 		limit int
 		into  *string
-	}{{"stdout", a.Stdout, maxStdout, &out.Stdout}, {"stderr", a.Stderr, maxStderr, &out.Stderr}} {
+	}{
+		{"stdout", answer.Text(r.Stdout), maxStdout, &out.Stdout},
+		{"stderr", answer.Text(r.Stderr), maxStderr, &out.Stderr},
+	} {
 		*stream.into = cut(stream.text, stream.limit)
 		if len(stream.text) > stream.limit {
 			notes = append(notes, c.keep(box, string(r.ID)+"."+stream.name, stream.text))
 		}
 	}
-	if x := a.Exception; x != nil {
+	if x := o.Exception; x != nil {
 		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
 			Traceback: cut(x.Traceback, maxTrace)}
 	}
@@ -66,7 +68,7 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
 }
 
-// account says in one text what happened.
+// account describes a result in one text.
 func account(out *ran, values, notes []string, pictures bool) string {
 	var parts []string
 	add := func(label, text string) {
@@ -150,7 +152,8 @@ func shown(all []sandbox.Value, out *ran, imageRoom int, notes *[]string) (value
 		*notes = append(*notes, fmt.Sprintf("%d further values are not shown here; print less at a time.", left))
 	}
 	if leftImages > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d further pictures are too large or too many; make them smaller.", leftImages))
+		*notes = append(*notes,
+			fmt.Sprintf("%d further pictures are too large or too many; make them smaller.", leftImages))
 	}
 	return values, images
 }

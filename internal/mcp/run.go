@@ -6,10 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -26,11 +25,11 @@ type ran struct {
 }
 
 var ranSchema = giving(object{
-	"status": object{"type": "string", "description": "How it ended.", "enum": []sandbox.Status{sandbox.StatusSucceeded,
-		sandbox.StatusFailed, sandbox.StatusTimeout,
-		sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled,
-		sandbox.StatusRejected, sandbox.StatusLost}},
-	"exit_code": may(field("integer", "Exit code, or null if there is none.")),
+	"status": object{"type": "string", "description": "How it ended.", "enum": []sandbox.Status{
+		sandbox.StatusSucceeded, sandbox.StatusFailed, sandbox.StatusTimeout, sandbox.StatusOutOfMemory,
+		sandbox.StatusOutputLimit, sandbox.StatusKilled, sandbox.StatusCanceled, sandbox.StatusRejected,
+		sandbox.StatusLost}},
+	"exit_code": may(field("integer", "Exit code, or null without one.")),
 	"stdout":    field("string", "Standard output. The middle of long output is omitted."),
 	"stderr":    field("string", "Standard error. The middle of long output is omitted."),
 	"results": object{"type": "array", "description": "Values that the code showed, except pictures.",
@@ -38,11 +37,12 @@ var ranSchema = giving(object{
 			"main": field("boolean", "Whether it is the value of the last expression."),
 			"data": object{"type": "object", "additionalProperties": object{"type": "string"},
 				"description": "The value by media type."},
-			"metadata": object{"type": "object"},
 		}, "main", "data")},
-	"exception": may(giving(object{"name": field("string", "Type of the exception."), "value": field("string",
-		"Its message."), "traceback": field("string", "Where it was raised.")},
-		"name", "value", "traceback")),
+	"exception": may(giving(object{
+		"name":      field("string", "Type of the exception."),
+		"value":     field("string", "Its message."),
+		"traceback": field("string", "Where it was raised."),
+	}, "name", "value", "traceback")),
 	"hint": may(field("string", "What happened and what would help.")),
 }, "status", "exit_code", "stdout", "stderr", "results", "exception", "hint")
 
@@ -72,7 +72,8 @@ func runCommand(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error)
 		return nil, err
 	}
 	if (in.Command == "") == (len(in.Argv) == 0) {
-		return nil, sandbox.Invalidf("command", "give either a shell line in command, or a program and its arguments in argv")
+		return nil, sandbox.Invalidf("command",
+			"give either a shell line in command, or a program and its arguments in argv")
 	}
 	argv := in.Argv
 	if in.Command != "" {

@@ -17,7 +17,7 @@ func may(f object) object {
 	return f
 }
 
-// taking is the schema of arguments, of which the first needed ones are required.
+// taking returns the schema of arguments, which refuses other fields.
 func taking(fields object, required ...string) object {
 	s := object{"type": "object", "properties": fields, "additionalProperties": false}
 	if len(required) > 0 {
@@ -26,12 +26,12 @@ func taking(fields object, required ...string) object {
 	return s
 }
 
-// giving is the schema of a result whose fields may be absent, but for the required ones.
+// giving returns the schema of a result. Fields that are not required may be absent.
 func giving(fields object, required ...string) object {
 	return object{"type": "object", "properties": fields, "required": required}
 }
 
-// Formats are those of Function.
+// Formats lists the formats of Function.
 var Formats = []string{"openai-responses", "openai-chat", "anthropic"}
 
 // Function returns the definition of run_code as a format's API wants it among its tools.

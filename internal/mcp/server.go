@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Engine  *engine.Engine
 	Version string        // of Fumehood
-	Living  engine.Create // what each session's sandbox is; it has no name
+	Living  engine.Create // creates each session's sandbox; it has no name
 	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
 	// over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
 	Public bool

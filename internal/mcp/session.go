@@ -16,8 +16,8 @@ type session struct {
 	end    context.CancelFunc
 	work   sync.WaitGroup
 
-	turn chan struct{}   // holds one token: of whom makes or ends the sandbox; it guards box and why
-	box  *engine.Sandbox // nil is none
+	turn chan struct{}   // a lock that guards box and why; its holder makes or ends the sandbox
+	box  *engine.Sandbox // nil before the first call that needs it
 	why  string          // why the sandbox replaced another one, for the next call to report, or ""
 }
 
@@ -39,8 +39,8 @@ func (x *session) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// sandbox returns the sandbox, and what the caller must know of it, or "".
-func (x *session) sandbox(ctx context.Context) (*engine.Sandbox, string, error) {
+// sandbox returns the sandbox. why is the reason if it replaced another one since the last call, else "".
+func (x *session) sandbox(ctx context.Context) (box *engine.Sandbox, why string, err error) {
 	unlock, err := x.lock(ctx)
 	if err != nil {
 		return nil, "", err
@@ -49,12 +49,11 @@ func (x *session) sandbox(ctx context.Context) (*engine.Sandbox, string, error) 
 	if err := x.fill(ctx); err != nil {
 		return nil, "", err
 	}
-	why := x.why
-	x.why = ""
+	why, x.why = x.why, ""
 	return x.box, why, nil
 }
 
-// fill makes the sandbox if there is none that lives. The caller has the turn.
+// fill makes the sandbox unless it exists and has not ended. The caller has the turn.
 func (x *session) fill(ctx context.Context) error {
 	if x.life.Err() != nil {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "session", Msg: "it has ended"}

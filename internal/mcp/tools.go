@@ -18,20 +18,19 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// instructions tell a model what the server is for.
-const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, and files in " +
-	"/workspace, persist between calls. Results contain the output, the value of the last expression, " +
+// instructions describe the server to a model.
+const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, " +
+	"and files in /workspace, persist between calls. Results contain the output, the value of the last expression, " +
 	"pictures, exceptions and hints."
 
-const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions stay for later " +
-	"calls in the same language, and files in /workspace (the working directory) stay for all. The value of the " +
-	"last expression is shown without print, and so are matplotlib figures and other pictures. There is no " +
-	"network and no input. A line %pip install NAME adds a Python package. Code that runs too long is " +
-	"interrupted."
+const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions " +
+	"stay for later calls in the same language, and files in /workspace (the working directory) stay for all. The " +
+	"value of the last expression is shown without print, and so are matplotlib figures and other pictures. There is " +
+	"no network and no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
 
-const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a shell line in " +
-	"command, or a program and its arguments in argv. Files persist between calls; a cd or a variable of the " +
-	"shell does not (for those, use run_code with language bash)."
+const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a " +
+	"shell line in command, or a program and its arguments in argv. Files persist between calls; a cd or a variable " +
+	"of the shell does not (for those, use run_code with language bash)."
 
 // tool is a tool and how it is called. Its arguments are JSON.
 type tool struct {
@@ -39,7 +38,7 @@ type tool struct {
 	call func(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error)
 }
 
-// tools returns all tools, run_code first. What they may destroy depends on the sandbox.
+// tools returns all tools, run_code first. DestructiveHint is set if the sandbox can change files of the host.
 func tools(spec sandbox.Spec) []tool {
 	reaches := spec.Workspace != "" // files of the host that the code may change
 	for _, m := range spec.Mounts {
@@ -60,8 +59,8 @@ func tools(spec sandbox.Spec) []tool {
 				"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"}, "default": "python",
 					"description": "Language of the code. Each has variables of its own."},
 				"timeout_s": timeout}, "code")}, runCode},
-		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription, Annotations: changes(false),
-			OutputSchema: ranSchema, InputSchema: taking(object{
+		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription,
+			Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
 				"command": field("string", "A line for /bin/sh."),
 				"argv": object{"type": "array", "items": object{"type": "string"},
 					"description": "A program and its arguments, run without a shell. Replaces command."},
@@ -88,8 +87,8 @@ func tools(spec sandbox.Spec) []tool {
 					"description": "How deep to look into folders."}})}, listFiles},
 		{sdk.Tool{Name: "reset_sandbox", Title: "Reset the sandbox",
 			Description: "End the sandbox, with all that runs in it, its variables and its files, and start a new one.",
-			Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true,
-				OpenWorldHint: &no}, InputSchema: taking(object{})}, resetSandbox},
+			Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no},
+			InputSchema: taking(object{})}, resetSandbox},
 	}
 }
 
@@ -100,7 +99,7 @@ type call struct {
 	request *sdk.CallToolRequest
 }
 
-// call carries out a call. Whatever Fumehood fails at is for the model to read.
+// call carries out a call. An error becomes text for the model.
 func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.CallToolResult {
 	c := &call{ctx, s.session(r.Session), r}
 	out, err := t.call(c, r.Params.Arguments)
@@ -136,14 +135,14 @@ func decode(arguments json.RawMessage, into any) error {
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		got, _, _ := strings.Cut(wrong.Value, " ") // a number is quoted behind it
-		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s", wantedWords[wrong.Type.Kind()],
-			foundWords[got])
+		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s",
+			wantedWords[wrong.Type.Kind()], foundWords[got])
 	}
 	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200s",
 		strings.TrimPrefix(fmt.Sprint(err), "json: "))
 }
 
-// What a field takes, and the kinds of JSON that encoding/json found there, in words.
+// The types of fields, and the kinds of JSON that encoding/json reports, in words.
 var (
 	wantedWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list",
 		reflect.Int: "a whole number", reflect.Int64: "a whole number",
