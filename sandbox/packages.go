@@ -57,6 +57,19 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 
 var plainRequirement = strings.NewReplacer("_", "-", ".", "-")
 
+// CheckRequirement refuses a requirement that is not valid. op names where it was requested.
+func (in *Installer) CheckRequirement(op, requirement string) error {
+	if in.Valid(requirement) {
+		return nil
+	}
+	err := Invalidf(op, "%.80q is not the name of a package with optional versions; "+
+		"paths and addresses are not supported", requirement)
+	if as := strings.Replace(requirement, "==", "@", 1); as != requirement && in.Valid(as) { // pip's syntax, for npm
+		err.Fix = "ask for " + as
+	}
+	return err
+}
+
 // NameOf is the name of the package of a requirement, spelt so that two of one package are equal.
 func (in *Installer) NameOf(requirement string) string {
 	if end := strings.IndexAny(requirement, " \t[(<>=!~;"); end > 0 {

@@ -24,8 +24,8 @@ type Spec struct {
 	// NestedFilters lets the code install its own seccomp filters and Landlock rules, as browsers do. No limit covers
 	// the kernel memory for them, and the whole host shares one bound.
 	NestedFilters bool
-	// Terminals lets the code open pseudo-terminals of its own, as pexpect and tmux do. On native, kernel threads echo
-	// what is typed there, and no limit of CPU counts their work. Runs have terminals without it.
+	// Terminals lets the code create pseudo-terminals, which pexpect and tmux need. On native, kernel threads echo
+	// their input, and no limit of CPU counts that work. A run's own terminal does not need it.
 	Terminals bool
 	Lifetime  Lifetime
 	Metadata  map[string]string

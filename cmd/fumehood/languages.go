@@ -38,8 +38,8 @@ func languageOfFile(name string) (sandbox.Language, bool) {
 	return findLanguage(func(l sandbox.Language) bool { return slices.Contains(l.Extensions, extension) })
 }
 
-// hasContexts reports whether code of a language runs in a context. Otherwise it is a process of its own, like a
-// command. "" is the language of the context.
+// hasContexts reports whether code of a language runs in a context. Code of other languages runs in a new process, as a
+// command does. "" is the language of the context.
 func hasContexts(language string) bool {
 	l, known := languageNamed(language)
 	return !known || l.Driver != nil

@@ -25,7 +25,7 @@ func TestReplOfPipe(t *testing.T) {
 			"0\n1\n42\n", "problem\n"},
 		{"javascript", "let a = {\n b: 2 }\na.b", 0, "2\n", ""},
 		{"python", "class A:\n    a = 1\n\n    def b(self):\n        return self.a\n\nA().b()", 0, "1\n", ""},
-		{"python", "x = 1\n%pip install a(b)\nx", 0, "1\n", "error: --packages: \"a(b)\" is not the name of a package"},
+		{"python", "x = 1\n%pip install a(b)\nx", 0, "1\n", "error: code: \"a(b)\" is not the name of a package"},
 		{"bash", "cd /tmp\npwd\n(exit 3)", 3, "/tmp\n", ""},
 		{"bash", "cat <<E\n\n\nhere $((1<<2))\nE\nfor i in a b\ndo echo $i; done", 0, "\n\nhere 4\na\nb\n", ""},
 	} {

@@ -241,7 +241,7 @@ func (a *app) fillRequest(ctx context.Context, run *engine.OneShot, f *sandboxFl
 	return err
 }
 
-// runFresh runs a request in a sandbox of its own, passes its output on and reports its end.
+// runFresh runs a request in a one-shot sandbox, prints its output and returns its exit code as an error.
 func (a *app) runFresh(ctx context.Context, run engine.OneShot, f *sandboxFlags) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -85,7 +85,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 func addFreedoms(flags *pflag.FlagSet, nestedFilters, terminals *bool) {
 	flags.BoolVar(nestedFilters, "nested-filters", false,
 		"let the code add seccomp filters and Landlock rules of its own")
-	flags.BoolVar(terminals, "terminals", false, "let the code open terminals of its own, as pexpect and tmux do")
+	flags.BoolVar(terminals, "terminals", false, "let the code create terminals, which pexpect and tmux need")
 }
 
 // allowUsage is the usage of --allow-unenforced of run and serve.

@@ -68,4 +68,4 @@ func (a *app) readStdin(ctx context.Context, limit int64) ([]byte, error) {
 	return data, err
 }
 
-var errNoStdin = sandbox.Invalidf("standard input", "there is none")
+var errNoStdin = sandbox.Invalidf("standard input", "it is closed")

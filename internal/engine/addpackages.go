@@ -127,7 +127,13 @@ func (x *Run) planPackages() error {
 	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
 		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
-		asked.Requirements = append(slices.Clone(asked.Requirements), l.Installer.Magic(x.Request.Code)...)
+		inCode := l.Installer.Magic(x.Request.Code)
+		for _, r := range inCode {
+			if err := l.Installer.CheckRequirement("code", r); err != nil {
+				return err
+			}
+		}
+		asked.Requirements = slices.Concat(asked.Requirements, inCode)
 	}
 	if !asked.Any() {
 		return nil

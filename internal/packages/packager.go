@@ -139,12 +139,7 @@ func check(need *sandbox.PackageNeed) error {
 	}
 	in := need.Language.Installer
 	for i, r := range need.Requirements {
-		if !in.Valid(r) {
-			err := sandbox.Invalidf(fmt.Sprintf("packages[%d]", i),
-				"%.80q is not the name of a package with optional versions; paths and addresses are not supported", r)
-			if as := strings.Replace(r, "==", "@", 1); as != r && in.Valid(as) { // pip's syntax, for npm
-				err.Fix = "ask for " + as
-			}
+		if err := in.CheckRequirement(fmt.Sprintf("packages[%d]", i), r); err != nil {
 			return err
 		}
 	}

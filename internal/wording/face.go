@@ -61,8 +61,7 @@ var CommandLine = Face{
 		sandbox.FixCheckHost:    "fumehood doctor shows what this host can enforce, and the fix for the rest",
 		sandbox.FixPrune:        "free some space: fumehood deps prune",
 		sandbox.HintNoInput:     "It read from stdin, which is empty. Give it input with -i or --stdin FILE.",
-		sandbox.HintTerminal: "Code may not open terminals of its own. Run the program without one, or allow " +
-			"them: --terminals.",
+		sandbox.HintTerminal:    "Code cannot create terminals. Run the program without one, or allow them: --terminals.",
 	},
 }
 

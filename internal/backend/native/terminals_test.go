@@ -6,8 +6,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 )
 
-// TestTerminals: the code opens terminals of its own only where the spec says so. Where guest and code are one id,
-// nothing tells them apart.
+// TestTerminals: code creates terminals only if the spec allows it. Where guest and code have one id, the
+// kernel cannot distinguish them.
 func TestTerminals(t *testing.T) {
 	b := open(t, "")
 	for _, allowed := range []bool{false, true} {

@@ -36,6 +36,8 @@ type Tokens struct {
 	code   string
 	blocks [][]Token
 	length int
+	// Unclear reports that an f-string of Python may not end where its token ends, and what follows may be misread.
+	Unclear bool
 }
 
 const perBlock = 256

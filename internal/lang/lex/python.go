@@ -51,8 +51,41 @@ func (r *reader) pythonText(at int) {
 	if long := strings.Repeat(quotes, 3); r.has(long) {
 		quotes = long
 	}
+	formatted := strings.ContainsAny(r.code[at:r.pos], "fFtT")
 	r.skip(len(quotes))
-	r.token(Text, at, r.text(quotes, len(quotes) == 3))
+	text := r.text(quotes, len(quotes) == 3)
+	r.token(Text, at, text)
+	r.Unclear = r.Unclear || formatted && !fieldsEnd(text)
+}
+
+// fieldsEnd reports whether all replacement fields of an f-string end within its text. Since Python 3.12 they may
+// contain the quotes of the string, which then continues after the text. It returns false for text that it cannot
+// follow: backslashes and comments in fields, and braces or triple quotes in strings there.
+func fieldsEnd(text string) bool {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case depth == 0 && (strings.HasPrefix(text[i:], "{{") || strings.HasPrefix(text[i:], "}}")):
+			i++
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case depth > 0 && (c == '\\' || c == '#'):
+			return false
+		case depth > 0 && (c == '"' || c == '\''):
+			literal, rest, ended := strings.Cut(text[i+1:], string(c))
+			if !ended || strings.ContainsAny(literal, "{}\\") || literal == "" && strings.HasPrefix(rest, string(c)) {
+				return false
+			}
+			i += len(literal) + 1
+		}
+		if depth < 0 {
+			return false
+		}
+	}
+	return depth == 0
 }
 
 // Import is one name in an import statement of Python.

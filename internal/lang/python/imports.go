@@ -90,7 +90,7 @@ var attempt = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // statedImports lists the names in import statements. The list is incomplete if the code imports by calls or
-// relatively, lists requirements, installs packages, or has conditional imports.
+// relatively, lists requirements, installs packages, or has conditional imports or an f-string of unclear end.
 func statedImports(code string) (found []sandbox.Import, complete bool) {
 	if code = strings.TrimPrefix(code, "\ufeff"); len(code) > maxCode {
 		return nil, false
@@ -108,7 +108,11 @@ func statedImports(code string) (found []sandbox.Import, complete bool) {
 	}
 	guarded, attempted := guard().MatchString(code), 0
 	line, counted := 1, 0
-	for i := range lex.Python(code).Imports {
+	tokens := lex.Python(code)
+	if tokens.Unclear {
+		return nil, false
+	}
+	for i := range tokens.Imports {
 		name := i.Module
 		if i.Name != "" && len(name) <= maxName {
 			name += "." + i.Name

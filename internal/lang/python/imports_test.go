@@ -89,6 +89,16 @@ func TestImports(t *testing.T) {
 		{"!ls \"\"\"\nimport x", "[{x 2 false}]"},
 		{"import x\n%pip install y", "[]"},
 		{"import os\x0cimport x", "[]"},
+		{`import x; s = f"{d["#"]}"; import y`, "[]"},
+		{`import x; s = rF"{d['}'] + d["#"]}"; import y`, "[]"},
+		{`import x; s = f"{d["'''"]}"` + "\nimport y", "[]"},
+		{`import x; s = f"{'''a'}#"; import y #'''}"`, "[]"},
+		{"import x; s = f'{\nd\n}'; import y", "[]"},
+		{"import x; s = f'''{d # '''\n}'''; import y", "[]"},
+		{`import x; s = f"{f'{d["#"]}'}"; import y`, "[]"},
+		{`import x; s = f"{d["; import y; "]}"`, "[]"},
+		{`import x; s = f"{{#}} {d['#'] or ''} {a:{w},.2f} \"#\" {{"; import y`, "[{x 1 false} {y 1 false}]"},
+		{`import x; s = "{d["; t = b'{'; u = f''; import y`, "[{x 1 false} {y 1 false}]"},
 	} {
 		code, want := c[0], c[1]
 		if got := fmt.Sprint(imports([]byte(code))); got != want {
