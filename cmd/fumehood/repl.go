@@ -185,7 +185,7 @@ func (r *replSession) run(ctx context.Context, code string) error {
 	x, err := r.sandbox.Start(ctx, engine.RunRequest{Context: sandbox.DefaultContext,
 		Request: sandbox.Request{Language: r.context.Info().Language, Code: []byte(code)}})
 	if err != nil {
-		return err
+		return r.refused(ctx, err)
 	}
 	view := r.app.newFollower(nil, "", api.SandboxRunRequest{}, r.to)
 	var result *sandbox.Result
@@ -196,14 +196,8 @@ func (r *replSession) run(ctx context.Context, code string) error {
 		return followed
 	})
 	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil && r.sandbox.Ended() == nil: // nothing ran, for example because a package is unavailable
-		r.app.fail(err)
-		r.code = exitFailure
-		return nil
-	case err != nil:
-		return err
+	case ctx.Err() != nil || err != nil:
+		return r.refused(ctx, err)
 	case followed != nil:
 		return followed
 	}
@@ -216,6 +210,20 @@ func (r *replSession) run(ctx context.Context, code string) error {
 	if hint := wording.REPL.Hint(hints); hint != "" && !r.app.quiet {
 		r.app.say(terminal.Yellow, "hint: %s", terminal.OneLine(hint))
 	}
+	return nil
+}
+
+// refused reports why a statement did not run, for example a package that is unavailable. It returns an error if the
+// sandbox or ctx has ended.
+func (r *replSession) refused(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.sandbox.Ended() != nil {
+		return err
+	}
+	r.app.fail(err)
+	r.code = exitFailure
 	return nil
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,21 +126,25 @@ func (x *Run) planPackages() error {
 		return err
 	}
 	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
+	requested := len(asked.Requirements)
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
 		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
-		inCode := l.Installer.Magic(x.Request.Code)
-		for _, r := range inCode {
-			if err := l.Installer.CheckRequirement("code", r); err != nil {
-				return err
-			}
-		}
-		asked.Requirements = slices.Concat(asked.Requirements, inCode)
+		asked.Requirements = slices.Concat(asked.Requirements, l.Installer.Magic(x.Request.Code))
 	}
 	if !asked.Any() {
 		return nil
 	}
 	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
+	}
+	for i, r := range asked.Requirements {
+		op := "code"
+		if i < requested {
+			op = fmt.Sprintf("packages[%d]", i)
+		}
+		if err := l.Installer.CheckRequirement(op, r); err != nil {
+			return err
+		}
 	}
 	if asked.Lock != "" { // it lists all packages, so those in the sandbox would be removed
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock",

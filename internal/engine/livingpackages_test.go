@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ func (p *pretended) Linked(string) bool { return true }
 func installable(name string) sandbox.Language {
 	l := shell
 	l.Name, l.Aliases, l.Extensions = name, nil, nil
-	l.Installer = &sandbox.Installer{Name: "shell", At: "/opt/packages", Install: func(string) []string { return nil }}
+	l.Installer = &sandbox.Installer{Name: "shell", At: "/opt/packages", Install: func(string) []string { return nil },
+		Valid: func(requirement string) bool { return requirement != "no/package" }}
 	return l
 }
 
@@ -70,6 +72,12 @@ func TestSharedInstaller(t *testing.T) {
 	}
 	if want := [][]string{{"a"}, {"a", "b"}}; !slices.EqualFunc(p.asked, want, slices.Equal) {
 		t.Errorf("%q; want %q", p.asked, want)
+	}
+	// The error names the place in this request, whatever the sandbox has already.
+	_, err := s.Start(within(t), adding("one", "true", "a", "no/package"))
+	var e *sandbox.Error
+	if !errors.As(err, &e) || e.Kind != sandbox.Invalid || e.Op != "packages[1]" {
+		t.Errorf("%v", err)
 	}
 }
 
