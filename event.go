@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -51,13 +50,9 @@ type Done struct {
 	Findings  []sandbox.Finding
 }
 
-var eventKinds = map[eventlog.Kind]EventKind{eventlog.Progress: EventProgress, eventlog.Stdout: EventStdout,
-	eventlog.Stderr: EventStderr, eventlog.Result: EventResult, eventlog.Exception: EventException,
-	eventlog.Done: EventDone}
-
 func event(e engine.Event) Event {
-	out := Event{ID: e.ID, Time: e.Time, Kind: eventKinds[e.Kind], Data: e.Data, Offset: e.Offset, Dropped: e.Dropped,
-		Result: e.Result, Exception: e.Exception}
+	out := Event{ID: e.ID, Time: e.Time, Kind: EventKind(e.Kind.String()), Data: e.Data, Offset: e.Offset,
+		Dropped: e.Dropped, Result: e.Result, Exception: e.Exception}
 	if e.Step != nil {
 		out.Progress = *e.Step
 	}

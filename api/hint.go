@@ -16,6 +16,12 @@ type Hint struct {
 	Facts any              `json:"facts,omitempty"` // The facts of the hint, by its code; absent if it has none.
 }
 
+// UnknownHint is a hint of a newer server: its code is unknown here, or its facts have another form.
+type UnknownHint struct{ Hint Hint }
+
+// Code returns the code of the hint.
+func (u UnknownHint) Code() sandbox.HintCode { return u.Hint.Code }
+
 // Bound is a sandbox.Bound among the facts of a hint, in the unit of its field of Limits.
 type Bound struct {
 	// The field of Limits.
@@ -45,14 +51,16 @@ var LimitUnits = map[sandbox.LimitName]LimitUnit{
 // NewHint returns the wire form of a hint.
 func NewHint(h sandbox.Hint, text string) Hint {
 	out := Hint{Code: h.Code(), Text: text}
-	switch h.(type) {
+	switch h := h.(type) {
+	case UnknownHint:
+		return h.Hint
 	case sandbox.Note, sandbox.FixText:
 		return out
 	}
 	out.Facts = h
 	b, _ := boundOf(reflect.ValueOf(h))
 	if unit, ok := LimitUnits[b.Limit]; ok {
-		out.Facts = withFacts(h, Bound{unit.Field, float64(b.Value) / unit.Size, float64(b.Raise) / unit.Size})
+		out.Facts = mergeFields(h, Bound{unit.Field, float64(b.Value) / unit.Size, float64(b.Raise) / unit.Size})
 	}
 	return out
 }
@@ -65,10 +73,10 @@ func boundOf(hint reflect.Value) (b sandbox.Bound, ok bool) {
 	return b, ok
 }
 
-// withFacts returns the JSON fields of facts, with those of more in place of its own.
-func withFacts(facts, more any) map[string]json.RawMessage {
+// mergeFields returns the JSON fields of two values. If both have a field, it takes the value of the second.
+func mergeFields(first, second any) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
-	for _, part := range []any{facts, more} {
+	for _, part := range []any{first, second} {
 		if text, err := json.Marshal(part); err == nil {
 			_ = json.Unmarshal(text, &out)
 		}
@@ -85,11 +93,14 @@ func TypedHints(list []Hint) []sandbox.Hint {
 	return out
 }
 
-// Typed returns the hint with its facts. A hint of an unknown code, or with other facts, becomes its text.
+// Typed returns the hint with its facts. It returns an UnknownHint if the code is unknown or the facts do not fit it.
 func (h Hint) Typed() sandbox.Hint {
 	known := sandbox.Hints[h.Code]
-	if _, note := known.(sandbox.Note); note {
+	switch known.(type) {
+	case sandbox.Note:
 		return known
+	case sandbox.FixText:
+		return sandbox.FixText{Text: h.Text}
 	}
 	if facts, err := json.Marshal(h.Facts); err == nil && known != nil && h.Facts != nil {
 		typed := reflect.New(reflect.TypeOf(known))
@@ -97,7 +108,7 @@ func (h Hint) Typed() sandbox.Hint {
 			return typed.Elem().Interface().(sandbox.Hint)
 		}
 	}
-	return sandbox.FixText{Text: h.Text}
+	return UnknownHint{h}
 }
 
 // decodeFacts decodes the facts of a hint into the type that the value points to.
@@ -106,7 +117,7 @@ func decodeFacts(facts []byte, into reflect.Value) error {
 	if _, ok := boundOf(into.Elem()); ok && json.Unmarshal(facts, &b) == nil {
 		for name, unit := range LimitUnits {
 			if unit.Field == b.Limit {
-				facts, _ = json.Marshal(withFacts(json.RawMessage(facts), sandbox.Bound{Limit: name,
+				facts, _ = json.Marshal(mergeFields(json.RawMessage(facts), sandbox.Bound{Limit: name,
 					Value: int64(math.Round(b.Value * unit.Size)), Raise: int64(math.Round(b.Raise * unit.Size))}))
 			}
 		}

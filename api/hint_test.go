@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestHints: a hint of every code survives JSON with its facts; one of an unknown code becomes its text.
+// TestHints: a hint of every code survives JSON with its facts; one of an unknown code survives unchanged.
 func TestHints(t *testing.T) {
 	hints := []sandbox.Hint{
 		sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 1e9, Raise: 1 << 50}},
@@ -30,7 +30,8 @@ func TestHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		var decoded api.Hint
-		if err := json.Unmarshal(encoded, &decoded); err != nil || !reflect.DeepEqual(decoded.Typed(), h) || decoded.Text != text {
+		err = json.Unmarshal(encoded, &decoded)
+		if err != nil || !reflect.DeepEqual(decoded.Typed(), h) || decoded.Text != text {
 			t.Errorf("%s became %#v, %v, not %#v", encoded, decoded.Typed(), err, h)
 		}
 	}
@@ -40,7 +41,14 @@ func TestHints(t *testing.T) {
 	if string(encoded) != want {
 		t.Errorf("%s, not in the units of the API: %s", encoded, want)
 	}
-	if h := (api.Hint{Code: "of the future", Text: "words", Facts: 1}).Typed(); h != (sandbox.FixText{Text: "words"}) {
-		t.Errorf("an unknown code became %#v", h)
+	for _, h := range []api.Hint{
+		{Code: "of the future", Text: "words", Facts: map[string]any{"limit": 1.0}},
+		{Code: "of the future", Text: "words"},
+		{Code: sandbox.HintTimeout{}.Code(), Text: "words", Facts: "other facts"},
+	} {
+		typed := h.Typed()
+		if again := api.NewHint(typed, "other words"); typed.Code() != h.Code || !reflect.DeepEqual(again, h) {
+			t.Errorf("%#v became %#v", h, again)
+		}
 	}
 }

@@ -63,15 +63,14 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 		return fmt.Sprintf("There is no %s in the sandbox to execute. Send it %s.", cmp.Or(h.Name, "such file"),
 			f.file)
 	case sandbox.HintNoLoader:
-		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after "+
-			"#!.", cmp.Or(h.Name, "the program"))
+		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after #!.",
+			cmp.Or(h.Name, "the program"))
 	case sandbox.HintNotProgram:
 		return fmt.Sprintf("%s cannot be executed. Make it executable, a script with a first line such as #!/bin/sh; "+
 			"or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"), cmp.Or(h.Name, "FILE"))
 	case sandbox.HintLeft:
 		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes "+
-			"before the end.",
-			count(h.Count, "background process was", "background processes were"), plural(h.Count, "was", "were"))
+			"before the end.", count(h.Count, "background process was", "background processes were"), plural(h.Count, "was", "were"))
 	}
 	return ""
 }
@@ -107,20 +106,16 @@ func (f Face) reached(h sandbox.Hint) string {
 			f.orRaise(h.Bound))
 	case sandbox.HintMemoryKilled:
 		return fmt.Sprintf("The program reached its memory limit of %s and was killed by the kernel. Use less at "+
-			"a time%s.",
-			value(h.Bound), f.orRaise(h.Bound))
+			"a time%s.", value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintMemoryEnded:
 		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its "+
-			"files. Use less at a time%s.",
-			value(h.Bound), f.orRaise(h.Bound))
+			"files. Use less at a time%s.", value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintChildren:
 		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. Their work may be "+
-			"incomplete.%s",
-			count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
+			"incomplete.%s", count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
 	case sandbox.HintOutputEnded:
 		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the "+
-			"beginning and the latest output are kept. "+
-			"Print less, or write to a file.", value(h.Bound))
+			"beginning and the latest output are kept. Print less, or write to a file.", value(h.Bound))
 	case sandbox.HintOutput:
 		return fmt.Sprintf("%s went over its limit of %s: %s in the middle were dropped. Write less, or to a file%s.",
 			h.Stream, value(h.Bound), sandbox.FormatBytes(h.Bytes), f.orRaise(h.Bound))
@@ -133,13 +128,10 @@ func (f Face) reached(h sandbox.Hint) string {
 			return fmt.Sprintf("A writable place is full: all files together may take %s%s.%s", value(h.Bound), by,
 				f.toRaise(h.Bound))
 		}
-		what, ok := map[sandbox.LimitName]string{sandbox.LimitPids: "processes and threads",
-			sandbox.LimitOpenFiles: "open files",
-			sandbox.LimitInodes:    "files and folders"}[h.Limit]
-		if !ok {
-			what = string(h.Limit)
-		}
-		return fmt.Sprintf("It reached its limit of %s %s.%s", value(h.Bound), what, f.toRaise(h.Bound))
+		counted := map[sandbox.LimitName]string{sandbox.LimitPids: "processes and threads",
+			sandbox.LimitOpenFiles: "open files", sandbox.LimitInodes: "files and folders"}
+		return fmt.Sprintf("It reached its limit of %s %s.%s", value(h.Bound),
+			cmp.Or(counted[h.Limit], string(h.Limit)), f.toRaise(h.Bound))
 	}
 	return ""
 }
@@ -308,10 +300,9 @@ func files(h sandbox.Hint) string {
 
 var skipWords = map[sandbox.SkipCode]string{
 	sandbox.SkipTooLarge: "too large", sandbox.SkipTooMany: "too many files", sandbox.SkipTotal: "too large together",
-	sandbox.SkipSymlink: "a symbolic link",
-	sandbox.SkipDevice:  "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket",
-	sandbox.SkipUnreadable: "could not be read",
-	sandbox.SkipChanged:    "changed while it was read", sandbox.SkipUnwritten: "could not be written",
+	sandbox.SkipSymlink: "a symbolic link", sandbox.SkipDevice: "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket",
+	sandbox.SkipUnreadable: "could not be read", sandbox.SkipChanged: "changed while it was read",
+	sandbox.SkipUnwritten: "could not be written",
 }
 
 func skipped(h sandbox.HintSkipped) string {
@@ -341,8 +332,7 @@ var signals = map[int]string{
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
 	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with thousands of sockets " +
-		"or file locks, or that runs out of " +
-		"memory again and again",
+		"or file locks, or that runs out of memory again and again",
 	15: "SIGTERM, which Fumehood does not send by itself",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",
 	24: "SIGXCPU: it used up its CPU time",

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Hint words hints as sentences that a person or a model can act on. Plain names are all that they quote from the
-// program.
+// Hint words hints as sentences that a person or a model can act on. From the program they quote only plain names.
 func (f Face) Hint(hints []sandbox.Hint) string {
 	return strings.Join(slices.DeleteFunc(f.Each(hints), func(text string) bool { return text == "" }), " ")
 }
@@ -34,8 +34,8 @@ func (f Face) sentences(h sandbox.Hint, interrupted bool) string {
 			return "The run was canceled before it ended, and all its processes were killed."
 		}
 		return cmp.Or(f.notes[h], notes[h])
-	case sandbox.FixText: // a hint of a newer server
-		return h.Text
+	case api.UnknownHint:
+		return h.Hint.Text
 	}
 	return cmp.Or(f.end(h, interrupted), f.reached(h), f.tried(h), files(h))
 }
@@ -51,15 +51,14 @@ var notes = map[sandbox.Note]string{
 	sandbox.HintTerminal:    "Code cannot create terminals here. Run the program without one.",
 	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
 	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no " +
-		"require: " +
-		"write import instead.",
+		"require: write import instead.",
 	sandbox.HintNoFiles:  "New files could not be read, so not all were returned.",
 	sandbox.HintUnlisted: "The workspace holds too many files to examine; the rest was not returned.",
 	sandbox.HintPatterns: "The patterns of files to return took too long to match against so many paths; the rest " +
 		"was not examined.",
 }
 
-// Fix words the fixes of an error in one sentence. It is "" if there is none.
+// Fix words the fixes of an error in one sentence. It returns "" for an error without a fix.
 func (f Face) Fix(err error) string {
 	var ways []string
 	for _, h := range sandbox.FixesOf(err) {
@@ -75,6 +74,8 @@ func (f Face) Way(h sandbox.Hint) string {
 	switch h := h.(type) {
 	case sandbox.Note:
 		return f.notes[h]
+	case api.UnknownHint:
+		return h.Hint.Text
 	case sandbox.FixText:
 		return h.Text
 	case sandbox.FixRaise:
@@ -86,11 +87,10 @@ func (f Face) Way(h sandbox.Hint) string {
 		if values == nil {
 			values = []string{""}
 		}
-		if ways := joined(values, func(value string) string { return f.set(h.Param, value) }, " or "); f.set(h.Param,
-			"") != "" {
-			return h.Purpose + ": " + ways
+		if f.set(h.Param, "") == "" {
+			return "have the operator " + h.Purpose
 		}
-		return "have the operator " + h.Purpose
+		return h.Purpose + ": " + joined(values, func(value string) string { return f.set(h.Param, value) }, " or ")
 	}
 	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -211,11 +212,12 @@ func TestFaces(t *testing.T) {
 // TestEach: all hints about one run say how it ended, and a hint of an unknown code keeps its text.
 func TestEach(t *testing.T) {
 	hints := []sandbox.Hint{sandbox.HintTimeout{}, sandbox.HintCanceled, sandbox.HintStateKept,
-		sandbox.FixText{Text: "Words."}}
+		api.UnknownHint{Hint: api.Hint{Code: "of the future", Text: "Words."}}}
 	for name, face := range faces {
 		texts := face.Each(hints)
 		all := strings.Join(texts, " ")
-		if strings.Contains(all, "killed") || !strings.Contains(texts[0], "interrupted") || texts[3] != "Words." || face.Hint(hints) != all {
+		if strings.Contains(all, "killed") || !strings.Contains(texts[0], "interrupted") || texts[3] != "Words." ||
+			face.Hint(hints) != all {
 			t.Errorf("%s: %q and %q", name, texts, face.Hint(hints))
 		}
 	}
