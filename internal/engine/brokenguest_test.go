@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -104,7 +105,9 @@ func (c *scriptedCall) cut() {
 }
 
 func newScripted(t *testing.T, calls func(*scriptedCall)) (*rig, *scripted) {
-	rig := newRig(t, engine.Config{})
+	language := shell
+	language.Driver = &sandbox.Driver{Argv: func(program string) []string { return []string{program} }}
+	rig := newRig(t, engine.Config{Languages: []sandbox.Language{language}})
 	b := &scripted{Backend: rig.faults.Backend, calls: calls}
 	rig.faults.Backend = b
 	return rig, b
@@ -244,6 +247,59 @@ func TestCancelDuringStart(t *testing.T) {
 	}
 }
 
+// TestCancelDuringContextStart: nor does a cancellation while the guest starts the interpreter of a context.
+func TestCancelDuringContextStart(t *testing.T) {
+	p := newProcess()
+	rig, _ := newScripted(t, p.serve)
+	s := rig.make(t, engine.Create{})
+	ctx, cancel := context.WithCancel(within(t))
+	go func() {
+		<-p.starting
+		cancel()
+		time.Sleep(2 * redialPause)
+		close(p.goOn)
+	}()
+	if _, err := s.CreateContext(ctx, "c", "", ""); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if !has(p.ended) {
+		t.Error("the interpreter was left")
+	}
+	if err := s.Ended(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStartUnanswered: a run whose Start got no answer on any connection, while the guest still works on it, leaves no
+// process.
+func TestStartUnanswered(t *testing.T) {
+	p := newProcess()
+	rig, _ := newScripted(t, func(c *scriptedCall) {
+		switch {
+		case c.kind != guest.TypeStart:
+			p.serve(c)
+		case !has(p.starting):
+			go c.cut()
+			p.serve(c)
+		default:
+			c.cut()
+		}
+	})
+	go func() {
+		<-p.starting
+		for i := 0; i < 1000 && p.misses.Load() < 2; i++ {
+			time.Sleep(redialPause / 5)
+		}
+		close(p.goOn)
+	}()
+	if r := do(t, rig.make(t, engine.Create{}), command("true")); r.Status != sandbox.StatusLost {
+		t.Errorf("%+v", r)
+	}
+	if !has(p.ended) {
+		t.Error("the process was left")
+	}
+}
+
 // TestBreaksDuringStart: a Start that is repeated on a new connection, while the guest still works on the first, finds
 // the process.
 func TestBreaksDuringStart(t *testing.T) {
@@ -297,7 +353,7 @@ func TestKillRetried(t *testing.T) {
 // TestUnkillable: a guest that ends no process of a lost run loses its sandbox, after one killTimeout.
 func TestUnkillable(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 10 s")
+		t.Skip("make check: takes 10 s")
 	}
 	rig, _ := newScripted(t, func(c *scriptedCall) {
 		switch c.kind {

@@ -191,9 +191,11 @@ func (s *Sandbox) awaitStart(ctx context.Context, c *client.Client, m guest.Star
 		if found == nil {
 			return c.Attach(ctx, guest.Attach{ID: m.ID})
 		}
-		if sandbox.KindOf(found) != sandbox.NotFound || time.Now().After(end) ||
-			!pauseUntil(ctx, time.Now().Add(redialPause)) {
+		if sandbox.KindOf(found) != sandbox.NotFound {
 			return nil, found
+		}
+		if time.Now().After(end) || !pauseUntil(ctx, time.Now().Add(redialPause)) {
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest did not finish the start"}
 		}
 		p, err = c.Start(ctx, m) // the first may have failed
 	}

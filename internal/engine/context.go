@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -395,7 +396,8 @@ func (c *Context) formerIDs() []sandbox.ID {
 	return slices.Clone(c.former)
 }
 
-// startInterpreter starts the driver and waits for its first report.
+// startInterpreter starts the driver and waits for its first report. A cancellation does not cut the start, or the
+// guest might start an interpreter that nobody knows: the start finishes first, then the interpreter is killed.
 func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	s := c.sandbox
 	asDriver := c.language
@@ -404,34 +406,38 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
 		Env: plan.MergeEnv(s.spec().Env, asDriver.Env, c.language.Driver.Env)}
 	x := s.newRun(job{Run: p, id: sandbox.NewID()}, RunRequest{})
-	starting, cancel := context.WithTimeout(ctx, readyTimeout)
+	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(s.life, cut)()
+	starting, cancel := context.WithTimeoutCause(ctx, readyTimeout, &sandbox.Error{Kind: sandbox.Unavailable,
+		Op: "start " + c.language.Name, Msg: "the interpreter was not ready in " + readyTimeout.String()})
 	defer cancel()
-	process, err := x.startAs(starting, guest.Start{
+	proceed := context.AfterFunc(starting, func() { s.spawn(func() { x.kill(stream, cut) }) })
+	defer proceed()
+	process, err := x.startAs(stream, guest.Start{
 		ID: string(x.id), Argv: p.Argv, Env: p.Env, Dir: p.Dir, User: p.Spec.User, Buffer: channelBuffer,
 		Channel: true})
 	if err != nil {
-		return nil, startFailed(err)
+		if sandbox.KindOf(err) == sandbox.Unavailable {
+			s.endProcess(x.id, false)
+		}
+		return nil, cmp.Or(context.Cause(starting), startFailed(err))
 	}
+	x.attached(process)
 	in := newInterpreter(c, x.id, process)
 	if !s.spawn(in.watch) {
 		return nil, s.Ended()
 	}
-	timeout := time.NewTimer(readyTimeout)
-	defer timeout.Stop()
 	select {
 	case <-in.ready:
-		return in, nil
+		if proceed() {
+			return in, nil
+		}
+		<-in.gone
 	case <-in.gone:
-		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name,
-			Msg: "the interpreter ended at once: " + in.lastWords()}
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-timeout.C:
-		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "start " + c.language.Name,
-			Msg: "the interpreter was not ready in " + readyTimeout.String()}
 	}
-	in.kill()
-	return nil, err
+	return nil, cmp.Or(context.Cause(starting), error(&sandbox.Error{Kind: sandbox.Unavailable,
+		Op: "start " + c.language.Name, Msg: "the interpreter ended at once: " + in.lastWords()}))
 }
 
 // startFailed is why an interpreter could not be started, as an error: there is no run to end as failed.

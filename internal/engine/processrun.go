@@ -62,7 +62,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 		return exited, err
 	}
 	if c := x.verdict.of(); c != causeNotStarted && c != causeRejected {
-		s.endProcess(x.id) // it has no follower any more
+		s.endProcess(x.id, process != nil) // it has no follower any more
 	}
 	return exited, nil
 }
@@ -258,26 +258,33 @@ func killing(id string) guest.Signal {
 }
 
 // endProcess ends the processes of a run without a follower. If the guest does not within killTimeout, it ends the
-// sandbox. In a one-shot sandbox, the processes end with the box.
-func (s *Sandbox) endProcess(id sandbox.ID) {
+// sandbox. If no call has found the run's process yet, the guest may still be starting it: endProcess then waits for
+// it. In a one-shot sandbox, the processes end with the box.
+func (s *Sandbox) endProcess(id sandbox.ID, found bool) {
 	if s.oneShot {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
-	s.signal(ctx, killing(string(id)))
 	dropped := guest.Ack{ID: string(id), Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64}
-	err := s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
-		if err := c.Ack(ctx, dropped); err != nil { // the exit record waits until all output has room
+	for {
+		err := s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
+			_ = c.Signal(ctx, killing(string(id)))      // if the connection broke, Ack fails, too
+			if err := c.Ack(ctx, dropped); err != nil { // the exit record waits until all output has room
+				return err
+			}
+			step, cancel := context.WithTimeout(ctx, waitStep)
+			defer cancel()
+			_, err := c.Wait(step, string(id))
 			return err
+		})
+		if !found && sandbox.KindOf(err) == sandbox.NotFound && pauseUntil(ctx, time.Now().Add(redialPause)) {
+			continue
 		}
-		step, cancel := context.WithTimeout(ctx, waitStep)
-		defer cancel()
-		_, err := c.Wait(step, string(id))
-		return err
-	})
-	if sandbox.KindOf(err) == sandbox.Unavailable && s.life.Err() == nil {
-		s.endUnkillable()
+		if sandbox.KindOf(err) == sandbox.Unavailable && s.life.Err() == nil {
+			s.endUnkillable()
+		}
+		return
 	}
 }
 

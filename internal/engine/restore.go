@@ -277,7 +277,7 @@ func (r *takeover) endRest() {
 	s := r.sandbox
 	for id := range r.left {
 		s.work.Go(func() {
-			s.endProcess(sandbox.ID(id))
+			s.endProcess(sandbox.ID(id), true)
 			s.forgetProcess(sandbox.ID(id))
 		})
 	}
