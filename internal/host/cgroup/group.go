@@ -28,7 +28,7 @@ type Limits struct {
 
 // Group is one sandbox's group, in every hierarchy of its tree.
 type Group struct {
-	tree     *Tree    // nil for a group that was found
+	tree     *Tree    // nil for a group that was found, or lacks limits
 	branches []branch // the group's own folders
 	limits   Limits
 	before   Counts // of the sandboxes that the group had before
@@ -45,7 +45,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	if g := t.idle.take(name, l); g != nil {
 		return g, nil
 	}
-	g := &Group{tree: t, limits: l}
+	g := &Group{limits: l}
 	for _, b := range t.branches {
 		b.Dir = filepath.Join(b.Dir, name)
 		if err := os.Mkdir(b.Dir, 0o755); err != nil {
@@ -56,6 +56,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 			return nil, errors.Join(err, g.Remove(context.Background()))
 		}
 	}
+	g.tree = t // from here on, Remove may keep it for a sandbox with the same limits
 	return g, nil
 }
 

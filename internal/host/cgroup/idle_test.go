@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,5 +250,24 @@ func TestIdleGroupsOfTheDead(t *testing.T) {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}
+	}
+}
+
+// TestUnlimitedNotUsedAgain: a group whose limits could not be set is removed, not kept for the next sandbox.
+func TestUnlimitedNotUsedAgain(t *testing.T) {
+	tree := openV1(t)
+	all := tree.branches
+	t.Cleanup(func() { tree.branches = all })
+	last := slices.IndexFunc(all, func(b branch) bool { return b.has(CPU) })
+	tree.branches = all[:last+1] // as where cpu and cpuacct are mounted together
+	impossible := Limits{MemoryBytes: 64 << 20, CPUMillis: 1 << 46, Pids: 20}
+	for range 2 {
+		if g, err := tree.Create("first", impossible); err == nil {
+			remove(t, g)
+			t.Fatal("the group has no CPU limit")
+		}
+	}
+	if kept := idleNow(tree); len(kept) != 0 {
+		t.Errorf("kept: %v", kept)
 	}
 }
