@@ -52,8 +52,7 @@ func commandClosure(dir string, commands []string) (*closure, error) {
 			return nil, err
 		}
 	}
-	for i, f := range c.folders {
-		c.folders[i] = f
+	for _, f := range c.folders {
 		if err := c.folderLibraries(f); err != nil {
 			return nil, err
 		}
@@ -125,7 +124,12 @@ func (c *closure) resolve(at string) (string, error) {
 		rel := strings.TrimPrefix(path.Clean(current), "/")
 		info, err := c.root.Lstat(rel)
 		if err != nil {
-			return c.throughFolderLinks(current, err)
+			to, linked := c.throughTopLink(current)
+			if !linked {
+				return "", err
+			}
+			current = to
+			continue
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			if !info.Mode().IsRegular() {
@@ -145,17 +149,15 @@ func (c *closure) resolve(at string) (string, error) {
 	return "", &sandbox.Error{Kind: sandbox.Invalid, Op: "commands", Msg: at + " contains too many links"}
 }
 
-// throughFolderLinks resolves a path whose top folder is a link, such as /bin -> usr/bin.
-func (c *closure) throughFolderLinks(at string, cause error) (string, error) {
-	parts := strings.SplitN(strings.TrimPrefix(path.Clean(at), "/"), "/", 2)
-	if len(parts) < 2 {
-		return "", cause
+// throughTopLink replaces the top folder of a path by its target, and reports whether it is a link, such as
+// /bin -> usr/bin.
+func (c *closure) throughTopLink(at string) (string, bool) {
+	top, rest, below := strings.Cut(strings.TrimPrefix(path.Clean("/"+at), "/"), "/")
+	to, err := os.Readlink(filepath.Join(c.dir, top))
+	if err != nil || !below {
+		return at, false
 	}
-	to, err := c.root.Readlink(parts[0])
-	if err != nil {
-		return "", cause
-	}
-	return c.resolve(path.Join("/", to, parts[1]))
+	return path.Join("/", to, rest), true
 }
 
 // libraryPath is the dynamic linker's search path (ld.so(8)); the triplet folders are Debian's and Ubuntu's.
@@ -270,7 +272,7 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 	}
 	seen := map[string]bool{}
 	for at, host := range c.files {
-		at = c.throughTopLink(at)
+		at, _ = c.throughTopLink(at) // targets contain no links
 		if !seen[at] && !c.inFolder(at) {
 			seen[at] = true
 			s, err := bind(dir, at, host)
@@ -282,15 +284,6 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 	}
 	etc, err := etcSteps(dir)
 	return append(steps, etc...), c.exec, err
-}
-
-// throughTopLink returns the path at which a file is attached if its top folder is a link: targets contain no links.
-func (c *closure) throughTopLink(at string) string {
-	parts := strings.SplitN(strings.TrimPrefix(at, "/"), "/", 2)
-	if to, err := os.Readlink(filepath.Join(c.dir, parts[0])); err == nil && len(parts) == 2 {
-		return path.Join("/", to, parts[1])
-	}
-	return at
 }
 
 func (c *closure) inFolder(at string) bool {

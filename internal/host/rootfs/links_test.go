@@ -41,6 +41,16 @@ func TestLinksOut(t *testing.T) {
 			}
 		}
 	}
+	// A link to itself ends the search.
+	if err := os.Symlink("bin", filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Restricted(dir, []string{"missing"}); err == nil {
+		t.Error("a program behind a link to itself was found")
+	}
+	if err := os.Remove(filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
 	steps, err := System(dir)
 	if err != nil {
 		t.Fatal(err)
