@@ -3,13 +3,13 @@ package server
 import (
 	"bytes"
 	"os"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/server/files"
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,11 +27,10 @@ func (f *procfs) open(name string, flags int) (int, error) {
 		return -1, err
 	}
 	fd := -1
-	if ctl := raw.Control(func(root uintptr) {
-		fd, err = unix.Openat(int(root), name, flags|unix.O_CLOEXEC,
-			0)
-	}); ctl != nil {
-		return -1, ctl
+	if failed := raw.Control(func(root uintptr) {
+		fd, err = unix.Openat(int(root), name, flags|unix.O_CLOEXEC, 0)
+	}); failed != nil {
+		return -1, failed
 	}
 	return fd, err
 }
@@ -236,14 +235,10 @@ func as(user sandbox.User, f func()) {
 		f()
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it the ids
+	fork.OnOwnThread(func() {
 		_ = files.Become(user) // on failure it sees less
 		f()
-	}()
-	<-done
+	})
 }
 
 func canTrace() bool {

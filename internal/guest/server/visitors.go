@@ -2,12 +2,13 @@ package server
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/host/fork"
 )
 
 // visits reports whether a process is a visitor: a container runtime started it in the sandbox from outside, as the
@@ -34,10 +35,7 @@ func (s *Server) killAllButVisitors(c *call) error {
 // killAsCode sends SIGKILL to everything that the code's user may signal, in one call, so that nothing forks in
 // between. It uses a thread with only that user's ids. This process ignores the signal, as it is pid 1.
 func (s *Server) killAsCode() (err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	fork.OnOwnThread(func() {
 		uid := uintptr(s.cfg.User.UID)
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 			err = failed("kill all", errno)
@@ -47,8 +45,7 @@ func (s *Server) killAsCode() (err error) {
 			!errors.Is(killErr, syscall.EPERM) {
 			err = failed("kill all", killErr.(syscall.Errno))
 		}
-	}()
-	<-done
+	})
 	return err
 }
 
