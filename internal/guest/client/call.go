@@ -54,6 +54,13 @@ func (k *call) close() {
 	k.st.Close()
 }
 
+// abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake
+// truncated content for complete content.
+func (k *call) abort() {
+	k.stop()
+	k.st.Reset()
+}
+
 // send sends one message; last ends this side.
 func (k *call) send(m guest.Message, last bool) error {
 	body := guest.Append(nil, m)
@@ -107,12 +114,18 @@ func (k *call) next() (guest.Type, []byte, error) {
 	return guest.Type(typ), body, nil
 }
 
-// expect receives one message of m's type into m; any other type is a protocol error.
-func (k *call) expect(m guest.Message) error {
+// must is next if the guest must send more.
+func (k *call) must() (guest.Type, []byte, error) {
 	typ, body, err := k.next()
 	if err == io.EOF {
 		err = k.wrap(io.ErrUnexpectedEOF)
 	}
+	return typ, body, err
+}
+
+// expect receives one message of m's type into m; any other type is a protocol error.
+func (k *call) expect(m guest.Message) error {
+	typ, body, err := k.must()
 	if err != nil {
 		return err
 	}

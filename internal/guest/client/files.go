@@ -10,13 +10,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 )
 
-// abort ends a call in the middle. Unlike close it never ends this side normally, so the guest does not mistake
-// truncated content for complete content.
-func (k *call) abort() {
-	k.stop()
-	k.st.Reset()
-}
-
 // Stat describes one file, the link itself unless Follow is set.
 func (c *Client) Stat(ctx context.Context, req guest.Stat) (guest.FileInfo, error) {
 	const op = "guest: look at a file"
@@ -70,15 +63,6 @@ func (c *Client) ReadFile(ctx context.Context, req guest.ReadFile, w io.Writer) 
 			return info, err
 		}
 	}
-}
-
-// must is next if the guest must send more.
-func (k *call) must() (guest.Type, []byte, error) {
-	typ, body, err := k.next()
-	if err == io.EOF {
-		err = k.wrap(io.ErrUnexpectedEOF)
-	}
-	return typ, body, err
 }
 
 // data returns the content of a Data message of at most most bytes.

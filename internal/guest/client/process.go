@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"io"
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -106,10 +105,7 @@ func (p *Process) Stream(ctx context.Context, take func(guest.Output) error, ack
 		}
 	}
 	for {
-		typ, body, err := k.next()
-		if err == io.EOF {
-			err = k.wrap(io.ErrUnexpectedEOF)
-		}
+		typ, body, err := k.must()
 		if err != nil {
 			return guest.Exited{}, err
 		}
