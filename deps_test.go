@@ -59,10 +59,10 @@ internal/backend/docker:     sandbox internal/host/enforce internal/host/tap int
                              internal/host/pidfd internal/host/rootfs internal/host/undo internal/host/hostbox
                              internal/host/fork | golang.org/x/sys github.com/moby/moby github.com/docker/go-connections
                              github.com/containerd/errdefs
-internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/confine
-                             internal/host/cgroup internal/host/hostbox internal/host/hostid internal/host/idmap
-                             internal/host/instance internal/host/nolink internal/host/pidfd internal/host/rootfs
-                             internal/host/seccomp internal/host/undo | golang.org/x/sys
+internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/client
+                             internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid
+                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd
+                             internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
                              internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
                              internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink

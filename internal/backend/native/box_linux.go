@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -37,5 +38,7 @@ func (box *Box) start(g *spawned) {
 }
 
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) {
-	return box.DialBy(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, box.Dir) })
+	return box.DialBy(ctx, func(ctx context.Context) (net.Conn, error) {
+		return client.DialSocket(ctx, box.Dir, socketFile)
+	})
 }

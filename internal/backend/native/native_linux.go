@@ -151,23 +151,12 @@ func listen(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" +
-		strconv.Itoa(int(folder.Fd())) +
-		"/" + socketFile})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix",
+		Name: "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) + "/" + socketFile})
 	if err != nil {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false) // the path is no longer valid, and Close removes the whole folder
 	defer l.Close()
 	return l.File()
-}
-
-func dial(ctx context.Context, dir string) (net.Conn, error) {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(folder.Fd()))+"/"+socketFile)
 }
