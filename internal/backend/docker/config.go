@@ -37,8 +37,6 @@ const (
 	labelSandbox  = "dev.fumehood.sandbox"  // the sandbox's id
 )
 
-const hostname = "sandbox"
-
 // masked lists the paths hidden in a container: those hidden on every backend, including Docker's own, which this list
 // replaces, and /sys.
 var masked = func() []string {
@@ -167,7 +165,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	none := false
 	memory := spec.Limits.MemoryBytes
 	host := &container.HostConfig{
-		NetworkMode: "none", ExtraHosts: []string{hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private",
+		NetworkMode: "none", ExtraHosts: []string{rootfs.Hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private",
 		ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
@@ -204,7 +202,7 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		env = append(env, name+"=")
 	}
 	return client.ContainerCreateOptions{Name: box.name(), HostConfig: host, Config: &container.Config{
-		Image: image, User: "0:0", Hostname: hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env,
+		Image: image, User: "0:0", Hostname: rootfs.Hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env,
 		WorkingDir:   "/",
 		AttachStderr: true, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{labelPart: "sandbox", labelRun: b.options.runLabel(),

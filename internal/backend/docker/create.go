@@ -32,7 +32,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(to.refuse(&spec)); err != nil {
+	if err := to.refuse(&spec); err != nil {
 		return nil, err
 	}
 	in, err := b.instance(ctx, to)
@@ -56,7 +56,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err == nil && spec.Network.Linked() {
 		err = os.WriteFile(filepath.Join(box.Dir, resolverFile), []byte(rootfs.Resolver), 0o644)
 	}
-	if err := b.Fail(stepDir, err); err != nil {
+	if err := b.Fail(hostbox.StepDir, err); err != nil {
 		return nil, err
 	}
 	if err := box.make(ctx, &spec, &made); err != nil {
@@ -69,7 +69,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}
-	if err := b.Fail(stepRecord, err); err != nil {
+	if err := b.Fail(hostbox.StepRecord, err); err != nil {
 		return nil, err
 	}
 	box.begin()

@@ -95,7 +95,6 @@ func (b *Backend) instance(ctx context.Context, to *connection) (*instance.Insta
 
 // The creation steps at which FailAt can fail.
 const (
-	stepDir    = "make box folder"
 	failGuest  = "copy the guest"
 	failCreate = "create container"
 	failAttach = "attach to container"
@@ -104,12 +103,11 @@ const (
 	failVerify = "compare limits"
 	failDirs   = "show host directories"
 	failLink   = "make network interface"
-	stepRecord = "write record"
 )
 
 // HostSteps lists the steps on the host's side at which FailAt can fail.
-var HostSteps = []string{stepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs,
-	failLink, stepRecord}
+var HostSteps = []string{hostbox.StepDir, failGuest, failCreate, failAttach, failStart, failAwait, failVerify, failDirs,
+	failLink, hostbox.StepRecord}
 
 // Close releases this process's instance and its reattached boxes. It ends no living box.
 func (b *Backend) Close() error { return errors.Join(b.Base.Close(), b.engine.close()) }

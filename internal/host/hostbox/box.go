@@ -19,6 +19,12 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// The first and the last step of making a box.
+const (
+	StepDir    = "make box folder"
+	StepRecord = "write record"
+)
+
 // At returns an error of a backend's step. An error that already has an explanation keeps it.
 func At(backend, step string, err error) error {
 	var e *sandbox.Error

@@ -33,12 +33,10 @@ type Box struct {
 	last *sandbox.Usage // the figures at the end
 }
 
-// The steps of Claim, and the last one of making a box.
+// The steps of Claim after StepDir.
 const (
-	StepDir    = "make box folder"
-	StepIDs    = "take host ids"
-	StepGroup  = "make control group"
-	StepRecord = "write record"
+	StepIDs   = "take host ids"
+	StepGroup = "make control group"
 )
 
 // Resources are a box's resources on the host.
