@@ -50,7 +50,7 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 	if !reflect.DeepEqual(frozen(s.Spec), frozen(spec)) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "gvisor: restore",
 			Msg: "the sandbox was saved with another root, user, mounts, network or limits",
-			Fix: "request what it was created with; only memory, CPUs, lifetime and labels may change"}
+			Fix: "request what it was created with; only memory, CPUs, lifetime and metadata may change"}
 	}
 	from := &checkpoint{image: image, held: s.Held}
 	copy(from.key[:], s.Key)

@@ -133,10 +133,7 @@ func (r *root) build(in *instance.Instance, folder string) error {
 
 // places makes the mount points of a spec that the root lacks.
 func (r *root) places(spec *sandbox.Spec) error {
-	list := slices.Clone(spec.Mounts)
-	for _, l := range spec.Layers {
-		list = append(list, sandbox.Mount{Source: l.Dir, Target: l.At})
-	}
+	list := rootfs.HostMounts(spec)
 	// The root contains the host folder's links unchanged, and another user's link may lead anywhere: os.Root follows
 	// none that leads out.
 	inside, err := os.OpenRoot(r.dir)

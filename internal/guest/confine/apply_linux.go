@@ -14,7 +14,6 @@ import (
 // Stage is the set-up stage's result for the guest.
 type Stage struct {
 	OOMScore *os.File // /proc/self/oom_score_adj, open for writing, which is no longer possible later
-	Spawner  func() error
 }
 
 // Apply executes the plan. fds are the detached mounts that came with it. Afterwards the process is confined except for
