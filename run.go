@@ -25,7 +25,7 @@ type Request struct {
 	Interactive bool // keeps the standard input of a command open for Run.Input
 }
 
-func (r Request) exec() engine.RunRequest {
+func (r Request) engineRequest() engine.RunRequest {
 	return engine.RunRequest{
 		Context: r.Context, Request: r.Request, Background: r.Background, Interactive: r.Interactive,
 	}

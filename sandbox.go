@@ -37,12 +37,12 @@ func (s *Sandbox) Name() string { return s.sandbox.Name() }
 
 // Run runs one request and returns its result. If ctx ends first, the status is sandbox.StatusCanceled.
 func (s *Sandbox) Run(ctx context.Context, r Request) (*sandbox.Result, error) {
-	return s.sandbox.Run(ctx, r.exec())
+	return s.sandbox.Run(ctx, r.engineRequest())
 }
 
 // Start starts a run. The end of ctx cancels it, unless it is a background run.
 func (s *Sandbox) Start(ctx context.Context, r Request) (*Run, error) {
-	run, err := s.sandbox.Start(ctx, r.exec())
+	run, err := s.sandbox.Start(ctx, r.engineRequest())
 	if err != nil {
 		return nil, err
 	}

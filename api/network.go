@@ -8,8 +8,8 @@ import (
 
 // Network is the network policy of a sandbox.
 type Network struct {
-	// none: only a loopback interface; restricted: what allow lists; full: the internet, but never this host, private
-	// or metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else
+	// none: only a loopback interface; restricted: the targets in allow; full: the internet, but never this host,
+	// private or metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else
 	// none.
 	Mode sandbox.NetworkMode `json:"mode"`
 	// Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. Empty allows nothing.
@@ -35,7 +35,7 @@ type Secret struct {
 	Lost bool `json:"lost,omitempty"`
 }
 
-// NetworkReport lists what a sandbox tried to reach.
+// NetworkReport reports the attempts of a sandbox to reach hosts.
 type NetworkReport struct {
 	Policy   Network `json:"policy"`
 	Allowed  uint64  `json:"allowed"` // Allowed attempts since the start of the sandbox.
@@ -65,7 +65,7 @@ type NetworkCount struct {
 	Count uint64 `json:"count"`
 }
 
-// NetworkAttempt is one attempt to reach something.
+// NetworkAttempt is one attempt to reach a host.
 type NetworkAttempt struct {
 	ID       uint64    `json:"id"`   // Counts from 1. Attempts in a gap between two ids are no longer kept.
 	Time     time.Time `json:"time"` // When it began.
@@ -75,7 +75,7 @@ type NetworkAttempt struct {
 	Address  string    `json:"address,omitempty"`
 	Port     uint16    `json:"port,omitempty"`
 	Allowed  bool      `json:"allowed"`
-	Rule     string    `json:"rule,omitempty"`   // What decided: a rule of the policy, or its mode.
+	Rule     string    `json:"rule,omitempty"`   // The rule of the policy that decided, or its mode.
 	Reason   string    `json:"reason,omitempty"` // Why it was refused, or how it failed.
 	Sent     int64     `json:"sent_bytes,omitempty"`
 	Received int64     `json:"received_bytes,omitempty"`

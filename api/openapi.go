@@ -109,7 +109,7 @@ nothing for 10 seconds, or falls that far behind 64 KiB a second. The run contin
 const filesDetail = `The path is relative to /workspace; ?path= accepts any path, also an absolute one. A file is
 streamed, or a range of it; a folder answers with its listing. Symbolic links are followed inside the sandbox.`
 
-const networkDetail = `What the network policy allowed and refused, with totals. The server keeps the last 1000
+const networkDetail = `The attempts that the network policy allowed and refused, with totals. The server keeps the last 1000
 attempts; they and the totals outlive it.
 
 With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts.`

@@ -32,10 +32,10 @@ type Effective struct {
 	// The image of the root file system, by name and digest.
 	Image     string                       `json:"image,omitempty"`
 	Limits    Limits                       `json:"limits"`    // null: not enforced.
-	Enforcers map[sandbox.LimitName]string `json:"enforcers"` // What enforces each limit.
+	Enforcers map[sandbox.LimitName]string `json:"enforcers"` // The mechanism that enforces each limit.
 	Network   Network                      `json:"network"`
 	User      User                         `json:"user"` // The user in the sandbox.
-	// unique: a host user of its own; subordinate; shared: the user who runs Fumehood.
+	// unique: a separate host user; subordinate; shared: the user who runs Fumehood.
 	HostUID  string   `json:"host_uid"`
 	Commands []string `json:"commands"` // Allowed programs; null: every program of the root file system.
 	// State of each isolation layer. GET /v1/capabilities has details.

@@ -32,21 +32,21 @@ type Program struct {
 	AllowBuild bool `json:"allow_build,omitempty"`
 	// Your own strings, such as user, agent or run. The server writes them to its log.
 	Metadata map[string]string `json:"metadata,omitempty" max:"64"`
-	// What checks of the source text do: report findings in the answer (warn), or reject the code before it runs
+	// Whether checks of the source text report findings in the answer (warn), or reject the code before it runs
 	// (enforce). The default is the server's; a weaker mode has no effect. Checks are advice, not isolation.
 	Checks sandbox.CheckMode `json:"checks,omitempty"`
 	// Optional sections of the answer to return even if empty.
 	Include []Section `json:"include,omitempty" max:"16"`
 }
 
-// Isolation is the part of a request that says what isolates a new sandbox, and how strictly.
+// Isolation is the part of a request about the isolation of a new sandbox: its backend, limits and network.
 type Isolation struct {
 	// The backend: a name of GET /v1/capabilities, or auto for the strongest on this host. The default is the server's.
 	Backend string `json:"backend,omitempty" example:"native"`
 	// On docker and podman, the image of the root file system. It must exist on the server, which fetches none.
 	Image   string  `json:"image,omitempty" example:"python:3.12-slim"`
 	Limits  Limits  `json:"limits,omitzero"`  // A limit that is named here is enforced, or the request is refused.
-	Network Network `json:"network,omitzero"` // What the sandbox may reach. The default is no network.
+	Network Network `json:"network,omitzero"` // The network policy. The default is no network.
 	// Names of limits, or commands, that need not be enforced where this host cannot do it.
 	AllowUnenforced []string `json:"allow_unenforced,omitempty" max:"64"`
 }

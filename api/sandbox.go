@@ -44,7 +44,7 @@ type Sandbox struct {
 	ID         sandbox.ID        `json:"id"`
 	Name       string            `json:"name,omitempty"`
 	State      sandbox.State     `json:"state"`
-	Backend    string            `json:"backend"` // What isolates it.
+	Backend    string            `json:"backend"` // The backend that isolates it.
 	CreatedAt  time.Time         `json:"created_at"`
 	UsedAt     time.Time         `json:"used_at"`               // When the last run ended, or another call came.
 	IdleEndsAt time.Time         `json:"idle_ends_at,omitzero"` // When it ends unless it is used; absent during a run.
@@ -69,7 +69,7 @@ type SandboxList struct {
 	More      bool      `json:"more"`      // Whether there are more; pass the id of the last one as after.
 }
 
-// SandboxUsage is what a living sandbox uses. null: this host cannot measure it.
+// SandboxUsage has the resources that a living sandbox uses. null: this host cannot measure it.
 type SandboxUsage struct {
 	WallMS          float64  `json:"wall_ms"`      // Milliseconds since its creation.
 	CPUMS           *float64 `json:"cpu_ms"`       // Milliseconds of CPU, user and system, of all its processes so far.

@@ -2,7 +2,7 @@ package api
 
 import "github.com/fumehood-dev/fumehood/sandbox"
 
-// Capabilities is the answer to GET /v1/capabilities: what this server offers.
+// Capabilities is the answer to GET /v1/capabilities.
 type Capabilities struct {
 	Version        string                `json:"version"`         // Version of Fumehood.
 	DefaultBackend string                `json:"default_backend"` // Backend of a run that names none.
@@ -22,10 +22,10 @@ type Backend struct {
 	Name   string         `json:"name"`
 	Usable bool           `json:"usable"`           // Whether this host can serve a default request on it.
 	Error  string         `json:"error,omitempty"`  // Why not.
-	Hint   string         `json:"hint,omitempty"`   // What would help.
+	Hint   string         `json:"hint,omitempty"`   // The suggested fix.
 	Kernel sandbox.Kernel `json:"kernel,omitempty"` // The kernel that serves the code.
 	Layers []sandbox.Wall `json:"isolation"`        // Its isolation layers and their states.
-	// Its features, and what happens to a request for a missing one.
+	// Its features, and the effect of a request for a missing one.
 	Features []sandbox.Feature `json:"features"`
 }
 
@@ -45,10 +45,10 @@ type Language struct {
 	Version *string `json:"version"`
 	// Whether its standard library is installed; modules does not list that.
 	StandardLibrary bool `json:"standard_library"`
-	// What code can import besides the standard library; of a shell, the common commands.
+	// Modules besides the standard library that code can import; of a shell, the common commands.
 	Modules []Module `json:"modules"`
 	Error   string   `json:"error,omitempty"` // Why version and modules are unknown.
-	Hint    string   `json:"hint,omitempty"`  // What would help.
+	Hint    string   `json:"hint,omitempty"`  // The suggested fix.
 }
 
 // Module is a module that code can import.

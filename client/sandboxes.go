@@ -65,7 +65,7 @@ func (c *Client) Clean(ctx context.Context, name string, force bool) error {
 	return c.post(ctx, api.CleanRequest{Force: force}, name, "clean")
 }
 
-// Stats returns what a sandbox uses.
+// Stats returns the resource usage of a sandbox.
 func (c *Client) Stats(ctx context.Context, name string) (u api.SandboxUsage, err error) {
 	_, err = c.get(ctx, call{method: http.MethodGet, path: sandboxPath(name, "stats")}, &u)
 	return u, err

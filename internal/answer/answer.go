@@ -19,15 +19,16 @@ import (
 // phaseCompile is Answer.Phase of a run whose code could not be compiled.
 const phaseCompile = "compile"
 
-func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
+// setCompile sets the compile phase, unless it is silent and successful and not included.
+func setCompile(a *api.Outcome, c *sandbox.Compiled, included bool) {
 	if c == nil {
 		return
 	}
 	if c.Failed {
 		a.Phase = phaseCompile
 	}
-	out, errs := show(c.Stdout), show(c.Stderr)
-	if !c.Failed && out.text == "" && errs.text == "" && !asked {
+	out, errs := render(c.Stdout), render(c.Stderr)
+	if !c.Failed && out.text == "" && errs.text == "" && !included {
 		return
 	}
 	a.Compile = &api.Compile{Stdout: out.text, Stderr: errs.text, DurationMS: Millis(c.Duration)}
@@ -39,7 +40,7 @@ func compiled(a *api.Outcome, c *sandbox.Compiled, asked bool) {
 // New converts a result, with hints in the words of a face. include names sections to return even if empty. Lists are
 // never null.
 func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer {
-	out, errs := show(r.Stdout), show(r.Stderr)
+	out, errs := render(r.Stdout), render(r.Stderr)
 	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text,
 		Results: NewResults(r.Results)}
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
@@ -61,16 +62,16 @@ func NewOutcome(f wording.Face, r *sandbox.Result, include ...api.Section) api.O
 		o.Signal = &r.Signal
 	}
 	SetHints(&o, f, r.Hints)
-	asked := func(section api.Section) bool { return slices.Contains(include, section) }
-	compiled(&o, r.Compiled, asked(api.SectionCompile))
-	if len(r.Findings) > 0 || asked(api.SectionFindings) {
+	included := func(section api.Section) bool { return slices.Contains(include, section) }
+	setCompile(&o, r.Compiled, included(api.SectionCompile))
+	if len(r.Findings) > 0 || included(api.SectionFindings) {
 		o.Findings = List(r.Findings)
 	}
-	if len(r.Skipped) > 0 || asked(api.SectionSkipped) {
+	if len(r.Skipped) > 0 || included(api.SectionSkipped) {
 		o.Skipped = List(r.Skipped)
 	}
-	if differences := r.Differences(); len(differences) > 0 || asked(api.SectionPolicy) {
-		o.Policy = newSandbox(r, differences)
+	if differences := r.Differences(); len(differences) > 0 || included(api.SectionPolicy) {
+		o.Policy = newPolicy(r, differences)
 	}
 	return o
 }
@@ -86,7 +87,7 @@ func SetHints(o *api.Outcome, f wording.Face, hints []sandbox.Hint) {
 	}
 }
 
-// NewResults turns values that code showed into their JSON form. Pictures are bytes; all else is text.
+// NewResults converts the values that code displayed. Pictures become base64; other forms are text.
 func NewResults(values []sandbox.Value) []api.Result {
 	out := make([]api.Result, len(values))
 	for i, v := range values {

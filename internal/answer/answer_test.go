@@ -119,7 +119,7 @@ func FuzzShow(f *testing.F) {
 		if dropped <= 0 {
 			dropped, head, tail = 0, append(head, tail...), nil
 		}
-		s := show(sandbox.Captured{Head: head, Tail: tail, Dropped: dropped})
+		s := render(sandbox.Captured{Head: head, Tail: tail, Dropped: dropped})
 		if !utf8.ValidString(s.text) || s.Truncated != (dropped > 0) {
 			t.Fatalf("%+v", s)
 		}

@@ -12,8 +12,8 @@ var plain = func() (is [256]bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendText appends text as a JSON string, as Encode would: output is most of what a server writes, and this is
-// several times faster. What is not UTF-8 becomes U+FFFD.
+// AppendText appends text as a JSON string, as Encode would: most bytes of a server are output, and this is
+// several times faster. Bytes that are not UTF-8 become U+FFFD.
 func AppendText(b, text []byte) []byte {
 	b = append(b, '"')
 	start := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Contract converts the units of the API into those of package sandbox. It refuses 0, which must never mean no limit.
-func Contract(l *api.Limits) (sandbox.Limits, error) {
+// LimitsOf converts the units of the API into those of package sandbox. It refuses 0, which must never mean no limit.
+func LimitsOf(l *api.Limits) (sandbox.Limits, error) {
 	var out sandbox.Limits
 	for _, f := range limitFields(l) {
 		if *f.value == nil {
@@ -38,9 +38,8 @@ type limitField struct {
 func limitFields(l *api.Limits) []limitField {
 	return []limitField{
 		{sandbox.LimitTimeout, &l.TimeoutS}, {sandbox.LimitMemory, &l.MemoryMiB}, {sandbox.LimitCPUs, &l.CPUs},
-		{sandbox.LimitDisk, &l.DiskMiB},
-		{sandbox.LimitPids, &l.Pids}, {sandbox.LimitOutput, &l.OutputKiB}, {sandbox.LimitInodes, &l.Inodes},
-		{sandbox.LimitOpenFiles, &l.OpenFiles},
+		{sandbox.LimitDisk, &l.DiskMiB}, {sandbox.LimitPids, &l.Pids}, {sandbox.LimitOutput, &l.OutputKiB},
+		{sandbox.LimitInodes, &l.Inodes}, {sandbox.LimitOpenFiles, &l.OpenFiles},
 	}
 }
 
@@ -49,8 +48,7 @@ func NewLimits(in sandbox.Limits) api.Limits {
 	var out api.Limits
 	for _, f := range limitFields(&out) {
 		if v := in.Get(f.name); v > 0 {
-			shown := float64(v) / api.LimitUnits[f.name].Size
-			*f.value = &shown
+			*f.value = new(float64(v) / api.LimitUnits[f.name].Size)
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ func TestLimits(t *testing.T) {
 		{"vanishing", api.Limits{CPUs: number(1e-9)}, "limits.cpus"},
 		{"half a process", api.Limits{Pids: number(2.5)}, "limits.pids"},
 	} {
-		_, err := Contract(&c.in)
+		_, err := LimitsOf(&c.in)
 		var e *sandbox.Error
 		if got := errors.As(err, &e); got != (c.want != "") || got && e.Op != c.want {
 			t.Errorf("%s: %v", c.name, err)

@@ -34,24 +34,22 @@ func NetworkRequest(n sandbox.NetworkPolicy) api.Network {
 // NewNetworkAttempt converts an attempt.
 func NewNetworkAttempt(a sandbox.NetworkAttempt) api.NetworkAttempt {
 	out := api.NetworkAttempt{ID: a.Seq, Time: a.Time.UTC(), TookMS: Millis(a.Duration), Protocol: a.Protocol,
-		Name: a.Name,
-		Port: a.Port, Allowed: a.Allowed, Rule: a.Rule, Reason: a.Reason, Sent: a.Sent, Received: a.Received,
-		Method: a.Method, Path: a.Path,
-		Status: a.Status, Secrets: a.Secrets, Misplaced: a.Misplaced}
+		Name: a.Name, Port: a.Port, Allowed: a.Allowed, Rule: a.Rule, Reason: a.Reason, Sent: a.Sent,
+		Received: a.Received, Method: a.Method, Path: a.Path, Status: a.Status, Secrets: a.Secrets,
+		Misplaced: a.Misplaced}
 	if a.Address.IsValid() {
 		out.Address = a.Address.String()
 	}
 	return out
 }
 
-// NewNetworkReport reports a policy, what it let through and what it refused.
+// NewNetworkReport reports a policy, and the attempts that it allowed and refused.
 func NewNetworkReport(
 	p sandbox.NetworkPolicy, s sandbox.NetworkSummary, last, open []sandbox.NetworkAttempt,
 ) *api.NetworkReport {
 	out := &api.NetworkReport{Policy: NewNetwork(p), Allowed: s.Allowed, Refused: s.Refused, Sent: s.Sent,
-		Received: s.Received,
-		Hosts:    []api.NetworkHost{}, Methods: []api.NetworkCount{}, Statuses: []api.NetworkCount{},
-		Attempts: []api.NetworkAttempt{}, Open: []api.NetworkAttempt{}}
+		Received: s.Received, Hosts: []api.NetworkHost{}, Methods: []api.NetworkCount{},
+		Statuses: []api.NetworkCount{}, Attempts: []api.NetworkAttempt{}, Open: []api.NetworkAttempt{}}
 	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
 		t := s.Hosts[host]
 		out.Hosts = append(out.Hosts, api.NetworkHost{Host: host, Allowed: t.Allowed, Refused: t.Refused,

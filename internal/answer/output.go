@@ -9,23 +9,23 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// shown is a captured stream as text, with a line for the gap and U+FFFD for what is not UTF-8.
-type shown struct {
+// rendered is a captured stream as text, with a line for the gap and U+FFFD for bytes that are not UTF-8.
+type rendered struct {
 	text string
 	api.Stream
 }
 
 // plain reports whether the text is the whole output.
-func (s *shown) plain() bool { return !s.Truncated && s.Base64 == nil }
+func (s *rendered) plain() bool { return !s.Truncated && s.Base64 == nil }
 
-// Text renders a captured stream as text: a line says where and how many bytes were dropped, and U+FFFD replaces what
-// is not UTF-8.
-func Text(c sandbox.Captured) string { return show(c).text }
+// Text renders a captured stream as text: a line says where and how many bytes were dropped, and U+FFFD replaces bytes
+// that are not UTF-8.
+func Text(c sandbox.Captured) string { return render(c).text }
 
-// show renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.
-func show(c sandbox.Captured) shown {
+// render renders a stream. The engine cuts between characters, so a gap alone never makes text invalid.
+func render(c sandbox.Captured) rendered {
 	head, tail := c.Head, c.Tail
-	s := shown{Stream: api.Stream{DroppedBytes: c.Dropped, Truncated: c.Dropped > 0}}
+	s := rendered{Stream: api.Stream{DroppedBytes: c.Dropped, Truncated: c.Dropped > 0}}
 	var text strings.Builder
 	text.Grow(len(head) + len(tail) + 64)
 	text.Write(head)

@@ -5,19 +5,19 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-func newSandbox(r *sandbox.Result, differences []sandbox.Difference) *api.Policy {
+func newPolicy(r *sandbox.Result, differences []sandbox.Difference) *api.Policy {
 	return &api.Policy{Backend: r.Effective.Backend, Requested: newRequested(r),
 		Effective: newEffective(&r.Effective), Differences: List(differences)}
 }
 
-// NewSandbox is the section of a living sandbox: nil unless less is enforced than requested, or it was asked for.
-func NewSandbox(requested sandbox.Spec, effective sandbox.Policy, asked bool) *api.Policy {
+// NewPolicy returns the policy section of a living sandbox. It returns nil if nothing differs, unless included is set.
+func NewPolicy(requested sandbox.Spec, effective sandbox.Policy, included bool) *api.Policy {
 	r := &sandbox.Result{Requested: requested, Asked: effective.Backend, Effective: effective}
 	differences := r.Differences()
-	if len(differences) == 0 && !asked {
+	if len(differences) == 0 && !included {
 		return nil
 	}
-	return newSandbox(r, differences)
+	return newPolicy(r, differences)
 }
 
 func newRequested(r *sandbox.Result) api.Requested {

@@ -13,8 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// kindTable maps kinds to HTTP. What this host cannot do is a 4xx too: sent again unchanged, the request fails again,
-// and a 5xx would invite that.
+// kindTable maps kinds to HTTP. Unsupported is a 4xx too: a 5xx would invite clients to repeat the request, which fails
+// again.
 var kindTable = map[sandbox.Kind]struct {
 	status int
 	title  string
@@ -37,13 +37,12 @@ const defaultRetryAfter = time.Second
 // longestText is the limit of one text in a problem, in bytes.
 const longestText = 4 << 10
 
-// NewProblem turns an error into a problem for a local face, which words what happened itself.
+// NewProblem turns an error into a problem for a local face, which words the detail itself.
 func NewProblem(f wording.Face, err error, detail string) api.Problem {
 	kind := sandbox.KindOf(err)
 	entry := kindTable[kind]
 	p := api.Problem{Type: "urn:fumehood:problem:" + kind.String(), Title: entry.title, Status: entry.status,
-		Kind:   kind,
-		Detail: brief(cmp.Or(detail, entry.title)), Hint: brief(f.Fix(err))}
+		Kind: kind, Detail: brief(cmp.Or(detail, entry.title)), Hint: brief(f.Fix(err))}
 	if fixes := sandbox.FixesOf(err); len(fixes) > 1 || sandbox.FixOf(err) == "" { // a single text has no facts
 		for _, h := range fixes {
 			p.Hints = append(p.Hints, api.NewHint(h, brief(f.Way(h))))

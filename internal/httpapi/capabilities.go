@@ -19,21 +19,21 @@ const (
 	probeTimeout = 30 * time.Second
 )
 
-// probe caches the last probe.
+// probe caches the result of the last probe.
 type probe[T any] struct {
 	mu   sync.Mutex // guards all below; held while probing, so that concurrent callers probe once
 	at   time.Time
 	last T
 }
 
-func (p *probe[T]) get(ctx context.Context, ask func(context.Context) T) T {
+func (p *probe[T]) get(ctx context.Context, measure func(context.Context) T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || time.Since(p.at) > probeFresh {
 		// A client that disconnects must not fail the probe of the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
-		p.last, p.at = ask(ctx), time.Now()
+		p.last, p.at = measure(ctx), time.Now()
 	}
 	return p.last
 }
@@ -54,13 +54,13 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 		MaxFileBytes:   a.MaxFile(),
 	}
 	for i, b := range c.Backends {
-		shown := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel,
+		backend := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel,
 			Layers: answer.List(b.Posture.Walls), Features: answer.List(b.Features)}
 		if err := cmp.Or(b.Err, b.Refusal); err != nil {
 			p := answer.NewPublicProblem(err, w.ID)
-			shown.Error, shown.Hint = p.Detail, p.Hint
+			backend.Error, backend.Hint = p.Detail, p.Hint
 		}
-		out.Backends[i] = shown
+		out.Backends[i] = backend
 	}
 	for i, l := range c.Languages {
 		out.Languages[i] = l.Name
@@ -71,19 +71,19 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 	out := api.Languages{Languages: []api.Language{}}
 	for _, l := range a.Engine().Surveys(r.Context()) {
-		shown := api.Language{
+		language := api.Language{
 			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases),
 			Extensions: answer.List(l.Extensions), FileName: l.FileName,
 			Version: orNull(l.Survey.Version), StandardLibrary: l.Survey.StandardLibrary, Modules: []api.Module{},
 		}
 		for _, m := range l.Survey.Modules {
-			shown.Modules = append(shown.Modules, api.Module{Name: m.Name, Version: orNull(m.Version)})
+			language.Modules = append(language.Modules, api.Module{Name: m.Name, Version: orNull(m.Version)})
 		}
 		if l.Err != nil {
 			p := answer.NewPublicProblem(l.Err, w.ID)
-			shown.Error, shown.Hint = p.Detail, p.Hint
+			language.Error, language.Hint = p.Detail, p.Hint
 		}
-		out.Languages = append(out.Languages, shown)
+		out.Languages = append(out.Languages, language)
 	}
 	return a.WriteJSON(w, out)
 }

@@ -85,7 +85,7 @@ func (s *eventStream) open() {
 	}
 }
 
-// event appends an event; an id of 0 is none. Callers hold mu.
+// event appends an event, without an id if id is 0. Callers hold mu.
 func (s *eventStream) event(id uint64, name string, data any) {
 	s.head(id, name)
 	answer.Encode(&s.buf, data) // ends in the one newline that it holds

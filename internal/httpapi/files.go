@@ -12,14 +12,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// pathOf is the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is that of a
-// request without.
+// pathOf returns the path of a request: in the URL, which cannot hold an absolute one, or as ?path=. absent is the
+// default; "" requires a path.
 func pathOf(r *http.Request, absent string) (string, error) {
-	inURL, asked := r.PathValue("path"), r.URL.Query().Has("path")
+	inURL, inQuery := r.PathValue("path"), r.URL.Query().Has("path")
 	switch {
-	case asked && inURL != "":
+	case inQuery && inURL != "":
 		return "", sandbox.Invalidf("path", "is in the URL and in the query")
-	case asked:
+	case inQuery:
 		return (&query{r: r}).text("path"), nil
 	case inURL != "":
 		return inURL, nil
@@ -126,8 +126,8 @@ func (b *fileBody) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rangeOf parses a header Range of one range (RFC 9110, section 14.2). What it does not understand is the whole file,
-// as if there were no header; what lies outside of the file is empty.
+// rangeOf parses a header Range of one range (RFC 9110, section 14.2). It ignores any other header, as without one. A
+// range outside of the file is empty.
 func rangeOf(header string, size int64) (begin, end int64, partial bool) {
 	spec, isBytes := strings.CutPrefix(header, "bytes=")
 	first, last, hasDash := strings.Cut(strings.TrimSpace(spec), "-")
@@ -165,14 +165,14 @@ func (a *apiV1) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	if err != nil {
 		return err
 	}
-	_, there := s.Stat(r.Context(), file)
-	if there != nil && sandbox.KindOf(there) != sandbox.NotFound {
-		return there
+	_, missing := s.Stat(r.Context(), file)
+	if missing != nil && sandbox.KindOf(missing) != sandbox.NotFound {
+		return missing
 	}
 	if err := s.WriteFile(r.Context(), file, mode, body); err != nil {
 		return err
 	}
-	if there != nil {
+	if missing != nil {
 		w.WriteHeader(http.StatusCreated)
 		return nil
 	}

@@ -30,7 +30,7 @@ func networkOf(n *api.Network) (sandbox.NetworkPolicy, error) {
 	return p, nil
 }
 
-// The last attempts that an answer names.
+// The number of attempts in an answer.
 const (
 	usualAttempts = 100
 	mostAttempts  = 1000

@@ -24,10 +24,10 @@ import (
 // maxPortHeader is the most bytes of the headers of a program's answer.
 const maxPortHeader = 64 << 10
 
-// tunnelProtocol is what a client switches to for the bytes of a TCP connection.
+// tunnelProtocol is the value of Upgrade for a tunnel, which carries the bytes of a TCP connection.
 const tunnelProtocol = "tcp"
 
-// toPort is any request to /v1/sandboxes/{id}/ports/{port}/{path...}.
+// toPort is the handler of any request to /v1/sandboxes/{id}/ports/{port}/{path...}.
 func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
@@ -70,7 +70,7 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 			" with Upgrade: tcp opens a tunnel")
 }
 
-// speaksFirst reads nothing before this side has written: net/http writes what comes earlier into its log.
+// speaksFirst delays reads until this side has written: net/http logs bytes that come earlier.
 type speaksFirst struct {
 	net.Conn
 	once  sync.Once
@@ -109,7 +109,7 @@ func portError(err error) error {
 	return err
 }
 
-// once makes one request on a connection of its own, so that a program cannot answer another's. Interim answers (1xx)
+// once makes one request on a separate connection, so that a program cannot answer another's. Interim answers (1xx)
 // are dropped, as they would come before the headers that keep a program from acting as this server: ReverseProxy
 // learns of them by the request's own context.
 type once struct {
@@ -125,12 +125,12 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 // credentials, and its answer must not act as this server.
 type passing struct {
 	port   int
-	prefix string // of the URL, escaped, before what the program sees
+	prefix string // of the URL, escaped, before the path that the program receives
 	tail   string
 }
 
-// ours are headers of a request that are not for the program: credentials for this server, or for a proxy before it,
-// and what they say about both.
+// ours are headers of a request that the program does not receive: credentials for this server or a proxy before it,
+// and headers that describe them.
 var ours = []string{"Authorization", "X-Api-Key", "Cookie", "Referer", "Forwarded", "X-Real-Ip", "Expect"}
 
 func (p *passing) host() string { return net.JoinHostPort("localhost", strconv.Itoa(p.port)) }
@@ -163,7 +163,7 @@ func (p *passing) target() *url.URL {
 	return &url.URL{Scheme: "http", Host: p.host(), Path: plain, RawPath: p.tail}
 }
 
-// theirs are headers of an answer by which a program would act on all of this server's origin, or ask for its
+// theirs are headers of an answer by which a program would act on all of this server's origin, or request its
 // credentials.
 var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data",
 	"Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel",
@@ -199,9 +199,8 @@ func (p *passing) harden(r *http.Response) error {
 	return nil
 }
 
-// relocate turns where a program sends its client into a path of this server. Only what stays in the program is one: a
-// client that follows would carry its key, its method and its body along, to another endpoint of this server, or to a
-// stranger.
+// relocate turns a program's redirect into a path of this server. ok is false for a redirect out of the program: a
+// client that follows it would send its key, method and body to another endpoint of this server, or to a stranger.
 func (p *passing) relocate(location string) (within string, ok bool) {
 	to, err := p.target().Parse(location)
 	if err != nil || to.Opaque != "" || to.User != nil || to.Scheme != "http" && to.Scheme != "https" {

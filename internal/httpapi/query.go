@@ -13,8 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// strict refuses a query of names that the endpoint does not have. As in a body, what is not understood must not be
-// ignored.
+// strict refuses unknown parameters of a query: as in a body, a field that is not understood must not be ignored.
 func strict(params []api.Param, h handler) handler {
 	var known []string
 	for _, p := range params {

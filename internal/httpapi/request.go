@@ -45,7 +45,7 @@ func specOf(in *api.Isolation) (spec sandbox.Spec, err error) {
 		}
 	}
 	if spec.Network, err = networkOf(&in.Network); err == nil {
-		spec.Limits, err = answer.Contract(&in.Limits)
+		spec.Limits, err = answer.LimitsOf(&in.Limits)
 	}
 	return spec, err
 }

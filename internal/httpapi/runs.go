@@ -16,8 +16,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// execOf converts a request for a run in a living sandbox. streams reports whether the client reads its events.
-func execOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err error) {
+// insideOf converts a request for a run in a living sandbox. streams reports whether the client reads its events.
+func insideOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err error) {
 	x = engine.RunRequest{ID: sandbox.NewID(), Context: r.Context, Background: streams || r.Background,
 		Interactive: r.Interactive}
 	if x.Interactive && !x.Background {
@@ -27,12 +27,12 @@ func execOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err er
 		return x, err
 	}
 	x.Request.Dir, x.Request.Entry = r.Dir, r.Entry
-	limits, err := answer.Contract(&api.Limits{TimeoutS: r.Limits.TimeoutS})
+	limits, err := answer.LimitsOf(&api.Limits{TimeoutS: r.Limits.TimeoutS})
 	x.Request.Timeout = limits.Timeout
 	return x, err
 }
 
-// languageOf completes the language of code that names none.
+// languageOf sets the language of code without one: that of its context, else the default.
 func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.RunRequest) error {
 	if x.Request.Code == nil || x.Request.Language != "" {
 		return nil
@@ -54,7 +54,7 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	release, err := a.readJSON(w, r, &req)
 	detached := false
 	defer func() {
-		if !detached { // else the body counts as held until the run is over, which holds what came in it
+		if !detached {
 			release()
 		}
 	}()
@@ -62,31 +62,31 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return err
 	}
 	streams := wantsEvents(r)
-	asks, err := execOf(&req, streams)
+	run, err := insideOf(&req, streams)
 	if err == nil {
-		err = a.languageOf(s, &asks)
+		err = a.languageOf(s, &run)
 	}
 	if err != nil {
 		return err
 	}
 	include := req.Include // or the closure would hold all of req
-	if asks.Background {
-		x, err := s.Start(r.Context(), asks)
+	if run.Background {
+		x, err := s.Start(r.Context(), run)
 		if err != nil {
 			return err
 		}
-		detached = true
-		go func() { // ends with the run
+		detached = true // the run holds the decoded body, so it counts as held until the run ends
+		go func() {
 			<-x.Done()
 			release()
 		}()
-		return a.began(w, r, x, &asks, streams && !req.Background)
+		return a.began(w, r, x, &run, streams && !req.Background)
 	}
-	w.Header().Set(api.HeaderRun, string(asks.ID))
-	held, err := a.Hold(r.Context(), w, &asks.Request, answerWith(include),
+	w.Header().Set(api.HeaderRun, string(run.ID))
+	held, err := a.Hold(r.Context(), w, &run.Request, answerWith(include),
 		func(deliver func(*sandbox.Result) error) error {
-			asks.Deliver = deliver
-			_, err := s.Run(r.Context(), asks)
+			run.Deliver = deliver
+			_, err := s.Run(r.Context(), run)
 			return err
 		})
 	defer held.Release()
@@ -97,9 +97,9 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	return a.WriteJSON(w, held.Text)
 }
 
-// began answers for a run that continues without its client, or follows its events.
-func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Run, asks *engine.RunRequest, follow bool) error {
-	a.Began(w, &asks.Request, x.ID())
+// began answers for a run that continues without its client: with the run, or with its events.
+func (a *apiV1) began(w *httpd.Response, r *http.Request, x *engine.Run, run *engine.RunRequest, follow bool) error {
+	a.Began(w, &run.Request, x.ID())
 	w.Header().Set(api.HeaderRun, string(x.ID()))
 	if follow {
 		return a.follow(w, r, x, 0, math.MaxUint64)
@@ -153,7 +153,7 @@ func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Run) err
 // stdinPiece is how much of a body goes to a program's stdin at a time.
 const stdinPiece = 64 << 10
 
-// sendStdin passes the body on as it comes.
+// sendStdin passes the body to the program as it arrives.
 func (a *apiV1) sendStdin(w *httpd.Response, r *http.Request, x *engine.Run) error {
 	body, err := a.StreamBody(w, r, a.MaxBody())
 	if err != nil {

@@ -36,7 +36,7 @@ func gaveUp(r *http.Request, err error) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the client has left"}
 }
 
-// done answers with nothing.
+// done answers without content, unless err is set.
 func done(w *httpd.Response, err error) error {
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -52,38 +52,38 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ask, err := livingOf(&req)
+	create, err := createOf(&req)
 	if err != nil {
 		return err
 	}
-	ask.Owner = w.Key
-	s, made, err := a.Engine().Create(r.Context(), ask)
+	create.Owner = w.Key
+	s, created, err := a.Engine().Create(r.Context(), create)
 	if err != nil {
 		return gaveUp(r, err)
 	}
-	shown := showSandbox(s, slices.Contains(req.Include, api.SectionPolicy))
-	if made {
-		return a.WriteStatus(w, http.StatusCreated, shown)
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
 	}
-	return a.WriteJSON(w, shown)
+	return a.WriteStatus(w, status, showSandbox(s, slices.Contains(req.Include, api.SectionPolicy)))
 }
 
-// livingOf converts a request for a living sandbox.
-func livingOf(r *api.SandboxRequest) (l engine.Create, err error) {
+// createOf converts a request for a living sandbox.
+func createOf(r *api.SandboxRequest) (c engine.Create, err error) {
 	if err = checkInclude(r.Include); err != nil {
-		return l, err
+		return c, err
 	}
-	if l.Spec, err = specOf(&r.Isolation); err != nil {
-		return l, err
+	if c.Spec, err = specOf(&r.Isolation); err != nil {
+		return c, err
 	}
-	if l.Spec.Env, err = envOf(r.Env); err != nil {
-		return l, err
+	if c.Spec.Env, err = envOf(r.Env); err != nil {
+		return c, err
 	}
-	if l.Ends, err = endsOf(&r.Lifetime); err != nil {
-		return l, err
+	if c.Ends, err = endsOf(&r.Lifetime); err != nil {
+		return c, err
 	}
-	l.Name, l.Backend, l.Spec.Metadata = r.Name, r.Backend, r.Metadata
-	return l, nil
+	c.Name, c.Backend, c.Spec.Metadata = r.Name, r.Backend, r.Metadata
+	return c, nil
 }
 
 // endsOf converts the ends of a sandbox.
@@ -100,7 +100,7 @@ func endsOf(l *api.Lifetime) (e engine.Ends, err error) {
 	return e, err
 }
 
-// duration converts seconds. It rounds away from zero, and numbers that no duration holds become ones beyond any bound.
+// duration converts seconds. It rounds away from zero, and cuts large numbers to a duration above every bound.
 func duration(seconds float64) time.Duration {
 	const most = 1e9
 	seconds = min(max(seconds, -most), most)
@@ -176,11 +176,10 @@ func (a *apiV1) sandboxStats(w *httpd.Response, r *http.Request, s *engine.Sandb
 		return &n
 	}
 	out := api.SandboxUsage{WallMS: answer.Millis(u.Wall), MemoryBytes: known(u.MemoryNow),
-		PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow),
-		OOMKills: known(u.OOMKills), PidsRefused: known(u.PidsRefused)}
+		PeakMemoryBytes: known(u.MemoryPeak), Pids: known(u.PidsNow), OOMKills: known(u.OOMKills),
+		PidsRefused: known(u.PidsRefused)}
 	if u.CPU >= 0 {
-		cpu := answer.Millis(u.CPU)
-		out.CPUMS = &cpu
+		out.CPUMS = new(answer.Millis(u.CPU))
 	}
 	return a.WriteJSON(w, out)
 }
@@ -193,7 +192,7 @@ func showSandbox(s *engine.Sandbox, withPolicy bool) api.Sandbox {
 		IdleEndsAt: i.IdleEnds.UTC(), Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Metadata,
 		Lifetime: api.Lifetime{IdleS: new(life.Idle.Seconds()), EndsAt: life.EndsAt.UTC()},
 		Limits:   answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network),
-		Policy: answer.NewSandbox(i.Spec, i.Effective, withPolicy),
+		Policy: answer.NewPolicy(i.Spec, i.Effective, withPolicy),
 	}
 	if out.Metadata == nil {
 		out.Metadata = map[string]string{}

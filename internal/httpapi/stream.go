@@ -159,7 +159,7 @@ func (s *runStream) done(outcome *answer.JSON) {
 func (s *runStream) problem(p api.Problem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = nil // it has no room
+	s.held = nil // no room was taken for it
 	if s.opened {
 		s.piece(sandbox.Stdout, s.halves[sandbox.Stdout].kept)
 		s.piece(sandbox.Stderr, s.halves[sandbox.Stderr].kept)
@@ -169,7 +169,7 @@ func (s *runStream) problem(p api.Problem) bool {
 	return s.opened
 }
 
-// end sends what is left. Callers hold mu.
+// end ends the stream after the buffered events. Callers hold mu.
 func (s *runStream) end() {
 	s.ended = true
 	s.timer.Stop()

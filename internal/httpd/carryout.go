@@ -12,8 +12,8 @@ import (
 // freeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
 const freeAnswer = 64 << 10
 
-// LayOut converts a result to its answer, and returns the size of what else the caller holds until Release. It must not
-// wait for the client, as the run holds its slot.
+// LayOut converts a result to its answer. more is the size of other values that the caller holds until Release. It must
+// not wait for the client, as the run holds its slot.
 type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
 
 // HeldAnswer is an answer in memory, counted in the room for answers until Release.
@@ -88,14 +88,12 @@ func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
 
 // Ran logs a run that ended in a status, without the program's output.
 func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
-	language := s.languageOf(request)
-	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", language, "status",
-		string(r.Status),
-		"backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
+	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", s.languageOf(request),
+		"status", string(r.Status), "backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
 		metadataOf(request))
 }
 
-// languageOf is a label: from our own list, so that labels stay few.
+// languageOf returns the name of a run's language, whatever alias the request has, or "command".
 func (s *Server) languageOf(request *sandbox.Request) string {
 	if request.Language != "" {
 		if l, err := s.config.Engine.Language(request.Language); err == nil {
@@ -105,7 +103,7 @@ func (s *Server) languageOf(request *sandbox.Request) string {
 	return "command"
 }
 
-// metadataOf is limited, and the log escapes it.
+// metadataOf returns the metadata of a request, which is bounded. The log escapes it.
 func metadataOf(request *sandbox.Request) slog.Attr {
 	var metadata []any
 	for name, value := range request.Metadata {

@@ -30,7 +30,7 @@ type connections struct {
 type connection struct {
 	net.Conn
 	address string
-	owner   string         // of its admitted request; "" is none
+	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
 }
 

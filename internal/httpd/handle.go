@@ -114,7 +114,7 @@ func (*unsent) WriteHeader(int)             {}
 // fail answers with a problem.
 func (s *Server) fail(w *Response, err error) { writeProblem(w, s.Problem(w, err)) }
 
-// contain logs the panic of a handler and ends its request alone.
+// contain logs the panic of a handler and ends only its request.
 func (s *Server) contain(w *Response, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p) // net/http cuts the connection
@@ -134,14 +134,14 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 	s.metrics.request(w, r, took)
 	s.log.LogAttrs(r.Context(), slog.LevelInfo, "request",
 		slog.String("request_id", w.ID), slog.String("route", w.route), slog.Int("status", w.status),
-		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr), slog.String("key",
-			w.Key))
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr),
+		slog.String("key", w.Key))
 }
 
 // WriteJSON answers with v, whose type always has a JSON form, and status 200.
 func (s *Server) WriteJSON(w *Response, v any) error { return s.WriteStatus(w, http.StatusOK, v) }
 
-// WriteStatus answers with v, or with the laid out JSON that it is. It ignores errors of the client's connection.
+// WriteStatus answers with v, which may be an *answer.JSON. It ignores errors of the client's connection.
 func (s *Server) WriteStatus(w *Response, status int, v any) error {
 	text, ok := v.(*answer.JSON)
 	if !ok {

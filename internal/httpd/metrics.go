@@ -58,12 +58,10 @@ func NewMetrics(version string) *Metrics {
 		panics: counter("fumehood_http_panics_total", "Panics of request handlers."),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info",
-		Help:        "Always 1; the label is the version.",
-		ConstLabels: prometheus.Labels{"version": version}})
+		Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders,
-		m.overConnections, m.panics,
-		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.overConnections, m.panics, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }
@@ -75,7 +73,7 @@ func (m *Metrics) request(w *Response, r *http.Request, took time.Duration) {
 		method = r.Method
 	}
 	status := strconv.Itoa(w.status)
-	if w.passed && len(status) == 3 { // a program's choice
+	if w.passed && len(status) == 3 { // the program chose it: bound the labels
 		status = status[:1] + "xx"
 	}
 	m.requests.WithLabelValues(w.route, method, status).Inc()
@@ -102,7 +100,7 @@ func (m *Metrics) Observe(o engine.Observation) {
 // engineCollector reports the engine's counts.
 type engineCollector struct{ engine *engine.Engine }
 
-// Describe describes no metric: Collect does.
+// Describe sends nothing: Collect describes each metric.
 func (engineCollector) Describe(chan<- *prometheus.Desc) {}
 
 func (c engineCollector) Collect(out chan<- prometheus.Metric) {

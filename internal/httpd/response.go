@@ -15,7 +15,7 @@ type Response struct {
 	pace    pace
 
 	ID  string // of the request
-	Key string // name of the API key, the owner of what the request makes; "" without keys
+	Key string // name of the API key, the owner of all that the request makes; "" without keys
 
 	owner  string // of its share of limits: the API key, or the client's address
 	route  string // matched pattern; never the path, which the client chooses

@@ -59,7 +59,7 @@ type Config struct {
 	Log *slog.Logger // nil discards
 }
 
-// Server is what the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer
+// Server has the parts that the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer
 // does.
 type Server struct {
 	config   Config
@@ -67,7 +67,7 @@ type Server struct {
 	mux      *http.ServeMux
 	open     map[string]bool // patterns that need no key
 	guards   []func(*http.Request) error
-	tails    [][]string // what comes before the tail of a path, in segments
+	tails    [][]string // the segments before the tail of each path with one
 	metrics  *Metrics
 	bodies   *room
 	answers  *room

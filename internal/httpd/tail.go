@@ -15,7 +15,7 @@ import (
 type tail struct{}
 
 // Tail is the end of a request's path that a route with a Tail passes on: escaped as the client wrote it, with a slash
-// first, without a meaning here. "" is none.
+// first, without a meaning here. It is "" for other routes.
 func Tail(r *http.Request) string {
 	cut, _ := r.Context().Value(tail{}).(string)
 	return cut
@@ -99,8 +99,8 @@ func (b *passedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack hands over the connection, for a protocol that the client has asked to switch to. The server's limit of
-// connections counts it no more.
+// Hijack hands over the connection, for a protocol that the client requests. The server's limit of connections no longer
+// counts it.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := w.control.Hijack()
 	if err == nil {

@@ -62,7 +62,7 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
 			Traceback: cut(x.Traceback, maxTrace)}
 	}
-	values, images := shown(r.Results, &out, c.session.server.imageRoom(), &notes)
+	values, images := showValues(r.Results, &out, c.session.server.imageRoom(), &notes)
 	text := account(&out, values, notes, len(images) > 0)
 	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
@@ -109,8 +109,8 @@ func account(out *ran, values, notes []string, pictures bool) string {
 // textForms are the forms of a value that a model reads best, in this order.
 var textForms = []string{"text/plain", "text/markdown", "application/json", "text/latex", "image/svg+xml", "text/html"}
 
-// shown takes the values of a result: pictures as content, the others into out and as texts.
-func shown(all []sandbox.Value, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
+// showValues splits the values of a result: pictures become content, others become texts and results of out.
+func showValues(all []sandbox.Value, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
 	room, left, leftImages := maxValues, 0, 0
 	for _, s := range all {
 		v := api.Result{Main: s.Main, Data: map[string]string{}}
