@@ -270,6 +270,38 @@ func TestCancelDuringContextStart(t *testing.T) {
 	}
 }
 
+// TestCancelDuringFailedStart: after an answer that nothing was started, a canceled run waits for no process.
+func TestCancelDuringFailedStart(t *testing.T) {
+	starting, goOn := make(chan struct{}), make(chan struct{})
+	rig, _ := newScripted(t, func(c *scriptedCall) {
+		switch c.kind {
+		case guest.TypeStart:
+			close(starting)
+			<-goOn
+			c.send(&guest.Failed{Kind: sandbox.Internal, Op: "start", Msg: "no memory"})
+		case guest.TypeAck, guest.TypeSignal, guest.TypeWait:
+			c.notFound()
+		default:
+			c.send(&guest.Done{})
+		}
+	})
+	x, err := rig.make(t, engine.Create{}).Start(within(t), command("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-starting
+	x.Cancel()
+	time.Sleep(redialPause)
+	close(goOn)
+	began := time.Now()
+	if r, err := x.Wait(within(t)); err != nil || r.Status != sandbox.StatusCanceled {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("the end took %s", d)
+	}
+}
+
 // TestStartUnanswered: a run whose Start got no answer on any connection, while the guest still works on it, leaves no
 // process.
 func TestStartUnanswered(t *testing.T) {

@@ -48,6 +48,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
 
 	process, err := x.launch(stream)
+	answered := sandbox.KindOf(err) != sandbox.Unavailable
 	if err == nil {
 		fed := x.feed(stream)
 		exited, err = s.follow(stream, process, x.attached, x.took(end), x.log.Log == nil)
@@ -62,7 +63,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 		return exited, err
 	}
 	if c := x.verdict.of(); c != causeNotStarted && c != causeRejected {
-		s.endProcess(x.id, process != nil) // it has no follower any more
+		s.endProcess(x.id, answered) // it has no follower any more
 	}
 	return exited, nil
 }
@@ -258,9 +259,9 @@ func killing(id string) guest.Signal {
 }
 
 // endProcess ends the processes of a run without a follower. If the guest does not within killTimeout, it ends the
-// sandbox. If no call has found the run's process yet, the guest may still be starting it: endProcess then waits for
-// it. In a one-shot sandbox, the processes end with the box.
-func (s *Sandbox) endProcess(id sandbox.ID, found bool) {
+// sandbox. If the guest has not answered the start, it may still be starting the process: endProcess then waits for it.
+// In a one-shot sandbox, the processes end with the box.
+func (s *Sandbox) endProcess(id sandbox.ID, answered bool) {
 	if s.oneShot {
 		return
 	}
@@ -278,7 +279,7 @@ func (s *Sandbox) endProcess(id sandbox.ID, found bool) {
 			_, err := c.Wait(step, string(id))
 			return err
 		})
-		if !found && sandbox.KindOf(err) == sandbox.NotFound && pauseUntil(ctx, time.Now().Add(redialPause)) {
+		if !answered && sandbox.KindOf(err) == sandbox.NotFound && pauseUntil(ctx, time.Now().Add(redialPause)) {
 			continue
 		}
 		if sandbox.KindOf(err) == sandbox.Unavailable && s.life.Err() == nil {
