@@ -33,7 +33,7 @@ type Context struct {
 	dir      string
 	created  time.Time
 
-	turn chan struct{} // holds one token: of whom the context is
+	turn chan struct{} // holds a token while a caller has the context
 
 	mu          sync.Mutex // guards all below
 	waiting     int        // for their turn
@@ -63,7 +63,7 @@ func (s *Sandbox) newContext(name string, language sandbox.Language, dir string)
 
 // contextFor finds the context of a run. The default context of a language is made here; its interpreter starts with
 // the run.
-func (s *Sandbox) contextFor(ctx context.Context, name string, language *sandbox.Language) (*Context, error) {
+func (s *Sandbox) contextFor(name string, language *sandbox.Language) (*Context, error) {
 	if name == "" {
 		name = sandbox.DefaultContext
 	}
@@ -135,8 +135,8 @@ func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string)
 	s.mu.Lock()
 	if slices.ContainsFunc(s.contexts, func(c *Context) bool { return c.name == name }) {
 		s.mu.Unlock()
-		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "there is one of this name",
-			Fix: "use it, or delete it first"}
+		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "this name is taken",
+			Fix: "use that context, or delete it first"}
 	}
 	c, err := s.addContext(name, l, dir)
 	s.mu.Unlock()
@@ -230,7 +230,7 @@ func (c *Context) addWaiting(n int) {
 	c.waiting += n
 }
 
-// queue counts one more that waits for a context, or adds packages, unless there are too many. waits(-1) takes it back.
+// queue counts one more that waits for a context, or adds packages, unless there are too many. addWaiting(-1) takes it back.
 func (s *Sandbox) queue() error {
 	if s.addWaiting(1) {
 		return nil
@@ -240,7 +240,7 @@ func (s *Sandbox) queue() error {
 		Fix: "try again when some have ended"}
 }
 
-// waits counts one more or less that waits, unless there are too many.
+// addWaiting counts one more or less that waits, unless there are too many.
 func (s *Sandbox) addWaiting(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *Sandbox) addWaiting(n int) bool {
 	return true
 }
 
-// alive returns the interpreter, which it starts if there is none. The caller has the turn.
+// alive returns the interpreter, and starts a new one if it has ended. The caller has the turn.
 func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 	c.mu.Lock()
 	in, deleted := c.interpreter, c.deleted

@@ -273,7 +273,7 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	return s, nil
 }
 
-// shownName is a name that came with a request, short enough for a message.
+// printableName returns a name from a request if it is safe in a message.
 func printableName(name string) string {
 	if plain := diagnose.PlainName(name); plain != "" {
 		return plain

@@ -17,7 +17,7 @@ type logHead struct {
 	Command     []string      `json:"command,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
 	Interactive bool          `json:"interactive,omitempty"`
-	Background  bool          `json:"detached,omitempty"`
+	Background  bool          `json:"background,omitempty"`
 	Began       time.Time     `json:"began"`
 	Base        guest.Attach  `json:"base"`
 	Packages    bool          `json:"packages,omitempty"` // it waits for some before it begins

@@ -30,13 +30,13 @@ func newOutput(limit int64, forward sandbox.OutputFunc) *output {
 	}
 }
 
-// detachedKept limits what is kept of each stream of a background run, for its hints: its followers have the output
+// backgroundKept limits what is kept of each stream of a background run, for its hints: its followers have the output
 // from the log.
-const detachedKept = 1 << 20
+const backgroundKept = 1 << 20
 
 func (o *output) keepPart() {
-	if o.limit > detachedKept {
-		o.partly, o.stdout, o.stderr = true, newCapture(detachedKept), newCapture(detachedKept)
+	if o.limit > backgroundKept {
+		o.partly, o.stdout, o.stderr = true, newCapture(backgroundKept), newCapture(backgroundKept)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestOutputKeptInPart(t *testing.T) {
 		}
 	}
 	c := o.stdout.captured()
-	if kept := len(c.Head) + len(c.Tail); passed != limit || kept > detachedKept || o.beyond(&c, o.stdout) != 1<<20 {
+	if kept := len(c.Head) + len(c.Tail); passed != limit || kept > backgroundKept || o.beyond(&c, o.stdout) != 1<<20 {
 		t.Errorf("%d bytes passed on, %d kept, %d beyond", passed, kept, o.beyond(&c, o.stdout))
 	}
 }

@@ -195,43 +195,42 @@ func (r *takeover) contexts(unfinished []*Run) {
 		if c == nil {
 			continue
 		}
-		p, lives := r.left[string(record.ID)]
-		delete(r.left, string(record.ID))
 		c.former = slices.Clone(record.Former)
-		if lives && !p.Exited {
-			r.interpreter(c, p, unfinished)
+		if p, lives := r.left[string(record.ID)]; lives && !p.Exited && r.interpreter(c, p, unfinished) {
+			delete(r.left, string(record.ID))
 		} else {
-			c.follow(record.ID)
+			c.follow(record.ID) // endRest ends what is left of it
 		}
 	}
 }
 
-// interpreter attaches to an interpreter, from the oldest report that its guest keeps.
-func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) {
+// interpreter attaches to an interpreter, from the oldest report that its guest keeps. It reports whether it could.
+func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) bool {
 	s := r.sandbox
 	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
-	var runs *Run
+	var current *Run
 	for _, x := range unfinished {
 		if b := x.resumed.began; b != nil && string(b.Interpreter) == p.ID {
-			runs = x
+			current = x
 			at.Stdout, at.Stderr = max(b.Base.Stdout, x.resumed.last.Stdout), max(b.Base.Stderr, x.resumed.last.Stderr)
 		}
 	}
 	process, err := s.attach(s.life, at)
 	if err != nil {
-		return
+		return false
 	}
 	in := newInterpreter(c, sandbox.ID(p.ID), process)
 	in.first = true
 	close(in.ready)
 	c.interpreter = in
-	if runs != nil {
-		runs.resumed.interpreter, in.current = in, runs
+	if current != nil {
+		current.resumed.interpreter, in.current = in, current
 	}
 	s.work.Go(in.watch)
-	if runs == nil { // it may run code of a client that left with its server
+	if current == nil { // it may run code of a client that left with its server
 		s.work.Go(func() { _ = in.interrupt(s.life) })
 	}
+	return true
 }
 
 // goOn continues a run, or ends it if its caller left with the server.
@@ -239,8 +238,10 @@ func (r *takeover) goOn(x *Run) {
 	s := r.sandbox
 	_, lives := r.left[string(x.id)]
 	delete(r.left, string(x.id))
-	switch {
-	case x.context != nil && x.resumed.interpreter == nil, x.context == nil && !lives:
+	if x.context != nil {
+		lives = x.resumed.interpreter != nil
+	}
+	if !lives {
 		x.finish(lostAtRestart(x))
 		x.retire()
 		x.slim()
@@ -272,7 +273,8 @@ func lostAtRestart(x *Run) *sandbox.Result {
 	return r
 }
 
-// endRest ends processes that no log and no record knows: commands whose callers went with their server.
+// endRest ends the processes that no run and no context claimed: commands whose callers left with their server, and
+// interpreters that could not be attached to.
 func (r *takeover) endRest() {
 	s := r.sandbox
 	for id := range r.left {

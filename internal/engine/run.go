@@ -24,7 +24,7 @@ type RunRequest struct {
 
 	// Background continues without its caller. Otherwise the end of ctx cancels the run.
 	Background bool
-	// Interactive keeps stdin of a command open for Execution.Input.
+	// Interactive keeps stdin of a command open for Run.Input.
 	Interactive bool
 	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
 	// error.
@@ -88,7 +88,7 @@ type values struct {
 
 // codeEnd receives the end of code in a context.
 type codeEnd struct {
-	ran     chan struct{} // closed when it has run to its end, with the exit code
+	ran     chan struct{} // closed when it has run to its end
 	code    int
 	runaway chan struct{} // holds a token once it writes too much
 }
@@ -220,7 +220,7 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 	case len(req.Request.Env) > 0 || req.Request.Dir != "":
 		return nil, sandbox.Invalidf("env", "code in a context uses the context's environment and directory")
 	}
-	x.context, err = s.contextFor(ctx, req.Context, x.Language)
+	x.context, err = s.contextFor(req.Context, x.Language)
 	return x, err
 }
 
@@ -256,7 +256,7 @@ func (x *Run) enter(ctx context.Context, release func()) error {
 		return errors.Join(err, x.log.Remove())
 	}
 	if s.runs.byID[x.id] != nil {
-		err := &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "there is one of this id"}
+		err := &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
 		return errors.Join(err, x.log.Remove())
 	}
 	s.runs.add(x)

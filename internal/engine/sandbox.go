@@ -56,6 +56,7 @@ type creation struct {
 // locks order what else could undo each other.
 type locks struct {
 	saving     sync.Mutex    // held while a record is saved, so that an older one never replaces a newer
+	updating   sync.Mutex    // held by Update, so that the gate and the record have the same policy
 	installing chan struct{} // has a value while packages are added
 }
 
@@ -275,7 +276,7 @@ func (s *Sandbox) Ended() error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.label(), Err: cause, Fix: "try again"}
 }
 
-// shown names the sandbox in messages.
+// label names the sandbox in messages.
 func (s *Sandbox) label() string {
 	if s.name != "" {
 		return s.name
@@ -404,6 +405,8 @@ func (s *Sandbox) Update(p Patch) error {
 	if err := p.Ends.set(&sandbox.Lifetime{}); err != nil {
 		return err
 	}
+	s.locks.updating.Lock()
+	defer s.locks.updating.Unlock()
 	if p.Network != nil {
 		if err := s.setNetwork(*p.Network); err != nil {
 			return err

@@ -32,9 +32,9 @@ const (
 	MaxRecord = 4 << 20 // bytes of one record's encoding
 )
 
-// What marks a file as ours. The version counts up with the schema; a newer one is refused.
+// The marks of a store's file. The version counts up with the schema; a newer one is refused.
 const (
-	applicationID = 0x476c6278 // "Glbx"
+	applicationID = 0x46756d65 // "Fume"
 	version       = 1
 )
 
