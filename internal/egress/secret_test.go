@@ -36,6 +36,14 @@ func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Key")+string(body))
 	v.mu.Unlock()
 	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+	if upgrade := r.Header.Get("Upgrade"); upgrade != "" {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Echo: %s\r\n\r\n",
+				upgrade, r.Header.Get("Authorization"))
+			c.Close()
+		}
+		return
+	}
 	w.Header().Set("Trailer", "X-Late")
 	w.WriteHeader(http.StatusEarlyHints)
 	defer w.Header().Set("X-Late", r.Header.Get("Authorization"))
@@ -147,5 +155,10 @@ func TestSecret(t *testing.T) {
 			strings.Count(got, "x-echo: bearer "+held) != 2 || !strings.Contains(got, "x-late: bearer "+held) {
 			t.Errorf("it came back, or not as it should: %s", got)
 		}
+	}
+	got := p.run(curl + "-i --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Authorization: Bearer " + held +
+		"' https://api.test/up")
+	if strings.Contains(got, token) || !strings.Contains(got, " 101 ") || !strings.Contains(got, held) {
+		t.Errorf("the answer to an upgrade: %s", got)
 	}
 }

@@ -71,27 +71,26 @@ func overlap(b []byte, value string) int {
 	return 0
 }
 
-// headerRedactor replaces inserted values by their placeholders in the headers of an answer and of what precedes it
-// (1xx).
+// redactHeader replaces inserted values by their placeholders in headers.
+func redactHeader(h http.Header, swaps []swap) {
+	for _, values := range h {
+		for i := range values {
+			for _, s := range swaps {
+				values[i] = strings.ReplaceAll(values[i], s.value, s.placeholder)
+			}
+		}
+	}
+}
+
+// headerRedactor redacts the headers of informational answers (1xx), which no other hook of the proxy sees.
 type headerRedactor struct {
 	http.ResponseWriter
 	swaps []swap
 }
 
 func (r *headerRedactor) WriteHeader(status int) {
-	r.redact()
+	redactHeader(r.Header(), r.swaps)
 	r.ResponseWriter.WriteHeader(status)
-}
-
-// redact redacts the headers. After the body these are its trailers.
-func (r *headerRedactor) redact() {
-	for _, values := range r.Header() {
-		for i := range values {
-			for _, s := range r.swaps {
-				values[i] = strings.ReplaceAll(values[i], s.value, s.placeholder)
-			}
-		}
-	}
 }
 
 // Unwrap is for http.ResponseController.

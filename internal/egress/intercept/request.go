@@ -99,6 +99,7 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 		Rewrite:       x.rewrite,
 		ModifyResponse: func(answer *http.Response) error {
 			x.attempt.Status = answer.StatusCode
+			redactHeader(answer.Header, x.swaps)
 			redactBody(answer, x.swaps)
 			if answer.StatusCode != http.StatusSwitchingProtocols {
 				answer.Body = &countedBody{answer.Body, &x.received}
@@ -110,9 +111,8 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	redactor := &headerRedactor{w, x.swaps}
-	proxy.ServeHTTP(redactor, r.WithContext(ctx))
-	redactor.redact() // the trailers
+	proxy.ServeHTTP(&headerRedactor{w, x.swaps}, r.WithContext(ctx))
+	redactHeader(w.Header(), x.swaps) // the trailers
 }
 
 // rewrite makes the request to the server from the sandbox's. With a secret it asks for an answer that can be searched.

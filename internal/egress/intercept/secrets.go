@@ -59,7 +59,8 @@ func holds(values []string, placeholder string) bool {
 // swap is a text that the gate inserted, and the text that it replaced.
 type swap struct{ value, placeholder string }
 
-// insertSecrets replaces placeholders in headers by the values of secrets.
+// insertSecrets replaces placeholders in headers by the values of secrets. The swaps are in the order in which an answer
+// undoes them: the last insertion first, as credentials may hold several values.
 func insertSecrets(h http.Header, secrets []rules.Secret) (swaps []swap) {
 	for _, s := range secrets {
 		for _, values := range h {
@@ -75,6 +76,7 @@ func insertSecrets(h http.Header, secrets []rules.Secret) (swaps []swap) {
 			}
 		}
 	}
+	slices.Reverse(swaps)
 	return swaps
 }
 

@@ -149,8 +149,12 @@ func (s *Server) Serve(ctx context.Context, c *Conn) {
 	}
 }
 
-// dial connects to the server for as long as the sandbox's connection lasts.
+// dial connects to the server for as long as the sandbox's connection lasts. http.Transport itself would go on dialling
+// after the request has ended.
 func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	server, err := c.Dial(ctx)
 	if err == nil {
 		context.AfterFunc(c.ctx, func() { server.Close() })
