@@ -184,8 +184,7 @@ func (c *conn) intercept() error {
 		Name: name,
 		To:   c.to,
 		Policy: func() (*rules.Rules, rules.Destination) {
-			return c.gate.rules.Load(),
-				c.gate.destination(c.to, false)
+			return c.gate.rules.Load(), c.gate.destination(c.to, false)
 		},
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			if used.CompareAndSwap(false, true) {
@@ -226,9 +225,15 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 // requests at once.
 func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 	g := c.gate
+	if !g.active.begin() {
+		return nil, errReset
+	}
+	defer g.active.work.Done()
 	if reason := g.meter.take(g.rules.Load().Bounds, time.Now()); reason != "" {
 		return nil, rules.Refusal(reason)
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	outer, err := g.options.Dial(ctx, "tcp", c.to.String())
 	if err != nil {
 		g.meter.release()
