@@ -2,18 +2,18 @@ package egress
 
 import (
 	"errors"
+	"io"
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// copyRaw passes what it reads from a connection to take, until the end. It holds a buffer only while there is
-// something to read.
+// copyRaw passes the bytes of a connection to take, until the end. For a TCP connection it holds a buffer only while
+// there is something to read.
 func copyRaw(from net.Conn, take func([]byte) error) error {
-	conn, ok := from.(syscall.Conn)
+	conn, ok := from.(*net.TCPConn)
 	if !ok {
-		return errReset
+		return copyPlain(from, take)
 	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -44,4 +44,24 @@ func copyRaw(from net.Conn, take func([]byte) error) error {
 		return errReset // it was closed
 	}
 	return failed
+}
+
+// copyPlain is copyRaw for the connections of another dialer.
+func copyPlain(from io.Reader, take func([]byte) error) error {
+	b := copyBuffers.Get().(*[copySize]byte)
+	defer copyBuffers.Put(b)
+	for {
+		n, err := from.Read(b[:])
+		if n > 0 {
+			if failed := take(b[:n]); failed != nil {
+				return failed
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return errReset
+		}
+	}
 }

@@ -17,8 +17,7 @@ import (
 
 // Options replace the ways of a gate to the outside. The zero value uses those of this host.
 type Options struct {
-	// Dial connects to an address that the rules allow, like net.Dialer.DialContext. Connections must be a
-	// syscall.Conn.
+	// Dial connects to an address that the rules allow, like net.Dialer.DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Resolve looks up a name that the rules allow, given with a dot at its end, like net.Resolver.LookupNetIP. The

@@ -335,11 +335,14 @@ func (i *inspector) sandboxEnds() error {
 		i.allowServer()
 		return nil
 	}
-	b := i.first
-	if err := i.identify(b, true); err != nil || i.kind == http1 {
-		return err
+	err := i.identify(i.first, true)
+	if err == nil {
+		err = i.pass(i.first)
 	}
-	return i.pass(b)
+	if !i.enforces {
+		return nil // these bytes have passed unread
+	}
+	return err
 }
 
 // fromServer follows the answers.

@@ -4,6 +4,7 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -211,6 +213,28 @@ func TestServerFirst(t *testing.T) {
 	_, _ = io.WriteString(c, "EHLO x") // incomplete, and so held until no more comes
 	_ = c.(*net.TCPConn).CloseWrite()
 	if b, err := io.ReadAll(c); err != nil || string(b) != `"EHLO x"` {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestShortFirst: where names do not matter, a protocol whose first byte is that of TLS passes unread, over a connection
+// of any dialer.
+func TestShortFirst(t *testing.T) {
+	var p *place
+	p = newPlaceWith(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, func(o *Options) {
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := p.world.dial(ctx, network, address)
+			return struct{ duplex.Conn }{c.(*net.TCPConn)}, err
+		}
+	})
+	p.world.at("tcp", site+":25", listen(t, func(c net.Conn) {
+		b, _ := io.ReadAll(c)
+		fmt.Fprintf(c, "%q", b)
+	}))
+	c := p.mustDial("tcp", site+":25")
+	_, _ = c.Write([]byte{sniff.TLSHandshake, 3})
+	_ = c.(*net.TCPConn).CloseWrite()
+	if b, err := io.ReadAll(c); err != nil || string(b) != `"\x16\x03"` {
 		t.Errorf("%q, %v", b, err)
 	}
 }
