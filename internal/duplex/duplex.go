@@ -35,11 +35,11 @@ func pour(to, from Conn) {
 	}
 }
 
-// Buffered is a connection from which something was read already: that comes first.
+// Buffered is a connection from which some bytes have been read. First returns these bytes, then those of Conn.
 type Buffered struct {
 	Conn
 	First io.Reader
 }
 
-// Read reads what was read already, then the connection.
+// Read reads from First.
 func (b *Buffered) Read(p []byte) (int, error) { return b.First.Read(p) }

@@ -66,8 +66,7 @@ func (g *gate) newStack(link stack.LinkEndpoint) error {
 	syn, retries := tcpip.TCPSynRetriesOption(synRetries), tcpip.TCPMaxRetriesOption(maxRetries)
 	fin, wait := tcpip.TCPLingerTimeoutOption(finTimeout), tcpip.TCPTimeWaitTimeoutOption(timeWait)
 	for _, option := range []tcpip.SettableTransportProtocolOption{&receive, &send, &sack, &moderate, &syn, &retries,
-		&fin,
-		&wait} {
+		&fin, &wait} {
 		step.do("option of TCP", g.stack.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}
 	g.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(g.stack, maxBuffer, maxHalfOpen,

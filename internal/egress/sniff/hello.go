@@ -27,7 +27,8 @@ var (
 	errParsed = errors.New("the hello was parsed")
 )
 
-// ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete.
+// ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A server
+// name that ends in a dot is malformed (RFC 6066, section 3).
 func ParseHello(b []byte) (Hello, error) {
 	r := &replay{sent: b}
 	err := tls.Server(r, parseOnly).Handshake()

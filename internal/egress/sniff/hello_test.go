@@ -1,6 +1,7 @@
 package sniff
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -55,4 +56,16 @@ func FuzzHello(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTrailingDot: a server name that ends in a dot is malformed.
+func TestTrailingDot(t *testing.T) {
+	b := clientHello(t, "site.examplex")
+	if h, err := ParseHello(b); err != nil || h.Server != "site.examplex" {
+		t.Fatal(h, err)
+	}
+	dotted := bytes.Replace(b, []byte("site.examplex"), []byte("site.example."), 1)
+	if h, err := ParseHello(dotted); !errors.Is(err, ErrHello) {
+		t.Error(h, err)
+	}
 }
