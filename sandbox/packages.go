@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -57,17 +58,24 @@ func PackagesOf(list []string, allowBuild bool, lock string) Packages {
 
 var plainRequirement = strings.NewReplacer("_", "-", ".", "-")
 
-// CheckRequirement refuses a requirement that is not valid. op names where it was requested.
-func (in *Installer) CheckRequirement(op, requirement string) error {
-	if in.Valid(requirement) {
-		return nil
+// Check refuses invalid requirements, of a request and of lines in its code.
+func (in *Installer) Check(requested, inCode []string) error {
+	for i, r := range slices.Concat(requested, inCode) {
+		if in.Valid(r) {
+			continue
+		}
+		op := "code"
+		if i < len(requested) {
+			op = fmt.Sprintf("packages[%d]", i)
+		}
+		err := Invalidf(op, "%.80q is not the name of a package with optional versions; "+
+			"paths and addresses are not supported", r)
+		if as := strings.Replace(r, "==", "@", 1); as != r && in.Valid(as) { // pip's syntax, for npm
+			err.Fix = "ask for " + as
+		}
+		return err
 	}
-	err := Invalidf(op, "%.80q is not the name of a package with optional versions; "+
-		"paths and addresses are not supported", requirement)
-	if as := strings.Replace(requirement, "==", "@", 1); as != requirement && in.Valid(as) { // pip's syntax, for npm
-		err.Fix = "ask for " + as
-	}
-	return err
+	return nil
 }
 
 // NameOf is the name of the package of a requirement, spelt so that two of one package are equal.

@@ -50,7 +50,7 @@ if [ "$asked" != list ]; then
   done
   asked=${asked// /,}
   bash scripts/test-engines.sh status >/dev/null || trap 'bash scripts/test-engines.sh stop' EXIT
-  step 'what the tests need' 900 bash scripts/install-test-deps.sh --all
+  step 'dependencies of the tests' 900 bash scripts/install-test-deps.sh --all
   step build 900 make build programs
 fi
 

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/sandbox"

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
@@ -89,7 +88,7 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 		a.reportUnenforced(s.Policy.Effective.Warnings, s.Policy.Effective.Unenforced, s.Policy.Requested.Named)
 	}
 	if !made && (ignored || a.chatty()) {
-		a.note(terminal.Faint, "the sandbox existed already; its settings stay")
+		a.note(terminal.Faint, "the sandbox existed already; its settings are unchanged")
 	}
 	_, err = fmt.Fprintln(a.Stdout, s.NameOrID())
 	return err

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -150,7 +149,7 @@ func (h *health) examineBackends(probed []engine.Probed, backend string) (possib
 	return possible
 }
 
-// tryLanguage runs the language's probe in a sandbox of its own.
+// tryLanguage runs the language's probe in a new sandbox.
 func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec sandbox.Spec,
 	possible bool) languageHealth {
 	h := languageHealth{Name: l.Name, Title: l.Title}

@@ -65,6 +65,9 @@ func (a *app) dryRun(ctx context.Context, e *engine.Engine, run engine.OneShot) 
 	if out.Nested {
 		rows = append(rows, [2]string{"filters", "the code may add its own; no limit counts their memory"})
 	}
+	if out.Terminals {
+		rows = append(rows, [2]string{"terminals", "the code may create them; no limit of CPU counts their work"})
+	}
 	for _, name := range sandbox.LimitNames {
 		how := "default"
 		if plan.Spec.IsNamed(name) {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
@@ -28,7 +27,7 @@ func (a *app) newExec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec [FLAGS] NAME -- CMD [ARG...]",
 		Short: "Run a command in a living sandbox",
-		Long: `Exec runs a command in a living sandbox, without a shell, and passes its output on immediately.
+		Long: `Exec runs a command in a living sandbox, without a shell, and prints its output as it arrives.
 Control-C interrupts the command, a second one cancels it. A command ends at its --timeout,
 also with --detach.`,
 		Example: `  fumehood exec agent-7 -- ls -la

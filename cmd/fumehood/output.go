@@ -21,7 +21,7 @@ const (
 	statusWidth = 60 // keeps a status on one line of a terminal
 )
 
-var errReaderGone = errors.New("nobody reads the output any more")
+var errReaderGone = errors.New("the reader of the output has closed it")
 
 // writeError classifies an error of our output: a lost reader is the normal end of a pipeline, all others are failures.
 func writeError(err error) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// maxForwarded bounds the connections that are forwarded at once; others wait. The server has a limit of its own.
+// maxForwarded bounds the connections that are forwarded at once; others wait. The server has its own limit.
 const maxForwarded = 256
 
 func (a *app) newPortForward() *cobra.Command {
@@ -141,7 +141,7 @@ func (a *app) forward(ctx context.Context, c *client.Client, conn *net.TCPConn, 
 
 // warnForward reports why a connection failed. It does not repeat the last warning.
 func (a *app) warnForward(to *forwarding, err error) {
-	text := terminal.OneLine(err.Error())
+	text := terminal.OneLine(textOf(err))
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	if text != to.last {

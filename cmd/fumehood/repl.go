@@ -11,10 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/repl"

@@ -30,7 +30,7 @@ func (a *app) newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FLAGS] FILE [ARG...]",
 		Short: "Run code or a command in a sandbox",
-		Long: `Run starts a fresh sandbox, runs one program in it and removes it. It passes output on immediately.
+		Long: `Run starts a fresh sandbox, runs one program in it and removes it. It prints output as it arrives.
 
   fumehood run [FLAGS] FILE [ARG...]       language by the extension of FILE, or --lang
   fumehood run [FLAGS] -c CODE [ARG...]    Python, or the language of --lang

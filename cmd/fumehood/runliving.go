@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fumehood-dev/fumehood/api"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/engine"

@@ -84,7 +84,7 @@ func (f *sandboxFlags) add(cmd *cobra.Command) {
 // addFreedoms adds the flags of features whose cost for the host no limit counts.
 func addFreedoms(flags *pflag.FlagSet, nestedFilters, terminals *bool) {
 	flags.BoolVar(nestedFilters, "nested-filters", false,
-		"let the code add seccomp filters and Landlock rules of its own")
+		"let the code install seccomp filters and Landlock rules")
 	flags.BoolVar(terminals, "terminals", false, "let the code create terminals, which pexpect and tmux need")
 }
 

@@ -313,13 +313,13 @@ func (a *app) warnOfDefault(p engine.Probed) {
 		return
 	}
 	if lacks := sandbox.UnenforcedOf(why); len(lacks) > 0 {
-		a.warn("%s rejects default requests, so /readyz says no: this host cannot enforce %s", p.Backend,
+		a.warn("%s rejects default requests, so /readyz answers 503: this host cannot enforce %s", p.Backend,
 			inWords(namesOf(lacks)))
 		a.say(terminal.Plain, "fix: fumehood serve --allow-unenforced %s, or \"allow_unenforced\" in each request",
 			strings.Join(namesOf(lacks), ","))
 		return
 	}
-	a.warn("default requests are rejected, so /readyz says no: %s", terminal.OneLine(why.Error()))
+	a.warn("default requests are rejected, so /readyz answers 503: %s", terminal.OneLine(textOf(why)))
 }
 
 // drain shuts the server down: it refuses new runs, waits for active ones until the timeout, and delivers answers.

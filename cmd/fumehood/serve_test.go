@@ -159,7 +159,7 @@ const weaker = `"allow_unenforced":["memory"]`
 func TestServeWarns(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "nowhere.sock"))
 	if s := startServer(t, "--backend", "docker"); !strings.Contains(s.said.String(),
-		"so /readyz says no: docker: reach the engine: ") {
+		"so /readyz answers 503: docker: reach the engine: ") {
 		t.Errorf("it says %s", s.said)
 	}
 	if s := startServer(t, "--allow-unenforced", "memory"); strings.Contains(s.said.String(), "warning") {

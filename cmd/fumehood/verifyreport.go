@@ -33,7 +33,7 @@ func (a *app) announce(v *verification) {
 	if a.quiet {
 		return
 	}
-	fmt.Fprintf(a.progress(), "%s on %s (%s kernel); each runs in a sandbox of its own\n", v.attacks(v.Selected),
+	fmt.Fprintf(a.progress(), "%s on %s (%s kernel); each runs in its own sandbox\n", v.attacks(v.Selected),
 		v.Posture.Backend, v.Posture.Kernel)
 	if len(v.Unenforced) > 0 {
 		a.warn("this host cannot enforce %s: attacks on it are not applicable", inWords(v.Unenforced))

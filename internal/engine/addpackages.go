@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,10 +125,11 @@ func (x *Run) planPackages() error {
 		return err
 	}
 	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
-	requested := len(asked.Requirements)
+	requested, inCode := asked.Requirements, []string(nil)
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
 		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
-		asked.Requirements = slices.Concat(asked.Requirements, l.Installer.Magic(x.Request.Code))
+		inCode = l.Installer.Magic(x.Request.Code)
+		asked.Requirements = slices.Concat(requested, inCode)
 	}
 	if !asked.Any() {
 		return nil
@@ -137,14 +137,8 @@ func (x *Run) planPackages() error {
 	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
 	}
-	for i, r := range asked.Requirements {
-		op := "code"
-		if i < requested {
-			op = fmt.Sprintf("packages[%d]", i)
-		}
-		if err := l.Installer.CheckRequirement(op, r); err != nil {
-			return err
-		}
+	if err := l.Installer.Check(requested, inCode); err != nil {
+		return err
 	}
 	if asked.Lock != "" { // it lists all packages, so those in the sandbox would be removed
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "lock",

@@ -13,7 +13,7 @@ import (
 )
 
 // Packages of living sandboxes stay on the disk until the sandboxes are removed, even if the cache is pruned. So they
-// have a limit of their own, which equals that of the cache. A file beside each folder records its layers. All records
+// have a separate limit, which equals that of the cache. A file beside each folder records its layers. All records
 // are read before a layer is added.
 
 // linkRecord records the layers of a folder.

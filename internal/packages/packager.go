@@ -137,16 +137,18 @@ func check(need *sandbox.PackageNeed) error {
 	if err := sandbox.CheckRequirements(len(need.Requirements)); err != nil {
 		return err
 	}
-	in := need.Language.Installer
-	for i, r := range need.Requirements {
-		if err := in.CheckRequirement(fmt.Sprintf("packages[%d]", i), r); err != nil {
-			return err
-		}
-	}
-	switch {
-	case need.Auto && len(need.Code) > maxSurveyed:
+	if need.Auto && len(need.Code) > maxSurveyed {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages", Msg: "auto reads at most 1MiB of code",
 			Fix: "name the packages instead of auto"}
+	}
+	in, inCode := need.Language.Installer, []string(nil)
+	if need.Auto && in.Magic != nil {
+		inCode = in.Magic(need.Code)
+	}
+	if err := in.Check(need.Requirements, inCode); err != nil {
+		return err
+	}
+	switch {
 	case need.Lock == "":
 	case need.Auto || len(need.Requirements) > 0:
 		return sandbox.Invalidf("lock", "a lock lists all packages; leave out the others")

@@ -108,3 +108,18 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("%d installs", r.installs)
 	}
 }
+
+// TestBadLine refuses an invalid requirement of a line in the code, which the run would skip without a word.
+func TestBadLine(t *testing.T) {
+	r := newRig(t)
+	need := r.need(sandbox.Packages{Auto: true, Requirements: []string{"a"}})
+	in := need.Language.Installer
+	in.Magic = func(code []byte) []string { return strings.Fields(string(code)) }
+	in.Plain = func(code []byte) []byte { return nil }
+	need.Code = []byte("b c/d")
+	_, err := r.p.Supply(t.Context(), need, r.work)
+	isError(t, err, sandbox.Invalid, `code: "c/d" is not the name of a package`, "")
+	need.Requirements = []string{"a", "c/d"}
+	_, err = r.p.Supply(t.Context(), need, r.work)
+	isError(t, err, sandbox.Invalid, `packages[1]: "c/d" is not the name of a package`, "")
+}

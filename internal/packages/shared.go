@@ -25,7 +25,7 @@ type Shared struct {
 
 // Answers stores small values and locks. Its methods are safe for concurrent use and end with their context.
 type Answers interface {
-	// Get returns the first bytes of the value of a key, at most that many; nil if there is none.
+	// Get returns the first bytes of the value of a key, at most that many; nil for an unknown key.
 	Get(ctx context.Context, key string, most int) ([]byte, error)
 
 	// Put stores a value that expires after ttl.

@@ -5,7 +5,7 @@
 // workspace belong to its owner. So Host follows a link only where code cannot have made it: in directories that code
 // must not write to and that lie below no other directory, such as /, /home and the user's home, and in root's
 // directories that the user cannot write to. The error for any other link names the path to type instead. The
-// configuration and the file of keys are exempt: whoever can replace them by a link can also write them.
+// configuration and the file of keys are exempt: a user who can replace one by a link can also write it.
 package hostfiles
 
 import (

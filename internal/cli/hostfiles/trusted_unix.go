@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// otherWriter returns who besides root and this user may have written a file, and the fix; "" is nobody. The user's
+// otherWriter returns who besides root and this user may have written a file, and the fix; "" if no one. The user's
 // private group, which has the user's number, counts as the user; a primary group of all users (staff, users) does not.
 // A user who names a file trusts its owner.
 func otherWriter(info fs.FileInfo, named bool) (who, fix string) {

@@ -42,7 +42,7 @@ func AddLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	}
 }
 
-// AddTimeout adds the flag of the only limit that a run in a living sandbox has of its own.
+// AddTimeout adds the flag of the time limit. A run in a living sandbox has no other limit.
 func AddTimeout(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	flags.Var(&limitValue{sandbox.LimitTimeout, "DURATION", limits}, "timeout",
 		"wall time (default that of the sandbox)")

@@ -27,7 +27,7 @@ const prefix = "FUMEHOOD_"
 var flagOnly = []string{"help", "code", "rm", "interactive", "tty", "in", "context", "name", "metadata", "detach",
 	"all", "follow", "after", "force"}
 
-// NoSetting annotates a flag that is no setting, though a flag of the same name of another command is one.
+// NoSetting annotates a flag that no variable or configuration sets, although a flag of another command has its name.
 const NoSetting = "fumehood: no setting"
 
 // otherVariables have our prefix but are no settings.
