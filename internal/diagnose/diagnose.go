@@ -10,14 +10,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Offer is what an engine offers to every run.
+// Offer has the languages and limits that an engine offers to every run.
 type Offer struct {
 	Languages []sandbox.Language
 	Max       sandbox.Limits // a zero field is no maximum
 	Packages  bool           // packages can be requested for this run
 }
 
-// Facts are what the engine knows of a run that has ended.
+// Facts describe a run that has ended.
 type Facts struct {
 	Offer
 	Result   *sandbox.Result // without hints
@@ -42,13 +42,13 @@ type Facts struct {
 	Missing  []string                 // modules or commands for which no package was found
 	Optional []string                 // packages that were not installed because the code can do without
 
-	Used func() (files, bytes int64) // what lies in the writable places; called at most once
+	Used func() (files, bytes int64) // usage of the writable places; called at most once
 }
 
 // ExitNotFound is a shell's exit code for a missing command.
 const ExitNotFound = 127
 
-// Hints explains an end, most important first. Plain names are all that they quote from the program.
+// Hints explains the end of a run, most important first. From the program they quote only plain names.
 func Hints(f *Facts) []sandbox.Hint {
 	r := f.Result
 	hints := f.endHints()

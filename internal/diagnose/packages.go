@@ -7,7 +7,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// noModule returns what packages could do about a missing module.
+// noModule returns the hint about a missing module, with an offer of packages.
 func (f *Facts) noModule(name string) sandbox.Hint {
 	first, _, _ := strings.Cut(name, ".")
 	for _, l := range f.Languages {
@@ -29,19 +29,19 @@ func (f *Facts) noModule(name string) sandbox.Hint {
 	return h
 }
 
-// noInstall returns how the packages that an installer would install can be requested.
+// noInstall returns the hint that an installer does not work, with an offer of packages instead.
 func (f *Facts) noInstall(name string) sandbox.Hint {
 	h := sandbox.HintNoInstall{Name: name}
 	for _, l := range f.Languages {
 		if slices.Contains(l.Installers, name) && f.canInstall(&l) {
-			h.Language, h.Offer = l.Title, sandbox.Offer{Packages: true, ByName: true,
-				InCode: l.Installer.Magic != nil}
+			h.Language = l.Title
+			h.Offer = sandbox.Offer{Packages: true, ByName: true, InCode: l.Installer.Magic != nil}
 		}
 	}
 	return h
 }
 
-// canInstall reports whether packages of a language can be asked for.
+// canInstall reports whether packages of a language can be requested.
 func (f *Facts) canInstall(l *sandbox.Language) bool {
 	return l.Installer != nil && l.Installer.Install != nil && f.Packages
 }

@@ -17,8 +17,8 @@ var systemSymptoms = []struct {
 	text    []string
 	symptom sandbox.Symptom
 }{
-	{[]string{"No space left on device", "Disk quota exceeded"}, sandbox.Symptom{Kind: sandbox.SymptomLimit,
-		Limit: sandbox.LimitDisk}},
+	{[]string{"No space left on device", "Disk quota exceeded"},
+		sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitDisk}},
 	{[]string{"Too many open files"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitOpenFiles}},
 	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"},
 		sandbox.Symptom{Kind: sandbox.SymptomNoNetwork}},
@@ -62,7 +62,7 @@ func (f *Facts) symptomHint() sandbox.Hint {
 	return vague
 }
 
-// symptoms asks the languages, that of the run first. The bytes are hostile.
+// symptoms returns the symptoms that the languages find, the language of the run first. The text is hostile.
 func (f *Facts) symptoms(text string) (all []sandbox.Symptom) {
 	if f.Language != nil && f.Language.Diagnose != nil {
 		all = f.Language.Diagnose(text)
@@ -100,7 +100,7 @@ func systemSymptomsOf(text string) (all []sandbox.Symptom) {
 	return all
 }
 
-// hintOf adds what the engine knows to a symptom. It returns nil if the symptom cannot be true.
+// hintOf turns a symptom into a hint. It returns nil if the symptom cannot be true.
 func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 	switch s.Kind {
 	case sandbox.SymptomLimit:
@@ -166,7 +166,7 @@ func (f *Facts) commandHint(s sandbox.Symptom) sandbox.Hint {
 	return f.noCommand(sandbox.HintNoCommand{Name: s.Name})
 }
 
-// noCommand adds what would do instead of a missing command.
+// noCommand adds an interpreter or a package that has the missing command.
 func (f *Facts) noCommand(h sandbox.HintNoCommand) sandbox.Hint {
 	if command := path.Base(h.Name); h.Name != "" {
 		h.Instead, h.Package = f.interpretersOf(command), f.packageOfCommand(command)
@@ -200,7 +200,7 @@ func (f *Facts) pathHint(s sandbox.Symptom) sandbox.Hint {
 	base := path.Base(s.Name)
 	switch {
 	case !path.IsAbs(s.Name):
-		// a program must not make the caller send such a file
+		// a program must not make the caller send a hidden file
 		if strings.HasPrefix(s.Name, ".") || strings.Contains(s.Name, "/.") {
 			name.Name = ""
 		}

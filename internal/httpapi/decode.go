@@ -176,7 +176,7 @@ func (d *decoder) object(v reflect.Value) error {
 		f := plan.fields[i]
 		d.push("." + name)
 		defer d.pop()
-		if d.peek() == 'n' && d.literal("null") {
+		if d.space(); d.literal("null") {
 			seen &^= 1 << i
 			return nil
 		}
@@ -314,10 +314,11 @@ func (d *decoder) bound(n int, tag reflect.StructTag, what string) error {
 }
 
 func (d *decoder) boolean(v reflect.Value) error {
+	d.space()
 	switch {
-	case d.peek() == 't' && d.literal("true"):
+	case d.literal("true"):
 		v.SetBool(true)
-	case d.peek() == 'f' && d.literal("false"):
+	case d.literal("false"):
 		v.SetBool(false)
 	default:
 		return d.fail("expected true or false, got %s", d.kind())
@@ -325,8 +326,9 @@ func (d *decoder) boolean(v reflect.Value) error {
 	return nil
 }
 
+// literal skips a word of JSON, if it is next.
 func (d *decoder) literal(word string) bool {
-	if !strings.HasPrefix(string(d.data[d.pos:min(len(d.data), d.pos+len(word))]), word) {
+	if !d.word(word) {
 		return false
 	}
 	d.pos += len(word)
@@ -394,7 +396,7 @@ func (d *decoder) text(tag reflect.StructTag) (string, error) {
 	return s, err
 }
 
-// wholeNumber formats a JSON number, without a fraction if it has none.
+// wholeNumber formats a JSON number, a whole one without a fraction.
 func wholeNumber(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return strconv.FormatInt(int64(f), 10)

@@ -9,7 +9,7 @@ import (
 // maxFields is the limit of fields in a JSON object of a request: the decoder marks seen ones in one word.
 const maxFields = 64
 
-// structPlan is a struct type, as the decoder and the schema need it.
+// structPlan has the fields of a struct type for the decoder.
 type structPlan struct {
 	fields []reflect.StructField
 	names  []string       // in JSON, by field
@@ -17,7 +17,7 @@ type structPlan struct {
 	known  []string       // names and dotted paths, to suggest for a misspelt name
 }
 
-var plans sync.Map // reflect.Type -> *structPlan; limited by the types in this package
+var plans sync.Map // reflect.Type -> *structPlan; bounded by the types of package api
 
 func planOf(t reflect.Type) *structPlan {
 	if p, ok := plans.Load(t); ok {

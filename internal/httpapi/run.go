@@ -25,9 +25,10 @@ func (a *apiV1) readJSON(w *httpd.Response, r *http.Request, into any) (release 
 	return b.Release, err
 }
 
-// withBody decodes the body of a request for a handler, which has it as long as it runs.
-func withBody[T, On any](a *apiV1, h func(*httpd.Response, *http.Request, On, *T) error) func(*httpd.Response,
-	*http.Request, On) error {
+// withBody decodes the body of a request for a handler. The body counts as held until the handler returns.
+func withBody[T, On any](
+	a *apiV1, h func(*httpd.Response, *http.Request, On, *T) error,
+) func(*httpd.Response, *http.Request, On) error {
 	return func(w *httpd.Response, r *http.Request, on On) error {
 		var req T
 		release, err := a.readJSON(w, r, &req)
@@ -45,7 +46,7 @@ func runOf(r *api.RunRequest) (run engine.OneShot, err error) {
 	if run.Spec, err = specOf(&r.Isolation); err == nil {
 		run.Request, err = requestOf(&r.Program)
 	}
-	run.Request.Packages = sandbox.PackagesOf(r.Packages, r.AllowBuild, r.Lock)
+	run.Request.Packages.Lock = r.Lock
 	return run, err
 }
 

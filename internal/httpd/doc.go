@@ -9,5 +9,5 @@
 // takes its room while its run holds the slot. So memory is at most the two rooms, the slots times the largest result,
 // and some 500 KiB for each connection, most of it the kernel's.
 //
-// The name of a key is engine.Run.Owner of its requests: for quotas, listing and the log.
+// The name of a key is the Owner of its runs and sandboxes: for quotas, listing and the log.
 package httpd
