@@ -52,7 +52,7 @@ demo: programs ## run a useful script, three hostile ones, and two steps in a li
 	bash examples/demo.sh build/bin/fumehood
 
 .PHONY: test-deps
-test-deps: ## install what the tests need, as root or through sudo, or print the command to run
+test-deps: ## install the dependencies of the tests, as root or through sudo, or print the command to run
 	bash scripts/install-test-deps.sh
 
 .PHONY: test

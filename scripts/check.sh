@@ -2,7 +2,7 @@
 # Runs all tests, section by section. A failing section does not stop the rest. `make check` calls it before a piece of
 # work is done. build/check.md has the final table.
 #
-#   scripts/check.sh [SECTION,...]   runs only these sections, with what they need
+#   scripts/check.sh [SECTION,...]   runs only these sections, with their dependencies
 #   scripts/check.sh list            lists the sections
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -112,8 +114,10 @@ func completions(cmd *cobra.Command, flag string, values ...string) {
 // spec turns the flags into a sandbox.Spec.
 func (a *app) spec(f *boxFlags) (spec sandbox.Spec, err error) {
 	spec = f.unchecked
-	if err := settings.CheckCapacity(spec.Limits, f.backend); err != nil {
-		return spec, err
+	if spec.Root.Image == "" { // an image runs on a container engine
+		if err := settings.CheckCapacity(spec.Limits, cmp.Or(f.backend, defaultBackend)); err != nil {
+			return spec, err
+		}
 	}
 	if spec.Network, err = a.policy(&f.networkFlags); err != nil {
 		return spec, err
