@@ -16,8 +16,8 @@ type Hello struct {
 const (
 	// TLSHandshake is the first byte of a TLS connection: the type of its first record (RFC 8446, section 5.1).
 	TLSHandshake  = 22
-	maxRecord     = 1 << 14
-	encryptedName = 0xfe0d // the extension encrypted_client_hello (RFC 9849)
+	maxHello      = 2 * MaxFirst // bytes of a hello, with the headers of its records
+	encryptedName = 0xfe0d       // the extension encrypted_client_hello (RFC 9849)
 )
 
 var (
@@ -27,15 +27,15 @@ var (
 	errParsed = errors.New("the hello was parsed")
 )
 
-// ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A server
-// name that ends in a dot is malformed (RFC 6066, section 3).
+// ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A hello
+// of more than maxHello bytes is malformed, and so is a server name that ends in a dot (RFC 6066, section 3).
 func ParseHello(b []byte) (Hello, error) {
-	r := &replay{sent: b}
+	r := &replay{sent: b[:min(len(b), maxHello)]}
 	err := tls.Server(r, parseOnly).Handshake()
 	switch {
 	case errors.Is(err, errParsed):
 		return r.hello, nil
-	case errors.Is(err, ErrMore) && len(b) < MaxFirst+maxRecord:
+	case errors.Is(err, ErrMore) && len(b) < maxHello:
 		return Hello{}, ErrMore
 	}
 	return Hello{}, ErrHello

@@ -3,6 +3,7 @@ package sniff
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"net"
 	"testing"
@@ -56,6 +57,22 @@ func FuzzHello(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLongHello: a hello of more than maxHello bytes is malformed, also if all of it comes at once.
+func TestLongHello(t *testing.T) {
+	for size, want := range map[int]error{maxHello - 200: nil, maxHello: ErrHello} {
+		body := append([]byte{3, 3}, make([]byte, 32)...)          // version, random
+		body = append(body, 0, 0, 2, 0x13, 1, 1, 0)                // session, cipher suite, compression
+		body = binary.BigEndian.AppendUint16(body, uint16(size+4)) // extensions: padding
+		body = binary.BigEndian.AppendUint16(append(body, 0, 21), uint16(size))
+		body = append(body, make([]byte, size)...)
+		message := append([]byte{1, 0, byte(len(body) >> 8), byte(len(body))}, body...)
+		b := split(append(make([]byte, 5), message...), 1<<14)
+		if _, err := ParseHello(b); !errors.Is(err, want) {
+			t.Errorf("a hello of %d bytes: %v, want %v", len(b), err, want)
+		}
+	}
 }
 
 // TestTrailingDot: a server name that ends in a dot is malformed.
