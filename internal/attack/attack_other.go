@@ -12,7 +12,7 @@ import (
 type Canaries struct{}
 
 var errNotHere = &sandbox.Error{Kind: sandbox.Unsupported, Op: "attack",
-	Msg: "attacks are judged by what a Linux host shows", Fix: "run it on Linux"}
+	Msg: "attacks can only be judged on a Linux host", Fix: "run it on Linux"}
 
 // Plant fails: nothing is planted on this system.
 func Plant() (*Canaries, error) { return nil, errNotHere }

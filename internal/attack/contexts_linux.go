@@ -95,8 +95,8 @@ func (tr *trial) closeHome() {
 
 // eval runs code of the suite in a context and returns its output.
 func (h *home) eval(ctx context.Context, name, lang, code string) (string, error) {
-	r, err := h.sandbox.Run(ctx, engine.RunRequest{Context: name, Request: sandbox.Request{Language: lang, Code: []byte(code),
-		Timeout: probeTime}})
+	r, err := h.sandbox.Run(ctx, engine.RunRequest{Context: name,
+		Request: sandbox.Request{Language: lang, Code: []byte(code), Timeout: probeTime}})
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// serverHeap is how much the server's heap may grow under an attack: some buffers, never what the attack sends.
+// serverHeap is how much the server's heap may grow under an attack: some buffers, however much the attack sends.
 const serverHeap = 32 << 20
 
 // checkHeap fails if the heap has grown. It only measures while nothing else runs.

@@ -24,7 +24,7 @@ const (
 	ordinaryTrial = "none"
 )
 
-// spy is a backend that records what its boxes consist of on the host.
+// spy is a backend that records the host processes, control groups and mounts of its boxes.
 type spy struct {
 	sandbox.Backend
 	folders  []string // where the backend keeps live state
@@ -199,12 +199,11 @@ func (s *spy) leftOf(trial string) (late []string, errs []error) {
 		}
 		switch took := time.Since(began); {
 		case took > settleTime:
-			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s", settleTime, g.box.ID(),
-				last))
+			errs = append(errs, fmt.Errorf("%v after the end of sandbox %s, this is left: %s",
+				settleTime, g.box.ID(), last))
 		case took > usualSettleTime:
-			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s", g.box.ID(),
-				took.Round(time.Second),
-				last))
+			late = append(late, fmt.Sprintf("sandbox %s: this was gone only after %v: %s",
+				g.box.ID(), took.Round(time.Second), last))
 		}
 	}
 	return late, errs

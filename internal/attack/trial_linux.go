@@ -158,7 +158,7 @@ func (tr *trial) do(ctx context.Context, run engine.OneShot) *sandbox.Result {
 	r, err := tr.perform(ctx, run)
 	stop()
 	if err != nil && sandbox.KindOf(err) == sandbox.Unsupported {
-		tr.skip("this host cannot do what the attack is about: %v", err)
+		tr.skip("this host lacks a feature that the attack requires: %v", err)
 	}
 	if err != nil {
 		tr.giveUp("run: %v", err)
@@ -219,9 +219,7 @@ func (tr *trial) judge(r *sandbox.Result) {
 	if !slices.Contains(statuses, r.Status) {
 		tr.checkBreaches(r)
 		text := fmt.Sprintf("it ended as %s, not as %v; exit code %d, signal %d, hints %+v\nstdout: %s\nstderr: %s",
-			r.Status,
-			statuses, r.ExitCode, r.Signal, r.Hints,
-			tail(r.Stdout), tail(r.Stderr))
+			r.Status, statuses, r.ExitCode, r.Signal, r.Hints, tail(r.Stdout), tail(r.Stderr))
 		if r.Status == sandbox.StatusTimeout || r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusCanceled {
 			tr.giveUp("%s", text) // a slow host or a failed probe shows nothing
 		}
@@ -262,8 +260,7 @@ func (tr *trial) excuses(breach string) bool {
 	}
 	return slices.ContainsFunc(tr.exceptions(), func(x *exception) bool {
 		return slices.ContainsFunc(x.excused, func(words string) bool {
-			return strings.HasPrefix(breach+" ",
-				words+" ")
+			return strings.HasPrefix(breach+" ", words+" ")
 		})
 	})
 }

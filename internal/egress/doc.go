@@ -1,5 +1,5 @@
-// Package egress is the gate of a sandbox's network: every packet that leaves the sandbox passes it, and it drops or
-// resets what the rules do not allow.
+// Package egress is the gate of a sandbox's network: every packet that leaves the sandbox passes it. The gate drops
+// packets and resets connections that the rules do not allow.
 //
 // The sandbox has one interface. The gate holds its outer end and runs a TCP/IP stack of its own there (gVisor's), so
 // connections end in the gate, which dials out itself. The host's network is not configured. If the gate ends, the

@@ -20,7 +20,7 @@ type exchange struct {
 // decides only whether an upgrade happened.
 type exchanges struct {
 	log      func(Attempt)
-	upgraded chan<- int // gets the status of the answer to an upgrade, 0 if there is none
+	upgraded chan<- int // gets the status of the answer to an upgrade, 0 if the answer cannot be read
 
 	waiting []exchange
 	answers sniff.Framer

@@ -94,7 +94,7 @@ func (i *inspector) pass(b []byte) error {
 	return i.c.send(b)
 }
 
-// read follows b, and passes what has been checked.
+// read follows b, and passes its checked bytes.
 func (i *inspector) read(b []byte) error {
 	if i.kind == unknown {
 		if i.first != nil {

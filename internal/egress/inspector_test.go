@@ -217,8 +217,8 @@ func TestServerFirst(t *testing.T) {
 	}
 }
 
-// TestShortFirst: where names do not matter, a protocol whose first byte is that of TLS passes unread, over a connection
-// of any dialer.
+// TestShortFirst: where names do not matter, a protocol whose first byte is that of TLS passes unread, over a
+// connection of any dialer.
 func TestShortFirst(t *testing.T) {
 	var p *place
 	p = newPlaceWith(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, func(o *Options) {

@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// meter counts what a sandbox has used of its bounds.
+// meter counts a sandbox's use of its bounds.
 type meter struct {
 	sent, received atomic.Int64
 
@@ -24,7 +24,7 @@ const (
 	allUsed = "it has used all the bytes that it may send or receive"
 )
 
-// take claims a connection, or returns why there is none. A second's worth of connections may begin at once.
+// take claims a connection, or returns the reason of a refusal. A second's worth of connections may begin at once.
 func (m *meter) take(b rules.Bounds, now time.Time) (reason string) {
 	if !m.has(b, 1) {
 		return allUsed

@@ -3,9 +3,11 @@
 package egress
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -17,8 +19,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -160,5 +164,30 @@ func TestSecret(t *testing.T) {
 		"' https://api.test/up")
 	if strings.Contains(got, token) || !strings.Contains(got, " 101 ") || !strings.Contains(got, held) {
 		t.Errorf("the answer to an upgrade: %s", got)
+	}
+}
+
+// TestDialAgain: further dials of an intercepted connection have a deadline, count as open connections, and end with
+// the gate.
+func TestDialAgain(t *testing.T) {
+	g := &gate{Log: &Log{}}
+	compiled, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.rules.Store(compiled)
+	g.options.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > dialTimeout || g.meter.open != 1 {
+			t.Errorf("%v, %v; %d connections are open", end, ok, g.meter.open)
+		}
+		return nil, os.ErrDeadlineExceeded
+	}
+	c := &conn{flow: flow{gate: g}}
+	if _, err := c.dialAgain(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || g.meter.open != 0 {
+		t.Errorf("%v; %d connections are open", err, g.meter.open)
+	}
+	g.active.closed = true
+	if _, err := c.dialAgain(t.Context()); !errors.Is(err, errReset) {
+		t.Errorf("after the end of the gate: %v", err)
 	}
 }

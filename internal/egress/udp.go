@@ -59,7 +59,7 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 	return true
 }
 
-// takeSession claims a session and counts its goroutine, or returns why there is none.
+// takeSession claims a session and counts its goroutine, or returns the reason of a refusal.
 func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
 	g.active.mu.Lock()
 	defer g.active.mu.Unlock()

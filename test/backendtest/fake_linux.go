@@ -110,7 +110,8 @@ func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, erro
 		}
 	}
 	if spec.Network.Mode != sandbox.NetworkNone && spec.Network.Mode != "" {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: network", Msg: "there is none"}
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "fake: network",
+			Msg: "the fake has no network"}
 	}
 	b := &fakeBox{fake: f, id: spec.ID, spec: spec, socket: filepath.Join(f.dir, string(spec.ID)),
 		done: make(chan struct{})}

@@ -202,7 +202,8 @@ func (r *postures) warmUp(t *testing.T, e *engine.Engine, w *witness) (box sandb
 
 func (r *postures) pass(t *testing.T, e *engine.Engine) {
 	t.Helper()
-	result, err := e.Run(within(t), engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
+	result, err := e.Run(within(t),
+		engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,8 +77,8 @@ func testMemory(t *testing.T, s *suite) {
 	case a := <-beside:
 		t.Fatalf("the run beside ended at once: %+v", a)
 	}
-	// It can hold what was named, files among it, less its interpreter and the guest, and no more than a margin for
-	// what a backend's own kernel leaves of its share.
+	// The limit covers files too, and the interpreter and the guest. A backend with its own kernel adds a share for
+	// that kernel; the code may use at most a margin of it.
 	const limit, margin = 64, 8
 	r := python(`
 held = [open('/tmp/f', 'wb', 0).write(bytes(16 << 20))]

@@ -59,8 +59,8 @@ func holds(values []string, placeholder string) bool {
 // swap is a text that the gate inserted, and the text that it replaced.
 type swap struct{ value, placeholder string }
 
-// insertSecrets replaces placeholders in headers by the values of secrets. The swaps are in the order in which an answer
-// undoes them: the last insertion first, as credentials may hold several values.
+// insertSecrets replaces placeholders in headers by the values of secrets. The last insertion is the first swap, so that
+// redacting an answer undoes them in order: credentials may hold several values.
 func insertSecrets(h http.Header, secrets []rules.Secret) (swaps []swap) {
 	for _, s := range secrets {
 		for _, values := range h {

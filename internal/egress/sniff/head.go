@@ -13,7 +13,7 @@ import (
 // Request is the head of an HTTP/1 request.
 type Request struct {
 	Method, Target string
-	Host           string // of the target if that has one, else of the Host header; "" where there is none
+	Host           string // of the target if that has one, else of the Host header; "" if neither exists
 	Upgrade        string // the protocols offered in its place
 	Body           Body
 	Values         []string // of all header fields
