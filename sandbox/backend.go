@@ -9,8 +9,8 @@ import (
 // Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so
 // each is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Pauser, Checkpointer and Promoter on a Box;
-// Preflighter and Restorer on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer and Promoter on a Box;
+// Preflighter, Featured, Rooted and Restorer on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -29,8 +29,8 @@ type Backend interface {
 	// ended. It never ends a living box. It is idempotent.
 	Reap(ctx context.Context) error
 
-	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, there is none
-	// of this ID, and Msg says what is known; Exists, a living process owns it; Busy, another process is at it, so try
+	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, no such box,
+	// with the reason in Msg if it is known; Exists, a living process owns it; Busy, another process is at it, so try
 	// again. An error leaves the box as it was.
 	Reattach(ctx context.Context, id ID) (Box, error)
 
@@ -58,7 +58,7 @@ type Rooted interface {
 type Restorer interface {
 	// Restore returns a ready box that continues from the checkpoint in dir: memory, processes and the sandbox's own
 	// files. The guest has a new key; runs that were running can be attached to. The spec equals the saved one except
-	// for ID, labels, lifetime, and the memory and CPU limits.
+	// for ID, metadata, lifetime, and the memory and CPU limits.
 	Restore(ctx context.Context, dir string, spec Spec) (Box, error)
 }
 

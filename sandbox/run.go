@@ -17,12 +17,11 @@ const (
 	StatusCanceled    Status = "canceled"      // the caller disconnected or canceled it
 	StatusRejected    Status = "rejected"      // the policy forbids it; nothing ran
 	StatusLost        Status = "lost"          // the sandbox or its guest died; the outcome is unknown
-	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
 )
 
 // Terminal reports whether the run has ended.
-func (s Status) Terminal() bool { return s != StatusQueued && s != StatusRunning && s != "" }
+func (s Status) Terminal() bool { return s != StatusRunning && s != "" }
 
 // Request is one requested run. Exactly one of Code, Entry and Command is set.
 type Request struct {

@@ -28,8 +28,8 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	if sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err), "free space") ||
-		l.Unsynced() > memory {
-		t.Fatalf("after %d events, %d bytes unsynced: %v", appended, l.Unsynced(), err)
+		l.unsynced() > memory {
+		t.Fatalf("after %d events, %d bytes unsynced: %v", appended, l.unsynced(), err)
 	}
 	if err := syscall.Mount("eventlog-test", dir, "tmpfs", syscall.MS_REMOUNT, "size=2m"); err != nil {
 		t.Fatal(err)

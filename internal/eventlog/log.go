@@ -299,14 +299,6 @@ func (l *Log) shut() error {
 	return failed("close", err)
 }
 
-// Unsynced returns how many bytes of events only memory has. Output may be acknowledged to the guest once they are
-// synced.
-func (l *Log) Unsynced() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int(l.end() - max(l.synced, l.marks[0].at))
-}
-
 // Last returns the position of the last event, including what is not synced.
 func (l *Log) Last() Last {
 	l.mu.Lock()
