@@ -35,7 +35,7 @@ func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
 	return s, nil
 }
 
-// build makes the box of a sandbox, from its complete spec.
+// build makes the box of a sandbox, from its complete spec. After an error there is no box.
 func (s *Sandbox) build(ctx context.Context) error {
 	s.engine.boxes.Add(1) // from before the box exists until after it is gone
 	made := false
@@ -50,14 +50,15 @@ func (s *Sandbox) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.box, err = s.backend.Create(ctx, spec)
+	box, err := s.backend.Create(ctx, spec)
 	gone()
 	if err != nil {
 		return err
 	}
-	made = true
+	s.box, made = box, true
 	if err := s.openNetwork(ctx); err != nil {
 		s.closeBox()
+		s.box = nil
 		return err
 	}
 	return nil

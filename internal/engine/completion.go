@@ -54,7 +54,9 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 		case <-in.gone:
 			return 0, nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "complete", Msg: "the interpreter ended"}
 		case <-ctx.Done():
-			_ = in.interrupt(context.WithoutCancel(ctx)) // code of the sandbox may run in an attribute
+			stopping, cancel := context.WithTimeout(c.sandbox.life, interruptTimeout)
+			defer cancel()
+			_ = in.interrupt(stopping) // code of the sandbox may run in an attribute
 			return 0, nil, context.Cause(ctx)
 		}
 	}

@@ -173,8 +173,8 @@ func (c *Context) hasID(id string) bool {
 
 const maxFormer = 20 // ids of former interpreters by which a context is found
 
-// follow remembers the id of an ended interpreter, which also finds the context.
-func (c *Context) follow(id sandbox.ID) {
+// remember keeps the id of an ended interpreter, which also finds the context.
+func (c *Context) remember(id sandbox.ID) {
 	c.former = append(c.former, id)
 	c.former = c.former[max(0, len(c.former)-maxFormer):]
 }
@@ -268,7 +268,7 @@ func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 	}
 	c.mu.Lock()
 	if c.interpreter != nil {
-		c.follow(c.interpreter.id)
+		c.remember(c.interpreter.id)
 	}
 	c.interpreter, deleted = in, c.deleted
 	c.mu.Unlock()
@@ -419,7 +419,7 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 		Channel: true})
 	if err != nil {
 		if sandbox.KindOf(err) == sandbox.Unavailable {
-			s.endProcess(x.id, false)
+			_, _ = s.endProcess(x.id, false) // an error means that nothing was started, or that the sandbox ends
 		}
 		return nil, cmp.Or(context.Cause(starting), startFailed(err))
 	}

@@ -82,8 +82,7 @@ func (in *interpreter) watch() {
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name,
 			"err", in.err)
-		s.signal(ctx, killing(string(in.id)))
-		in.exited, in.err = in.awaitExit()
+		in.exited, in.err = s.endProcess(in.id, true)
 		in.exited.Signaled = false // no caller canceled it
 	}
 	if in.err == nil {
@@ -114,23 +113,6 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 		}
 	}()
 	return s.follow(ctx, in.attachment(), in.attached, in.take, false)
-}
-
-// awaitExit drops the remaining output, which comes before the exit record.
-func (in *interpreter) awaitExit() (guest.Exited, error) {
-	s := in.context.sandbox
-	ctx, cancel := context.WithTimeout(s.life, killTimeout)
-	defer cancel()
-	p, err := s.attach(ctx, in.attachment().Offsets())
-	if err != nil {
-		return guest.Exited{}, err
-	}
-	return s.follow(ctx, p, in.attached, func(p *client.Process, _ guest.Output) error {
-		at := p.Offsets()
-		// or the connection broke, which follow handles
-		_ = p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel})
-		return nil
-	}, false)
 }
 
 // take receives one piece of the process's streams.

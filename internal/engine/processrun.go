@@ -63,7 +63,8 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 		return exited, err
 	}
 	if c := x.verdict.of(); c != causeNotStarted && c != causeRejected {
-		s.endProcess(x.id, answered) // it has no follower any more
+		// It has no follower any more. An error means that nothing was started, or that the sandbox ends.
+		_, _ = s.endProcess(x.id, answered)
 	}
 	return exited, nil
 }
@@ -258,25 +259,25 @@ func killing(id string) guest.Signal {
 	return guest.Signal{ID: id, Signal: int32(sigkill), Scope: guest.ScopeExecution}
 }
 
-// endProcess ends the processes of a run without a follower. If the guest does not within killTimeout, it ends the
-// sandbox. If the guest has not answered the start, it may still be starting the process: endProcess then waits for it.
-// In a one-shot sandbox, the processes end with the box.
-func (s *Sandbox) endProcess(id sandbox.ID, answered bool) {
+// endProcess ends the processes of a run without a follower, and returns the exit record. If the guest does not within
+// killTimeout, it ends the sandbox. If the guest has not answered the start, it may still be starting the process:
+// endProcess then waits for it. In a one-shot sandbox, the processes end with the box.
+func (s *Sandbox) endProcess(id sandbox.ID, answered bool) (exited guest.Exited, err error) {
 	if s.oneShot {
-		return
+		return exited, nil
 	}
 	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
 	dropped := guest.Ack{ID: string(id), Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64}
 	for {
-		err := s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
+		err = s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
 			_ = c.Signal(ctx, killing(string(id)))      // if the connection broke, Ack fails, too
 			if err := c.Ack(ctx, dropped); err != nil { // the exit record waits until all output has room
 				return err
 			}
 			step, cancel := context.WithTimeout(ctx, waitStep)
 			defer cancel()
-			_, err := c.Wait(step, string(id))
+			exited, err = c.Wait(step, string(id))
 			return err
 		})
 		if !answered && sandbox.KindOf(err) == sandbox.NotFound && pauseUntil(ctx, time.Now().Add(redialPause)) {
@@ -285,7 +286,7 @@ func (s *Sandbox) endProcess(id sandbox.ID, answered bool) {
 		if sandbox.KindOf(err) == sandbox.Unavailable && s.life.Err() == nil {
 			s.endUnkillable()
 		}
-		return
+		return exited, err
 	}
 }
 

@@ -199,7 +199,7 @@ func (r *takeover) contexts(unfinished []*Run) {
 		if p, lives := r.left[string(record.ID)]; lives && !p.Exited && r.interpreter(c, p, unfinished) {
 			delete(r.left, string(record.ID))
 		} else {
-			c.follow(record.ID) // endRest ends what is left of it
+			c.remember(record.ID) // endRest ends what is left of it
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (r *takeover) endRest() {
 	s := r.sandbox
 	for id := range r.left {
 		s.work.Go(func() {
-			s.endProcess(sandbox.ID(id), true)
+			_, _ = s.endProcess(sandbox.ID(id), true) // an error means that it is gone, or that the sandbox ends
 			s.forgetProcess(sandbox.ID(id))
 		})
 	}

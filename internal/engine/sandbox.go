@@ -120,6 +120,9 @@ func (s *Sandbox) make(ctx context.Context) {
 				s.failed = s.engine.panicked("create", p)
 			}
 			if s.failed != nil {
+				if s.box != nil {
+					s.closeBox()
+				}
 				s.failed = errors.Join(s.failed, s.engine.removePackages(s.id))
 				s.engine.living.leave(s, sandbox.Record{})
 				s.endLife(&endedError{"it could not be made"})
@@ -143,14 +146,9 @@ func (s *Sandbox) tryMake(ctx context.Context) error {
 			return fmt.Errorf("create the sandbox: %w", err)
 		}
 	} else if err := s.promote(ctx); err != nil {
-		s.closeBox()
 		return err
 	}
-	if err := s.begin(ctx); err != nil {
-		s.closeBox()
-		return err
-	}
-	return nil
+	return s.begin(ctx)
 }
 
 // begin makes a box a sandbox that can be used: connected, on record, with its timers running.
