@@ -64,7 +64,7 @@ func (d *dayServer) stop(signal os.Signal) {
 	d.client.Close()
 }
 
-// step is one step of the day: code in a context, and what the agent sees.
+// step is one step of the day: code in a context, and the expected output.
 type step struct{ context, language, code, want string }
 
 // agentDay lists the steps of an agent, with the same results on every backend.

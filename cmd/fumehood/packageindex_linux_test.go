@@ -247,7 +247,7 @@ func (i *index) npm(manifest map[string]any, archive []byte) {
 	i.put("/"+name, doc)
 }
 
-// run runs the program with a cache of its own and this index.
+// run runs the program with this index and the given cache.
 func (i *index) run(cache string, code int, args ...string) (stdout, stderr string) {
 	i.t.Helper()
 	var out, errs bytes.Buffer

@@ -2,5 +2,5 @@
 
 package check
 
-// The race detector has pools lose what they hold, which regular expressions then allocate anew.
+// With the race detector, pools drop items at random, and regular expressions allocate them again.
 const raced = true

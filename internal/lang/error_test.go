@@ -7,8 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 )
 
-// failures are ends of stderr as the toolchains write them, and what the language makes of them: name and value of the
-// error, name in the hint.
+// failures are ends of stderr as the toolchains write them, with the expected name and value of the exception, and the
+// expected name in the hint.
 var failures = []struct{ language, stderr, name, value, hint string }{
 	{"ruby", "main.rb:3:in `open': cannot load such file -- nokogiri (LoadError)\n\tfrom main.rb:1:in `<main>'\n",
 		"LoadError", "cannot load such file -- nokogiri", "nokogiri"},

@@ -59,8 +59,8 @@ func TestRequestKey(t *testing.T) {
 	}
 }
 
-// TestStatedImports: where the host can tell what code imports, other code that imports the same has its key; files
-// have a say of their own.
+// TestStatedImports: codes whose imports the host can determine share a key if the imports are equal; files change the
+// key.
 func TestStatedImports(t *testing.T) {
 	r := newRig(t)
 	key := func(code, name string, files ...sandbox.File) string {

@@ -94,7 +94,7 @@ func TestOtherSpelling(t *testing.T) {
 	}
 }
 
-// FuzzAnswers: whatever the sandboxes of a need answer is refused, or comes out as plain text within limits.
+// FuzzAnswers: any answer of the sandboxes of a need is refused, or becomes plain text within limits.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"platform": "p", "installer": "i", "index": "https://index.test/", "hosts": ["a.test"], `+
 		`"requirements": ["a", "-r x"], "found": [{"name": "b"}]}`),

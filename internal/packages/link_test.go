@@ -100,8 +100,8 @@ func TestShowFails(t *testing.T) {
 	}
 }
 
-// TestShowQuota: what living sandboxes have is counted until they are removed, whatever goes from the cache, and also
-// after a restart.
+// TestShowQuota: packages of living sandboxes count until the sandboxes are removed, even after the cache drops their
+// layers, and after a restart.
 func TestShowQuota(t *testing.T) {
 	c, root := newCache(t), t.TempDir()
 	var p *Packager

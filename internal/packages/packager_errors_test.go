@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// isError reports what an error lacks of a kind, words and a fix.
+// isError requires an error of a kind, with words and a fix.
 func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 	t.Helper()
 	var e *sandbox.Error
@@ -22,8 +22,7 @@ func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 	}
 }
 
-// TestBadCache: a file in the place of a folder of the cache is an error that says what would help. Nothing was
-// installed for it in vain.
+// TestBadCache: a file in place of a folder of the cache is an error with a fix, before anything is installed.
 func TestBadCache(t *testing.T) {
 	for place, fix := range map[string]string{"": "make the folder writable",
 		requestsDir: "make it writable", workDir: "make it writable"} {
@@ -109,7 +108,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestBadLine refuses an invalid requirement of a line in the code, which the run would skip without a word.
+// TestBadLine refuses an invalid requirement of a line in the code, which the run would silently skip.
 func TestBadLine(t *testing.T) {
 	r := newRig(t)
 	need := r.need(sandbox.Packages{Auto: true, Requirements: []string{"a"}})

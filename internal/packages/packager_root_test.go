@@ -27,8 +27,8 @@ func TestMovedImage(t *testing.T) {
 	}
 }
 
-// TestRootSurvey: what the root has is asked where a package is needed, by no sandbox that saw code or files, and once
-// for many codes.
+// TestRootSurvey: the root is surveyed only if a package is needed, in a sandbox without code and files, and once for
+// many codes.
 func TestRootSurvey(t *testing.T) {
 	r := newRig(t)
 	need := r.need(sandbox.Packages{Auto: true})

@@ -67,7 +67,7 @@ func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, fol
 	return strings.Join(o.Requirements, " ") + " | " + strings.Join(o.Found, " ") + " | " + strings.Join(dropped, " ")
 }
 
-// TestFindingPython: the order for what a survey finds in code and files. Its interpreter has the standard library and
+// TestFindingPython: the order for the findings of a survey in code and files. Its interpreter has the standard library and
 // the files of the case.
 func TestFindingPython(t *testing.T) {
 	program, err := exec.LookPath("/usr/bin/python3")

@@ -14,7 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestUmask: the code's user can enter and read all packages, whatever our umask is. A process of its own has that.
+// TestUmask: the code's user can enter and read all packages, regardless of our umask, which a new process sets.
 func TestUmask(t *testing.T) {
 	const variable = "FUMEHOOD_TEST_UMASK"
 	if os.Getenv(variable) == "" {

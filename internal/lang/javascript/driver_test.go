@@ -14,7 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
-// outcome writes down a run: its value as text, what it displayed before, its exit code unless 0, its error, and its
+// outcome describes a run: its value as text, the values displayed before, its exit code unless 0, its error, and its
 // streams.
 func outcome(o langtest.Outcome) string {
 	var b strings.Builder

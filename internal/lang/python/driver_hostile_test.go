@@ -11,8 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
-// Code that breaks what the driver could depend on. Each case has a driver of its own, and the next run must be in
-// order.
+// Code that breaks possible dependencies of the driver. Each case has its own driver, and the next run must work.
 func TestDriverWithstands(t *testing.T) {
 	for name, code := range map[string]string{
 		"builtins": "import builtins\nfor n in 'print len repr open compile exec eval isinstance str type sum " +

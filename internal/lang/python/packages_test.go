@@ -15,8 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestMagic: lines that install are those outside of strings, and what they install is neither an option, nor its
-// value, nor another command.
+// TestMagic finds requirements only in lines outside of strings, and excludes options, their values and other commands.
 func TestMagic(t *testing.T) {
 	for code, want := range map[string]string{
 		"%pip install a 'b>=1' # c":                              "a b>=1",

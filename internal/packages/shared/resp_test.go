@@ -147,7 +147,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// FuzzReply: whatever comes, a value has at most the bytes that were asked for, and nothing after the reply is taken.
+// FuzzReply: for any input, a value has at most the requested bytes, and nothing after the reply is read.
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", ":1\r\n", "-ERR x\r\n", "$-1\r\n", "$3\r\nabc\r\n",
 		"$99999999999999999999\r\n", "*1\r\n*1\r\n", "$0\r\n\r\n+OK\r\n"} {

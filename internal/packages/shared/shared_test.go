@@ -25,7 +25,7 @@ import (
 	"github.com/fumehood-dev/fumehood/test/redistest"
 )
 
-// machine is a Packager with a cache of its own. Its worker stands for the sandboxes that survey and install.
+// machine is a Packager with its own cache. Its worker stands for the sandboxes that survey and install.
 type machine struct {
 	*packages.Packager
 	t        *testing.T
