@@ -15,7 +15,7 @@ type Context struct{ context *engine.Context }
 // Restart ends the interpreter and the code that runs in it, and starts a new one.
 func (c *Context) Restart(ctx context.Context) error { return c.context.Restart(ctx) }
 
-// Interrupt stops the code that runs, as Control-C does. The variables stay.
+// Interrupt stops the code that runs, as Control-C does. The context keeps its variables.
 func (c *Context) Interrupt(ctx context.Context) error { return c.context.Interrupt(ctx) }
 
 // Complete returns the names that fit at the cursor, an offset in bytes of code. Each name replaces the code from start

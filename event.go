@@ -61,8 +61,8 @@ func event(e engine.Event) Event {
 	case d.Failure != "":
 		out.Kind, out.Failure = EventProblem, d.Failure
 	default:
-		out.Done = &Done{Status: d.Status, ExitCode: d.ExitCode, Signal: d.Signal, Exception: d.Exception, Usage: d.Usage,
-			Timings: d.Timings, Hints: d.Hints, Packages: d.Packages, Findings: d.Findings}
+		out.Done = &Done{Status: d.Status, ExitCode: d.ExitCode, Signal: d.Signal, Exception: d.Exception,
+			Usage: d.Usage, Timings: d.Timings, Hints: d.Hints, Packages: d.Packages, Findings: d.Findings}
 	}
 	return out
 }

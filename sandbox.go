@@ -148,7 +148,7 @@ func (s *Sandbox) Update(u Update) error {
 	return s.sandbox.Update(engine.Patch{Metadata: u.Metadata, Ends: engine.Ends(u.Ends), Network: u.Network})
 }
 
-// Update is a change of a living sandbox. A nil field stays.
+// Update is a change of a living sandbox. A nil field changes nothing.
 type Update struct {
 	Metadata map[string]string // replaces all metadata
 	Ends     Ends

@@ -5,7 +5,7 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 // Answer is the answer to a run.
 type Answer struct {
 	// Output of the program as text. U+FFFD replaces bytes that are not UTF-8; output.stdout.base64 then has the bytes.
-	// Past the output limit only start and end are kept; a line between them says how many bytes were dropped.
+	// Past the output limit only start and end are kept; a line between them has the number of dropped bytes.
 	Stdout  string   `json:"stdout"`
 	Stderr  string   `json:"stderr"`  // The same for the error stream.
 	Results []Result `json:"results"` // Values that the code displayed.

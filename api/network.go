@@ -9,8 +9,8 @@ import (
 // Network is the network policy of a sandbox.
 type Network struct {
 	// none: only a loopback interface; restricted: the targets in allow; full: the internet, but never this host,
-	// private or metadata addresses unless allow lists them. The default is restricted if allow or secrets is not empty, else
-	// none.
+	// private or metadata addresses unless allow lists them. The default is restricted if allow or secrets is not
+	// empty, else none.
 	Mode sandbox.NetworkMode `json:"mode"`
 	// Names, *. and a name, addresses or prefixes, each with an optional :port or :from-to. Empty allows nothing.
 	Allow []string `json:"allow,omitempty" max:"1000" example:"api.example.org:443"`

@@ -109,8 +109,8 @@ nothing for 10 seconds, or falls that far behind 64 KiB a second. The run contin
 const filesDetail = `The path is relative to /workspace; ?path= accepts any path, also an absolute one. A file is
 streamed, or a range of it; a folder answers with its listing. Symbolic links are followed inside the sandbox.`
 
-const networkDetail = `The attempts that the network policy allowed and refused, with totals. The server keeps the last 1000
-attempts; they and the totals outlive it.
+const networkDetail = `The attempts that the network policy allowed and refused, with totals. The server keeps the
+last 1000 attempts. They and the totals survive a restart of the server.
 
 With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts.`
 
@@ -138,8 +138,7 @@ var Operations = append([]Operation{
 	{Name: "execute", Method: "POST", Path: "/execute", Summary: "Run code once, with a small, older schema",
 		Body: ExecuteRequest{}, Example: `{"code": "print(6*7)"}`, Answer: ExecuteAnswer{}, Problems: runProblems},
 	{Name: "capabilities", Method: "GET", Path: "/v1/capabilities",
-		Summary: "Backends, limits and features of this server",
-		Answer:  Capabilities{}},
+		Summary: "Backends, limits and features of this server", Answer: Capabilities{}},
 	{Name: "languages", Method: "GET", Path: "/v1/languages", Summary: "Languages, their versions and modules",
 		Answer: Languages{}},
 	{Name: "healthz", Method: "GET", Path: "/healthz", Summary: "Whether the process answers", Open: true,
@@ -191,10 +190,12 @@ var runOperations = []Operation{
 	{Name: "cancelRun", Method: "DELETE", Path: sandboxPath + "/runs/{run}", Summary: "Cancel a run",
 		Status: http.StatusNoContent, Problems: problems},
 	{Name: "runEvents", Method: "GET", Path: sandboxPath + "/runs/{run}/events", Detail: eventsDetail,
-		Summary: "The events of a run, again and as they occur", Answer: MediaEvents, Problems: problems, Params: []Param{
+		Summary: "The events of a run, again and as they occur", Answer: MediaEvents, Problems: problems,
+		Params: []Param{
 			{Name: "after", Doc: "The id of the last event that was seen.", Number: true},
 			{Name: "follow", Doc: "0: end after the recorded events.", Enum: boolean},
-			{Name: "Last-Event-ID", Doc: "The same, as browsers send it; it overrides after.", Header: true, Number: true}}},
+			{Name: "Last-Event-ID", Doc: "The same, as browsers send it; it overrides after.", Header: true,
+				Number: true}}},
 	{Name: "sendStdin", Method: "POST", Path: sandboxPath + "/runs/{run}/stdin", Body: MediaBytes,
 		Summary: "Append to the stdin of an interactive run", Status: http.StatusNoContent, Problems: bodyProblems,
 		Params: []Param{{Name: "eof", Doc: "Close stdin afterwards.", Enum: boolean}}},
@@ -232,9 +233,9 @@ func fileOperations() (list []Operation) {
 			{Name: "path", Doc: "The path: absolute, or relative to /workspace.", Example: "/workspace"}}},
 	} {
 		list = append(list,
-			Operation{Name: "readFile" + in.suffix, Method: "GET", Path: in.path, Summary: "Read a file, or list a folder",
-				Detail: filesDetail, Answer: FileList{}, Problems: append([]int{416}, problems...),
-				Also: []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
+			Operation{Name: "readFile" + in.suffix, Method: "GET", Path: in.path,
+				Summary: "Read a file, or list a folder", Detail: filesDetail, Answer: FileList{},
+				Problems: append([]int{416}, problems...), Also: []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
 					{Name: "list", Doc: "Require a listing.", Enum: boolean},
 					{Name: "stat", Doc: "Describe the file instead.", Enum: boolean},
 					{Name: "depth", Doc: "Depth of a listing; 1 is only the folder.", Number: true},
@@ -242,10 +243,11 @@ func fileOperations() (list []Operation) {
 					{Name: "Range", Doc: "One range of bytes.", Header: true}}, in.params...)},
 			Operation{Name: "writeFile" + in.suffix, Method: "PUT", Path: in.path, Body: MediaBytes,
 				Summary: "Write a file atomically, and create its parent folders", Status: http.StatusCreated,
-				Also: []Answers{{204, nil}}, Problems: bodyProblems, Params: append([]Param{
-					{Name: "mode", Doc: "Permission bits in octal. The default is 0644.", Example: "0644"}}, in.params...)},
-			Operation{Name: "removeFile" + in.suffix, Method: "DELETE", Path: in.path, Summary: "Remove a file or a folder",
-				Status: http.StatusNoContent, Problems: problems, Params: append([]Param{
+				Also: []Answers{{204, nil}}, Problems: bodyProblems, Params: append([]Param{{Name: "mode",
+					Doc: "Permission bits in octal. The default is 0644.", Example: "0644"}}, in.params...)},
+			Operation{Name: "removeFile" + in.suffix, Method: "DELETE", Path: in.path,
+				Summary: "Remove a file or a folder", Status: http.StatusNoContent, Problems: problems,
+				Params: append([]Param{
 					{Name: "recursive", Doc: "Remove a folder with its content.", Enum: boolean}}, in.params...)})
 	}
 	return append(list,

@@ -2,7 +2,7 @@ package api
 
 import "github.com/fumehood-dev/fumehood/sandbox"
 
-// Program is the part of a request that says what to run: code, a command, or a file of the workspace.
+// Program is the part of a request that is run: code, a command, or a file of the workspace.
 type Program struct {
 	// Name or alias of a language; GET /v1/languages lists them. Required with code in a fresh sandbox. In a living
 	// sandbox the default is the language of the context, else python.

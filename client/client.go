@@ -31,7 +31,7 @@ const (
 	maxAnswer   = 256 << 20 // bytes of a JSON answer: output, values and returned files, as base64
 )
 
-// Config says where the server is.
+// Config has the address of a server, and the credentials for it.
 type Config struct {
 	Server string // http://HOST:PORT, https://HOST:PORT or unix:PATH
 	Key    string // the API key, or ""
@@ -130,7 +130,7 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 	return request, nil
 }
 
-// unreachable says that there was no answer.
+// unreachable returns the error of a request without an answer.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -197,7 +197,8 @@ func (c *Client) get(ctx context.Context, r call, into any) (status int, err err
 	}
 	defer response.Body.Close()
 	if into == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxProblem)) // so that the connection can be used again
+		// read it to its end, so that the connection can be used again
+		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxProblem))
 	} else {
 		err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(into)
 	}

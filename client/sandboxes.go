@@ -85,7 +85,7 @@ func (c *Client) EnsureContext(ctx context.Context, name, context, language stri
 	return err
 }
 
-// Interrupt interrupts the running code of a context; its state stays.
+// Interrupt interrupts the running code of a context, which keeps its state.
 func (c *Client) Interrupt(ctx context.Context, name, context string) error {
 	return c.post(ctx, nil, name, "contexts", context, "interrupt")
 }

@@ -239,7 +239,7 @@ func (f *Facts) atProcessLimit() bool {
 	return f.Result.Usage.PidsRefused > 0 || f.Tasks >= f.Result.Requested.Limits.Pids
 }
 
-// complainsOfProcesses reports whether the program's output says so.
+// complainsOfProcesses reports whether the program's output has an error of a refused fork or thread.
 func (f *Facts) complainsOfProcesses() bool {
 	text := end(&f.Result.Stderr)
 	isPids := func(s sandbox.Symptom) bool { return s.Kind == sandbox.SymptomLimit && s.Limit == sandbox.LimitPids }

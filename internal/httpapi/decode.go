@@ -194,10 +194,11 @@ func (d *decoder) object(v reflect.Value) error {
 }
 
 func (d *decoder) unknown(name string, plan *structPlan) error {
+	quoted := strconv.Quote(brief(name))
 	if guess := nearest.Name(name, plan.known); guess != "" {
-		return d.fail("unknown field %s; did you mean %s?", strconv.Quote(brief(name)), guess)
+		return d.fail("unknown field %s; did you mean %s?", quoted, guess)
 	}
-	return d.fail("unknown field %s; the fields here are %s", strconv.Quote(brief(name)), strings.Join(plan.names, ", "))
+	return d.fail("unknown field %s; the fields here are %s", quoted, strings.Join(plan.names, ", "))
 }
 
 // brief cuts a hostile name, which may be as long as a body, for an error.

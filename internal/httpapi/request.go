@@ -109,7 +109,8 @@ func checkInclude(include []api.Section) error {
 		for _, section := range api.Sections {
 			known = append(known, string(section))
 		}
-		err := sandbox.Invalidf("include["+strconv.Itoa(i)+"]", "%.40q is not one of %s", name, strings.Join(known, ", "))
+		err := sandbox.Invalidf("include["+strconv.Itoa(i)+"]", "%.40q is not one of %s", name,
+			strings.Join(known, ", "))
 		if near := nearest.Name(string(name), known); near != "" {
 			err.Fix = "did you mean " + near + "?"
 		}

@@ -58,7 +58,8 @@ func (a *apiV1) handlers() map[string]handler {
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
 		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.deleteSandbox,
-		"sandboxStats": a.in(a.sandboxStats), "sandboxNetwork": a.in(a.network), "tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
+		"sandboxStats": a.in(a.sandboxStats), "sandboxNetwork": a.in(a.network),
+		"tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
 
 		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
 		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)),

@@ -60,7 +60,7 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 	perform func(deliver func(*sandbox.Result) error) error) (*HeldAnswer, error) {
 	a := &HeldAnswer{room: s.answers, owner: w.owner}
 	err := perform(func(result *sandbox.Result) error {
-		s.Ran(w, request, result)
+		s.ran(w, request, result)
 		text, more := layOut(result)
 		// they are in the answer
 		result.Stdout, result.Stderr, result.Files, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil, nil
@@ -86,14 +86,14 @@ func (s *Server) Began(w *Response, request *sandbox.Request, id sandbox.ID) {
 		metadataOf(request))
 }
 
-// Ran logs a run that ended in a status, without the program's output.
-func (s *Server) Ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
+// ran logs a run that ended in a status, without the program's output.
+func (s *Server) ran(w *Response, request *sandbox.Request, r *sandbox.Result) {
 	s.log.Info("run", "request_id", w.ID, "id", string(r.ID), "key", w.Key, "language", s.languageOf(request),
-		"status", string(r.Status), "backend", r.Effective.Backend, "queue", r.Timings.Queue, "create", r.Timings.Create, "run", r.Timings.Run,
-		metadataOf(request))
+		"status", string(r.Status), "backend", r.Effective.Backend, "queue", r.Timings.Queue,
+		"create", r.Timings.Create, "run", r.Timings.Run, metadataOf(request))
 }
 
-// languageOf returns the name of a run's language, whatever alias the request has, or "command".
+// languageOf resolves the alias of a run's language. It returns "command" for a command.
 func (s *Server) languageOf(request *sandbox.Request) string {
 	if request.Language != "" {
 		if l, err := s.config.Engine.Language(request.Language); err == nil {

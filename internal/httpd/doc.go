@@ -1,5 +1,5 @@
-// Package httpd has the parts that the HTTP APIs of Fumehood share: the listener's guard, API keys, bodies, answers, problems and
-// metrics.
+// Package httpd has the parts that the HTTP APIs of Fumehood share: the listener's guard, API keys, bodies, answers,
+// problems and metrics.
 //
 // It checks a request in this order: the Host header, the origin of the page, the API key, path and method, the type of
 // the body, its bytes, its JSON. Then the engine checks it.

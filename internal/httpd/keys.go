@@ -49,7 +49,8 @@ func NewKey(name, secretOrHash string) (Key, error) {
 		return key, nil
 	}
 	if len(secretOrHash) < leastSecret {
-		return Key{}, sandbox.Invalidf("api key", "%q: a secret must have at least %d random characters", name, leastSecret)
+		return Key{}, sandbox.Invalidf("api key", "%q: a secret must have at least %d random characters", name,
+			leastSecret)
 	}
 	key.Hash = sha256.Sum256([]byte(secretOrHash))
 	return key, nil

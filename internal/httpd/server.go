@@ -59,8 +59,8 @@ type Config struct {
 	Log *slog.Logger // nil discards
 }
 
-// Server has the parts that the APIs at one address share. It owns no goroutine and no listener; the http.Server of HTTPServer
-// does.
+// Server has the parts that the APIs at one address share. It owns no goroutine and no listener; the http.Server of
+// HTTPServer does.
 type Server struct {
 	config   Config
 	log      *slog.Logger

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// streamBody is a request body that is passed on as it comes. It may take long, if it keeps the least rate.
+// streamBody is a request body that the handler reads as it arrives. It may take long, if it keeps the least rate.
 type streamBody struct {
 	w    *Response
 	r    *http.Request
@@ -36,7 +36,8 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 { // one more byte, to detect too much
 		p = p[:b.left+1]
 	}
-	b.w.control.SetReadDeadline(b.pace.deadline(time.Now())) // an error means a writer without a connection, as in tests
+	// an error means a writer without a connection, as in tests
+	b.w.control.SetReadDeadline(b.pace.deadline(time.Now()))
 	n, err := b.r.Body.Read(p)
 	b.pace.moved(n, time.Now())
 	if b.left -= int64(n); b.left < 0 {

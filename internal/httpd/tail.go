@@ -70,7 +70,7 @@ func tailAt(head []string, path string) (at int) {
 }
 
 // PassOn prepares a request whose body and answer are those of a program in a sandbox: both are passed on at once, at
-// the pace of the slower side, for as long as the client stays. The connection counts for its owner meanwhile. The
+// the pace of the slower side, until the client leaves. The connection counts for its owner meanwhile. The
 // caller calls done at the end of its handler.
 func (w *Response) PassOn(r *http.Request) (done func()) {
 	w.passed, w.unread = true, false
@@ -99,8 +99,8 @@ func (b *passedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack hands over the connection, for a protocol that the client requests. The server's limit of connections no longer
-// counts it.
+// Hijack hands over the connection, for a protocol that the client requests. The server's limit of connections no
+// longer counts it.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := w.control.Hijack()
 	if err == nil {

@@ -82,7 +82,8 @@ func runCommand(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error)
 	return c.run(sandbox.Request{Command: argv, Stdin: []byte(in.Stdin)}, in.Timeout)
 }
 
-// run executes a request in the session's sandbox. The client's cancellation interrupts it; the state of code stays.
+// run executes a request in the session's sandbox. The client's cancellation interrupts it; the context keeps its
+// state.
 func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, error) {
 	if timeout < 0 || timeout > math.MaxInt32 {
 		return nil, sandbox.Invalidf("timeout_s", "%g is out of range", timeout)

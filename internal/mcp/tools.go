@@ -56,8 +56,8 @@ func tools(spec sandbox.Spec) []tool {
 		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false),
 			OutputSchema: ranSchema, InputSchema: taking(object{
 				"code": field("string", "The source code."),
-				"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"}, "default": "python",
-					"description": "Language of the code. Each has variables of its own."},
+				"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"},
+					"default": "python", "description": "Language of the code. Each has variables of its own."},
 				"timeout_s": timeout}, "code")}, runCode},
 		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription,
 			Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
@@ -67,8 +67,9 @@ func tools(spec sandbox.Spec) []tool {
 				"stdin":     field("string", "Its standard input; none if absent."),
 				"timeout_s": timeout})}, runCommand},
 		{sdk.Tool{Name: "read_file", Title: "Read a file",
-			Description: "Read a file of the sandbox: text, a picture, or other bytes as base64. A large file comes in parts: " +
-				"read on at the next offset.", Annotations: reads, OutputSchema: readSchema, InputSchema: taking(object{
+			Description: "Read a file of the sandbox: text, a picture, or other bytes as base64. A large file comes " +
+				"in parts: read on at the next offset.",
+			Annotations: reads, OutputSchema: readSchema, InputSchema: taking(object{
 				"path":   path,
 				"offset": object{"type": "integer", "minimum": 0, "description": "Byte to start at."},
 				"length": object{"type": "integer", "minimum": 1, "maximum": maxRead,

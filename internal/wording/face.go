@@ -32,8 +32,9 @@ var CommandLine = Face{
 	set: flag,
 	raise: func(b sandbox.Bound) string {
 		value := "N"
-		if seconds := time.Duration(b.Raise); b.Limit == sandbox.LimitTimeout && seconds > 0 && seconds%time.Second == 0 {
-			value = strconv.FormatInt(int64(seconds/time.Second), 10) + "s"
+		raise, second := b.Raise, int64(time.Second)
+		if b.Limit == sandbox.LimitTimeout && raise > 0 && raise%second == 0 {
+			value = strconv.FormatInt(raise/second, 10) + "s"
 		} else if b.Raise > 0 {
 			value = sandbox.FormatLimit(b.Limit, b.Raise)
 		}
@@ -61,7 +62,8 @@ var CommandLine = Face{
 		sandbox.FixCheckHost:    "fumehood doctor shows what this host can enforce, and the fix for the rest",
 		sandbox.FixPrune:        "free some space: fumehood deps prune",
 		sandbox.HintNoInput:     "It read from stdin, which is empty. Give it input with -i or --stdin FILE.",
-		sandbox.HintTerminal:    "Code cannot create terminals. Run the program without one, or allow them: --terminals.",
+		sandbox.HintTerminal: "Code cannot create terminals. Run the program without one, or allow them: " +
+			"--terminals.",
 	},
 }
 

@@ -70,7 +70,8 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 			"or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"), cmp.Or(h.Name, "FILE"))
 	case sandbox.HintLeft:
 		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes "+
-			"before the end.", count(h.Count, "background process was", "background processes were"), plural(h.Count, "was", "were"))
+			"before the end.", count(h.Count, "background process was", "background processes were"),
+			plural(h.Count, "was", "were"))
 	}
 	return ""
 }
@@ -136,7 +137,7 @@ func (f Face) reached(h sandbox.Hint) string {
 	return ""
 }
 
-// toRaise is a sentence that says how to raise a limit, or "" if it cannot be raised.
+// toRaise words how to raise a limit as a sentence. It returns "" if the limit cannot be raised.
 func (f Face) toRaise(b sandbox.Bound) string {
 	if b.Raise == 0 {
 		return ""
@@ -300,9 +301,9 @@ func files(h sandbox.Hint) string {
 
 var skipWords = map[sandbox.SkipCode]string{
 	sandbox.SkipTooLarge: "too large", sandbox.SkipTooMany: "too many files", sandbox.SkipTotal: "too large together",
-	sandbox.SkipSymlink: "a symbolic link", sandbox.SkipDevice: "a device", sandbox.SkipPipe: "a pipe", sandbox.SkipSocket: "a socket",
-	sandbox.SkipUnreadable: "could not be read", sandbox.SkipChanged: "changed while it was read",
-	sandbox.SkipUnwritten: "could not be written",
+	sandbox.SkipSymlink: "a symbolic link", sandbox.SkipDevice: "a device", sandbox.SkipPipe: "a pipe",
+	sandbox.SkipSocket: "a socket", sandbox.SkipUnreadable: "could not be read",
+	sandbox.SkipChanged: "changed while it was read", sandbox.SkipUnwritten: "could not be written",
 }
 
 func skipped(h sandbox.HintSkipped) string {

@@ -95,7 +95,7 @@ func (f Face) Way(h sandbox.Hint) string {
 	return ""
 }
 
-// Text says what happened, without the fix. It names parts of the request as the face does.
+// Text words an error without its fix. It names parts of the request as the face does.
 func (f Face) Text(err error) string {
 	var parts []string
 	for err != nil {
