@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -44,4 +46,41 @@ func TestDialEnds(t *testing.T) {
 		!strings.Contains(Explain(err), "canceled") {
 		t.Error(err)
 	}
+}
+
+// TestServerConns: the connections to a server end with that of the sandbox. One that was closed before is forgotten, so
+// that a long connection keeps no closed ones.
+func TestServerConns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Int32
+		c := Conn{Dial: func(context.Context) (net.Conn, error) {
+			inner, _ := net.Pipe()
+			return countingConn{inner, &closed}, nil
+		}}
+		c.ctx, c.end = context.WithCancel(t.Context())
+		for range 2 {
+			if _, err := c.dial(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server, err := c.dial(t.Context())
+		if err != nil || server.Close() != nil || closed.Load() != 1 {
+			t.Fatal(err, closed.Load())
+		}
+		c.end()
+		synctest.Wait()
+		if closed.Load() != 3 {
+			t.Errorf("%d connections were closed", closed.Load())
+		}
+	})
+}
+
+type countingConn struct {
+	net.Conn
+	closed *atomic.Int32
+}
+
+func (c countingConn) Close() error {
+	c.closed.Add(1)
+	return c.Conn.Close()
 }

@@ -156,8 +156,19 @@ func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	server, err := c.Dial(ctx)
-	if err == nil {
-		context.AfterFunc(c.ctx, func() { server.Close() })
+	if err != nil {
+		return nil, err
 	}
-	return server, err
+	return &serverConn{server, context.AfterFunc(c.ctx, func() { server.Close() })}, nil
+}
+
+// serverConn is a connection to the server, which ends with the sandbox's connection. Closing it forgets it there.
+type serverConn struct {
+	net.Conn
+	forget func() bool
+}
+
+func (s *serverConn) Close() error {
+	s.forget()
+	return s.Conn.Close()
 }
