@@ -24,9 +24,9 @@ type Backend interface {
 	// waives it.
 	Create(ctx context.Context, spec Spec) (Box, error)
 
-	// Reap destroys what is ours and has neither a living owner nor a life of its own: one-shot boxes of dead servers,
-	// boxes whose creation was never completed, and what is left of living boxes (Lifetime.Living) whose guest has
-	// ended. It never ends a living box. It is idempotent.
+	// Reap destroys boxes that nobody owns any more: one-shot boxes of dead servers, boxes whose creation was never
+	// completed, and the remains of living boxes (Lifetime.Living) whose guest has ended. It never ends a living box.
+	// It is idempotent.
 	Reap(ctx context.Context) error
 
 	// Reattach takes over a living box that its server left, by its death or by Close. Errors: NotFound, no such box,

@@ -1,7 +1,7 @@
 package sandbox
 
-// CheckMode is the effect of the checks of source text before a run. They are advice: whoever wants to can hide
-// anything from them, and no isolation depends on them.
+// CheckMode is the effect of the checks of source text before a run. They are advice: code can hide anything from them,
+// and no isolation depends on them.
 type CheckMode string
 
 // The modes, weakest first.

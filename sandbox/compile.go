@@ -2,8 +2,8 @@ package sandbox
 
 import "time"
 
-// Compile says how source text becomes a program, inside the sandbox, before it runs. It is a phase of its own: with
-// its own time limit, output and exit code, and under the same limits of memory and files.
+// Compile says how source text becomes a program, inside the sandbox, before it runs. This phase has its own time
+// limit, output and exit code, under the same limits of memory and files.
 type Compile struct {
 	// Programs are the names of compilers, best first. The first on the sandbox's PATH is used.
 	Programs []string
@@ -25,7 +25,7 @@ const CompileTimeout = 30 * time.Second
 
 // Compiled is the result of the compile phase of a run.
 type Compiled struct {
-	ExitCode int // of the compiler; -1 if there is none
+	ExitCode int // of the compiler; -1 if a signal or Fumehood ended it
 	Stdout   Captured
 	Stderr   Captured
 	Duration time.Duration

@@ -27,7 +27,7 @@ func WithoutHint[T Hint](hints []Hint) []Hint {
 // Note is a hint without facts.
 type Note HintCode
 
-// How a run ended, and what became of its context.
+// The end of a run and of the state of its context.
 const (
 	HintInterrupted Note = "interrupted" // the program ended itself with SIGINT, as an uncaught KeyboardInterrupt does
 	HintCanceled    Note = "canceled"    // the run was canceled while it ran

@@ -37,7 +37,7 @@ type Language struct {
 	// Installers are the programs that download packages. They fail in a sandbox without a network.
 	Installers []string
 
-	// Apart are modules of the standard library that Debian has in packages of their own, with those.
+	// Apart maps modules of the standard library to the Debian packages that hold them separately.
 	Apart map[string]string
 
 	// NameFor names the file that holds the code, as modules and scripts may differ; nil means FileName always.

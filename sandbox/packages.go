@@ -13,7 +13,7 @@ type Packages struct {
 	Auto bool // those that the code imports and the root lacks, and those that its files list
 	// as the language's installer takes them: "requests==2.31.0", "lodash@4"; from its index alone
 	Requirements []string
-	AllowBuild   bool // whoever installs them may run code of theirs: source distributions, install scripts
+	AllowBuild   bool // the installer may run their code: source distributions, install scripts
 	// exactly these, as an earlier Supply gave it; nothing else is asked for then. Not in a living sandbox
 	Lock string
 }
@@ -141,12 +141,12 @@ type Installer struct {
 	// Tool is a program of ours that Survey finds as /tmp/fumehood-TOOL, as Compile.Tool; "" is none.
 	Tool string
 
-	// Magic lists the requirements that code of a context installs by lines of its own, as notebooks do: "%pip install
-	// requests". nil finds none. Where PackagesVariable is set, the driver takes them for done.
+	// Magic lists the requirements that code of a context installs by lines for notebooks: "%pip install requests". nil
+	// finds none. Where PackagesVariable is set, the driver takes them for done.
 	Magic func(code []byte) []string
 
 	// Plain is code with the lines of Magic that do no more than install turned into statements that do nothing. It
-	// goes with Magic.
+	// requires Magic.
 	Plain func(code []byte) []byte
 
 	// Survey answers a PackageQuestion on stdin with a PackageSurvey on stdout. It sees the files and the workspace of
@@ -154,7 +154,7 @@ type Installer struct {
 	Survey func(program string) []string
 
 	// SurveyCode is Survey with its question as one program of the language, which an interpreter that waits starts
-	// sooner; nil: there is none. It imports nothing from the workspace.
+	// sooner; nil is unsupported. It imports nothing from the workspace.
 	SurveyCode func(question []byte) []byte
 
 	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil:
@@ -259,12 +259,12 @@ type PackageNeed struct {
 	Files    []File
 	Root     Root                             // zero: the host's own system directories
 	RootID   func(ctx context.Context) string // see Rooted; nil is not known
-	// the code sees files that nobody knows here: a directory of the host, or a living sandbox
+	// the code sees files that are unknown here: a directory of the host, or a living sandbox
 	Open     bool
 	Progress func(line string)
 
-	// Terms is what decides about the Worker besides the language and the root: who asks, and for what. Only needs with
-	// equal terms get work of one Worker, and its errors.
+	// Terms is what decides about the Worker besides the language and the root: owner, backend and waivers. Only needs
+	// with equal terms get work of one Worker, and its errors.
 	Terms string
 }
 

@@ -29,9 +29,8 @@ func packageFolder(in *sandbox.Installer) string {
 	return strings.ReplaceAll(strings.Trim(in.At, "/"), "/", "-")
 }
 
-// placePackages has a living sandbox begin with an empty folder of this host for the packages of each language. It can
-// only be read there, and what is added here is there at once. On a backend that cannot show folders of this host,
-// packages cannot be added.
+// placePackages mounts an empty host folder per language, read-only, into a living sandbox. Packages added later appear
+// there at once. On a backend that cannot show folders of this host, packages cannot be added.
 func (e *Engine) placePackages(b sandbox.Backend, spec *sandbox.Spec) error {
 	if e.config.Packages == nil {
 		return nil
@@ -92,7 +91,7 @@ func (e *Engine) removePackages(id sandbox.ID) error {
 	return os.RemoveAll(dir)
 }
 
-// sweepPackages removes the packages of sandboxes that are no more.
+// sweepPackages removes the packages of ended sandboxes.
 func (e *Engine) sweepPackages() {
 	dir, err := e.packagesOf("")
 	if err != nil {

@@ -59,8 +59,8 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 	return spec, func() { _ = os.Remove(path) }, nil
 }
 
-// readBundle reads the certificates that a root trusts, and says whether they are in a file of their own at the first
-// place. A root without any trusts nobody.
+// readBundle reads the certificates that a root trusts, and reports whether the first of bundles is a regular file
+// there. A root without a bundle trusts nobody.
 func readBundle(dir string) (content []byte, usual bool, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -41,8 +41,8 @@ func (s *Sandbox) writeTool(ctx context.Context, name, path string) error {
 	})
 }
 
-// compile runs the compile phase, if there is one. It reports whether there is a program to run; if not, the phase's
-// end is that of the run. An error means that nothing was started.
+// compile runs the compile phase of a language that has one. It reports whether there is a program to run; if not, the
+// phase's end is that of the run. An error means that nothing was started.
 func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err error) {
 	if x.BuildDir == "" || x.resumed != nil { // an earlier server compiled it
 		return true, exited, nil

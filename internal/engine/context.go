@@ -98,7 +98,7 @@ func (s *Sandbox) noContext(name, language string) error {
 func (s *Sandbox) addContext(name string, language sandbox.Language, dir string) (*Context, error) {
 	if language.Driver == nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts",
-			Fix: "leave the context out: its code runs in a process of its own"}
+			Fix: "leave the context out: each run of its code then has its own process"}
 	}
 	if err := plan.CheckPids(&language, s.record.Spec.Limits); err != nil {
 		return nil, err
@@ -397,7 +397,8 @@ func (c *Context) formerIDs() []sandbox.ID {
 }
 
 // startInterpreter starts the driver and waits for its first report. A cancellation does not cut the start, or the
-// guest might start an interpreter that nobody knows: the start finishes first, then the interpreter is killed.
+// guest might start an interpreter that the engine does not know: the start finishes first, then the interpreter is
+// killed.
 func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 	s := c.sandbox
 	asDriver := c.language

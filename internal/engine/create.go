@@ -142,7 +142,7 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 		Created: time.Now()}, backend, nil
 }
 
-// reserve enters a sandbox that is yet to be made, of a warm box if there is one, or finds the one of its name.
+// reserve enters a sandbox that is yet to be made, from a warm box if possible, or finds the one of its name.
 func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *Sandbox, mine bool, err error) {
 	t := e.living
 	t.mu.Lock()
@@ -161,7 +161,7 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 		return nil, false, quota("you have", most)
 	}
 	if s = e.pool.takeLiving(backend, record.Spec, record.Owner); s != nil {
-		record.ID, record.Spec.ID, record.Spec.Mounts = s.id, s.id, s.record.Spec.Mounts // folders of its own
+		record.ID, record.Spec.ID, record.Spec.Mounts = s.id, s.id, s.record.Spec.Mounts // the folders of this box
 		s.become(record)
 	} else {
 		s = newSandbox(e, backend, record)
@@ -208,8 +208,7 @@ func (t *table) leave(s *Sandbox, ended sandbox.Record) {
 	}
 }
 
-// tombstone is the record of an ended sandbox: it says why it is gone, without what can be large and nobody needs any
-// more.
+// tombstone is the record of an ended sandbox: it keeps the reason, and drops the fields that can be large.
 func tombstone(r sandbox.Record) sandbox.Record {
 	r.Spec, r.Contexts = sandbox.Spec{}, nil
 	return r

@@ -29,5 +29,5 @@
 //   - The guest kills a process at its deadline, by its own clock (Start and Adopt of package guest).
 //   - The host ends a process that the guest has not ended hostGrace later (Run.runProcess).
 //   - The host interrupts code in a context, and kills its interpreter if it does not stop (Run.follow, Run.interrupt).
-//   - A compiler has a time limit of its own before the program's begins (Run.compile).
+//   - A compiler has its own time limit, before that of the program begins (Run.compile).
 package engine

@@ -80,7 +80,7 @@ type Powers struct {
 // Auto as a backend's name chooses the strongest backend that works here.
 const Auto = "auto"
 
-// OneShot requests a run in a sandbox of its own, which ends with it.
+// OneShot requests a run in a new sandbox, which ends with the run.
 type OneShot struct {
 	// whose share of slots, queue and warm boxes it takes: over HTTP, the name of the API key; "" is no one's
 	Owner   string
@@ -162,7 +162,7 @@ func New(config Config) (*Engine, error) {
 			Images: config.Images, Network: networkRules(config.Gate)},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
-		// what may wait for a slot, waits for that
+		// the queue of checks has no bound: the wait for a slot has one
 		checking: newAdmission(config.Slots, math.MaxInt, config.QueueTimeout),
 		living:   newTable(),
 		state:    state{dir: config.Living.StateDir},

@@ -29,7 +29,7 @@ type Event struct {
 	More      bool               // the next event is available, so this one need not be flushed
 }
 
-// Ended is how a run ended: its result without output and files, or why there is none.
+// Ended is the end of a run: its result without output and files, or why it has no result.
 type Ended struct {
 	Status    sandbox.Status     `json:"status,omitempty"`
 	ExitCode  int                `json:"exit_code"`

@@ -151,7 +151,7 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 	return x.takeOutput(m)
 }
 
-// countStray counts what no limit of a run counts.
+// countStray counts bytes that no limit of a run counts.
 func (in *interpreter) countStray(n int) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -250,8 +250,8 @@ func (in *interpreter) settle() error {
 	return nil
 }
 
-// handle handles a report of the current run. Others are of one that an earlier server began and nobody knows, or
-// forged.
+// handle handles a report of the current run. Other reports are forged, or belong to an unknown run of an earlier
+// server.
 func (in *interpreter) handle(r lateReport) error {
 	x := in.running()
 	if x == nil || string(r.frame.Fields[0]) != string(x.id) {
@@ -274,8 +274,8 @@ func (in *interpreter) handle(r lateReport) error {
 	return nil
 }
 
-// acknowledge lets the guest forget what is in the log, or belongs to nobody. Reports are forgotten whole, so that the
-// next server finds the beginning of one; a large one, for which the guest has no room, in part.
+// acknowledge lets the guest drop output that is in the log or belongs to no run. Reports are forgotten whole, so that
+// the next server finds the beginning of one; a large one, for which the guest has no room, in part.
 func (in *interpreter) acknowledge(p *client.Process) error {
 	in.mu.Lock()
 	x, now := in.current, in.taken
@@ -373,7 +373,7 @@ func (in *interpreter) kill() {
 	<-in.gone // also once the sandbox has ended
 }
 
-// lastWords is the end of what an interpreter wrote that failed to start.
+// lastWords returns the end of the output of an interpreter that failed to start.
 func (in *interpreter) lastWords() string {
 	in.mu.Lock()
 	defer in.mu.Unlock()

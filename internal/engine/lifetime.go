@@ -14,8 +14,8 @@ const (
 	leastLifetime   = time.Second
 )
 
-// Ends says when a living sandbox ends by itself. A zero field is the default when the sandbox is created, and keeps
-// what there is later.
+// Ends says when a living sandbox ends by itself. A zero field is the default when the sandbox is created, and no
+// change later.
 type Ends struct {
 	Idle *time.Duration // after this long without use; 0 is never. The default is DefaultIdle
 	At   time.Time      // at this time. The default is DefaultLifetime from the creation

@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// logHead is what a log says about its run, so that the next server can go on with it. Code, files and stdin were sent
+// logHead is the head of a run's log, from which the next server continues the run. Code, files and stdin were sent
 // already.
 type logHead struct {
 	Context     string        `json:"context,omitempty"`
@@ -37,7 +37,7 @@ func (x *Run) head() ([]byte, error) {
 	return json.Marshal(h)
 }
 
-// request is what the run was asked for, as far as it matters after its start.
+// request rebuilds the parts of the run's request that matter after its start.
 func (h *logHead) request() sandbox.Request {
 	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language}
 	if h.Entry == "" && len(h.Command) == 0 {

@@ -43,7 +43,7 @@ func noNetwork(backend string) error {
 		Fix: "leave the network at none", Fixes: []sandbox.Hint{sandbox.FixCheckHost}}
 }
 
-// closeNetwork ends the gate, if there is one. From then on nothing passes.
+// closeNetwork closes the sandbox's passage, if it has one. From then on nothing passes.
 func (s *Sandbox) closeNetwork() {
 	if s.passage == nil {
 		return
@@ -123,7 +123,7 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 		had := slices.IndexFunc(old.Secrets, func(s sandbox.Secret) bool { return s.Name == one.Name })
 		if had < 0 {
 			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d]", i),
-				"a placeholder goes in when a sandbox is created, and this one has none for %.64q", one.Name)
+				"a secret cannot be added after creation: the sandbox has no placeholder for %.64q", one.Name)
 		}
 		one.Placeholder = old.Secrets[had].Placeholder
 		if one.Value == "" {

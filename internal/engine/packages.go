@@ -43,7 +43,7 @@ func (s supplied) release() {
 const surveyTool = "/tmp/fumehood-"
 
 // supply finds and installs the packages that a run asks for, and puts them into its plan. The run has no slot yet;
-// each step in a sandbox takes one of its own.
+// each step in a sandbox takes a slot.
 func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	if err := e.checkPackages(&p.job); err != nil || !p.Request.Packages.Any() {
 		return err
@@ -143,7 +143,7 @@ func (e *Engine) Supply(ctx context.Context, run OneShot) (*sandbox.Supply, erro
 	return p.Supply, nil
 }
 
-// worker returns what runs the steps for a run: on its backend and root, with limits and a network of their own.
+// worker returns what runs the steps for a run: on its backend and root, with the limits and the network of the step.
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		run := OneShot{Owner: p.owner, Spec: sandbox.Spec{

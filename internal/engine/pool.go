@@ -32,7 +32,7 @@ type shelf struct {
 	spec    sandbox.Spec
 	owner   string    // the first to use it
 	held    supplied  // its layers
-	folders bool      // each box begins with folders of its own for packages
+	folders bool      // each box has its folders for packages
 	used    time.Time // last
 	ready   []*Sandbox
 	filling bool

@@ -24,7 +24,7 @@ const (
 // The sandbox needs no network for that. The connection has CloseWrite. While one is open, the sandbox is not idle;
 // with the sandbox, it ends.
 //
-// Errors: Invalid for a port that is none; Unavailable where nothing listens, with syscall.ECONNREFUSED in the chain;
+// Errors: Invalid for a port out of range; Unavailable where nothing listens, with syscall.ECONNREFUSED in the chain;
 // Busy at the limit of connections; NotFound where the sandbox has ended; Unsupported by a guest of an older version.
 func (s *Sandbox) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
@@ -58,7 +58,7 @@ func portError(port int, err error) error {
 			fmt.Sprintf("start a server in it that listens on port %d of 127.0.0.1, ::1 or all addresses", port)
 		e.Kind, e.Err = sandbox.Unavailable, syscall.ECONNREFUSED
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, context.DeadlineExceeded):
-		e.Msg, e.Fix = "the program there does not accept connections", "see what it does, or start it again"
+		e.Msg, e.Fix = "the program there does not accept connections", "check the program, or restart it"
 		e.Kind, e.Err = sandbox.Unavailable, syscall.ETIMEDOUT
 	case e.Kind == sandbox.Quota:
 		e.Msg, e.Fix = "the sandbox has no descriptor or memory left for a connection", "close others"

@@ -38,7 +38,8 @@ func (e *Engine) Probe(ctx context.Context) []Probed {
 	return out
 }
 
-// ProbeDefault probes the default backend. For Auto, that is its choice, or an error that says why there is none.
+// ProbeDefault probes the default backend. For Auto, that is its choice, or an error with the reasons if no backend is
+// usable.
 func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	b, err := e.backend(ctx, "", nil)
 	if err != nil {

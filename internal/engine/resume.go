@@ -14,7 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of taking over what an earlier server left.
+// Limits of taking over the sandboxes of an earlier server.
 const (
 	resumeTimeout = 30 * time.Second // for one attempt at one sandbox
 	resumeAtOnce  = 8
@@ -192,8 +192,8 @@ func (s *Sandbox) setPending(err error) {
 	s.pending = err
 }
 
-// reach does what may fail: it reattaches the box, connects to its guest and opens its logs. Another call continues
-// after the last success.
+// reach makes the steps that may fail: it reattaches the box, connects to its guest and opens its logs. Another call
+// continues after the last success.
 func (r *takeover) reach(ctx context.Context) (err error) {
 	s := r.sandbox
 	if s.backend == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// RunRequest requests a run in a living sandbox: code in a context, or a command, a file, or code of a language
-// without contexts in a process of its own.
+// RunRequest requests a run in a living sandbox: code in a context, or a command, a file, or code of a language without
+// contexts in a new process.
 type RunRequest struct {
 	ID      sandbox.ID      // "" is a new one
 	Context string          // for code; "" is DefaultContext. A default context is made by its first run
@@ -35,7 +35,7 @@ type RunRequest struct {
 type Run struct {
 	job
 	sandbox  *Sandbox
-	context  *Context // nil for a process of its own
+	context  *Context // nil for a run in a new process
 	req      RunRequest
 	log      runLog   // in a living sandbox
 	resumed  *resumed // it began under an earlier server; else nil
@@ -93,7 +93,7 @@ type codeEnd struct {
 	runaway chan struct{} // holds a token once it writes too much
 }
 
-// launched is the process of a run, once there is one.
+// launched is the process of a run, once it has started.
 type launched struct {
 	*client.Process               // as the current connection knows it; the run's mu guards it
 	ready           chan struct{} // closed with the first

@@ -43,8 +43,8 @@ func (l *runs) forget() (forgotten []*Run) {
 	return forgotten
 }
 
-// slim gives up the memory of a run that has ended and is only remembered: what it was asked for, what it wrote and
-// showed. The result of a background one keeps none of that either, as its log has it; that of another is its caller's.
+// slim frees the memory of a run that has ended: its request, output and results. The result of a background one keeps
+// none of that either, as its log has it; that of another is its caller's.
 func (x *Run) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,7 +83,7 @@ type RunInfo struct {
 	Deadline   time.Time
 	Background bool
 	Status     sandbox.Status // running, or how it ended
-	ExitCode   int            // -1 while there is none
+	ExitCode   int            // -1 until it ended
 }
 
 // Runs lists the runs that run, and the last that ended, the oldest first.

@@ -41,7 +41,7 @@ func (x *Run) fork(ctx context.Context) (*client.Process, error) {
 	return process, err
 }
 
-// asFork is the run's request to a zygote. It is nil if the run needs an interpreter of its own: with stdin, which an
+// asFork is the run's request to a zygote. It is nil if the run needs a fresh interpreter: with stdin, which an
 // interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
 func (x *Run) asFork() *sandbox.Fork {
 	l := x.Language

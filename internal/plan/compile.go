@@ -15,7 +15,7 @@ func (p *Run) BuildIn(dir string) {
 	p.Argv = p.ArgvWith(append(p.Programs[:len(p.Programs):len(p.Programs)], "")[0])
 }
 
-// Compilation is the compile phase of the run as one of its own, without input.
+// Compilation returns the compile phase of the run as a run, without input.
 func (p *Run) Compilation(most sandbox.Limits) *Run {
 	compile := *p.Language.Compile
 	compiler := *p.Language

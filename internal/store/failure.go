@@ -62,7 +62,7 @@ func failed(step, path string, err error) error {
 		e.Kind = sandbox.Internal
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		e.Msg, e.Err = "another process has it open", nil
-		e.Fix = "stop the other server, or give this one a state folder of its own"
+		e.Fix = "stop the other server, or give this one another state folder"
 	case codes.SQLITE_FULL:
 		e.Fix = "free space in its folder"
 	case codes.SQLITE_READONLY: // or its header says that only a newer SQLite may write it

@@ -190,7 +190,7 @@ func (s *Store) Save(r sandbox.Record) error {
 	})
 }
 
-// Remove removes a record. It is no error if there is none.
+// Remove removes a record. An unknown id is no error.
 func (s *Store) Remove(id sandbox.ID) error {
 	return s.write("remove", func() error { return s.exec("DELETE FROM sandboxes WHERE id = ?", string(id)) })
 }
