@@ -235,7 +235,8 @@ func fileOperations() (list []Operation) {
 		list = append(list,
 			Operation{Name: "readFile" + in.suffix, Method: "GET", Path: in.path,
 				Summary: "Read a file, or list a folder", Detail: filesDetail, Answer: FileList{},
-				Problems: append([]int{416}, problems...), Also: []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
+				Problems: append([]int{416}, problems...),
+				Also:     []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
 					{Name: "list", Doc: "Require a listing.", Enum: boolean},
 					{Name: "stat", Doc: "Describe the file instead.", Enum: boolean},
 					{Name: "depth", Doc: "Depth of a listing; 1 is only the folder.", Number: true},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzAppendText: it is what the standard encoder writes.
+// FuzzAppendText: AppendText writes the same as the standard encoder.
 func FuzzAppendText(f *testing.F) {
 	f.Add([]byte("a\x00\x08\x0c\n\r\t\x1f \"\\/<>&\x7f€😀\u2028\u2029\ufffd"))
 	f.Add([]byte("\xff\xe2\x82 \xed\xa0\x80\xf0\x9f\x98"))

@@ -10,7 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// JSON that is written piece by piece is what an encoder makes of the whole.
+// JSON that is written in pieces equals the output of an ordinary encoder.
 func TestJSONText(t *testing.T) {
 	long := strings.Repeat("a€😀\x01\u2028\"<\\", longText/5)
 	binary := []byte(strings.Repeat("\xff\x00", longText) + "x")
@@ -40,7 +40,7 @@ func TestJSONText(t *testing.T) {
 	}
 }
 
-// What a problem quotes of a hostile request is brief.
+// A problem quotes a hostile request briefly.
 func TestProblemIsBrief(t *testing.T) {
 	name := strings.Repeat("\u0085", 1<<16)
 	p := NewPublicProblem(sandbox.Invalidf(name, "%s", name), "x")

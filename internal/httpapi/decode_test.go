@@ -112,7 +112,7 @@ func TestDecodeTakes(t *testing.T) {
 	}
 }
 
-// What the decoder takes, encoding/json takes too, and reads the same out of it.
+// encoding/json accepts each input that the decoder accepts, and decodes the same value.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"language":"python","code":"print(1)"}`, `{"code":"\ud83d\ude00\u0000"}`, `{"limits":{"timeout_s":1e3,"cpus":-0.5}}`,
@@ -140,7 +140,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What a problem quotes of a hostile request is brief.
+// A problem quotes a hostile request briefly.
 func TestDecodeIsBrief(t *testing.T) {
 	name := strings.Repeat("\u0085", 1<<16)
 	for _, body := range []string{

@@ -80,7 +80,7 @@ func mustKey(t *testing.T, secret string) httpd.Key {
 	return k
 }
 
-// H07: what a page of another site makes a browser send is refused, and so is a name that was rebound to this address.
+// H07: the server refuses a request of another site's page, and a name that was rebound to this address.
 func TestBrowsers(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{Hosts: []string{"box.example"}})
 	form := "application/x-www-form-urlencoded"
@@ -125,7 +125,7 @@ func TestBrowsers(t *testing.T) {
 	}
 	r.refused("GET", "/v1/capabilities", "", header{"Origin": "https://evil.example"}, 403)
 	if _, text := r.do("GET", "/v1/capabilities", "", header{"Host": "box"}); !strings.Contains(text, "--host NAME") {
-		t.Errorf("the flag that adds a name is not told: %s", text)
+		t.Errorf("the problem does not name the flag that adds a name: %s", text)
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *rig) raw(request string) string {
 	return string(out)
 }
 
-// H04: a request that two parsers could read in two ways is refused whole, and what is smuggled behind it never runs.
+// H04: a request that two parsers could read in two ways is refused whole, and a smuggled request never runs.
 func TestSmuggling(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	body := bash("true")
@@ -201,7 +201,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestProblemsAreShort: what a client sends is not sent back at length, wherever it stands.
+// TestProblemsAreShort: a problem quotes only the start of a long text of the request.
 func TestProblemsAreShort(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	long := strings.Repeat("x", 1<<20)

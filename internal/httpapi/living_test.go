@@ -195,7 +195,7 @@ func (r *rig) livingEvents() {
 		r.refused("GET", path+"/events"+at, "", nil, 400)
 	}
 
-	// A stream has what the code shows, and the run's id for its next reader.
+	// A stream has the results of the code, and the run's id for its next reader.
 	res, text := r.do("POST", run, `{"code":"print(7)\ndisplay(21)\n1/0"}`, header{"Accept": "text/event-stream"})
 	streamed := r.wholeLog(run+"s/"+res.Header.Get("Fumehood-Run-Id")+"/events", nil)
 	replayed := strings.Join(streamed, "\n")
@@ -366,7 +366,7 @@ func TestLivingShutdown(t *testing.T) {
 	<-served
 }
 
-// TestLivingRefusals: what is wrong is refused with a word about it, and a client sees nothing of another's sandboxes.
+// TestLivingRefusals: a refusal names the wrong field, and a client sees nothing of another's sandboxes.
 func TestLivingRefusals(t *testing.T) {
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))

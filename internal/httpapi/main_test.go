@@ -94,7 +94,7 @@ func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 // stepTimeout bounds a step that hangs. Nothing is measured against it.
 const stepTimeout = 2 * time.Minute
 
-// eventually waits for what another goroutine brings about.
+// eventually waits for a condition that another goroutine fulfills.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(stepTimeout); !ok(); time.Sleep(2 * time.Millisecond) {

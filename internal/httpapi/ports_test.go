@@ -24,14 +24,14 @@ import (
 //go:embed testdata/program.py
 var program string
 
-// told is a request as the program got it.
-type told struct {
+// received is a request as the program received it.
+type received struct {
 	Method, Path string
 	Body         int
 	Headers      [][2]string
 }
 
-func (t *told) get(name string) (values []string) {
+func (t *received) get(name string) (values []string) {
 	for _, h := range t.Headers {
 		if strings.EqualFold(h[0], name) {
 			values = append(values, h[1])
@@ -97,7 +97,7 @@ func (r *rig) try(method, path string) (*http.Response, string, error) {
 func TestPorts(t *testing.T) {
 	r := newProgram(t, httpd.Config{}, nil)
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
-		got := parse[told](t, r.ok(200, method, ports+"8080/a/b?c=d", "12345"))
+		got := parse[received](t, r.ok(200, method, ports+"8080/a/b?c=d", "12345"))
 		if got.Method != method || got.Path != "/a/b?c=d" || got.Body != 5 {
 			t.Errorf("%+v", got)
 		}
@@ -111,14 +111,14 @@ func TestPorts(t *testing.T) {
 		}
 		text, _ := io.ReadAll(res.Body)
 		want := strings.ReplaceAll(path, "é", "%C3%A9")
-		if got := parse[told](t, string(text)); res.Header.Get("Fumehood-Port") != "8080" || got.Path != want {
+		if got := parse[received](t, string(text)); res.Header.Get("Fumehood-Port") != "8080" || got.Path != want {
 			t.Errorf("%s: the program was asked for %s", path, got.Path)
 		}
 	}
 	_, text := r.do("GET", ports+"8080/x", "", header{"Authorization": "Bearer x", "Cookie": "session=1",
 		"X-Forwarded-For": "1.2.3.4", "X-Forwarded-User": "root",
 		"Referer": "http://" + r.addr + "/", "Origin": "http://" + r.addr, "X-Own": "kept"})
-	got := parse[told](t, text)
+	got := parse[received](t, text)
 	for name, want := range map[string]string{"Authorization": "", "Cookie": "", "Referer": "", "X-Forwarded-For": "",
 		"X-Forwarded-User":   "",
 		"X-Forwarded-Prefix": ports + "8080", "Host": "localhost:8080", "Origin": "http://localhost:8080", "X-Own": "kept"} {

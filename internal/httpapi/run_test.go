@@ -226,7 +226,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What a language says it has is there.
+// Code can import each module that a language lists.
 func TestLanguages(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	res, text := r.do("GET", "/v1/languages", "", nil)
@@ -261,7 +261,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// S05: what is said to clients holds no path of the host and no stack.
+// S05: texts for clients have no path of the host and no stack.
 func noHostTraces(t *testing.T, text string) {
 	t.Helper()
 	for _, trace := range []string{"/tmp/", "/root", "/var/", "goroutine", ".go:", "0x"} {

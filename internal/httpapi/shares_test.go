@@ -66,9 +66,9 @@ func TestSharesOfKeys(t *testing.T) {
 		t.Errorf("it holds %d slots and %d places, want 3 and 5", s.Running, s.Queued)
 	}
 	if !strings.Contains(refused[0], `the share of \"hog\" is full`) {
-		t.Errorf("it is told %s", refused[0])
+		t.Errorf("the problem is %s", refused[0])
 	}
 	if res, text := r.do("POST", "/v1/run", bash("true"), headers[1]); res.StatusCode != http.StatusOK {
-		t.Errorf("another is told %s: %s", res.Status, text)
+		t.Errorf("another client gets %s: %s", res.Status, text)
 	}
 }

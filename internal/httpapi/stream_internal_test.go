@@ -16,8 +16,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// However output is cut into chunks, the pieces put together are its bytes; base64 is needed for what is not UTF-8
-// only.
+// However output is cut into chunks, the pieces put together are its bytes; base64 is only needed for bytes that are
+// not UTF-8.
 func FuzzStreamIsLossless(f *testing.F) {
 	f.Add([]byte("a€😀\n"), []byte{1, 1, 1})
 	f.Add([]byte("\xff\xe2\x82"), []byte{2})

@@ -149,7 +149,7 @@ func (c *collected) add(t testing.TB, to *strings.Builder, e event) {
 	to.WriteString(p.Text)
 }
 
-// O02: a stream is what the buffered answer is, byte for byte, also where characters come in halves.
+// O02: a stream has the bytes of the buffered answer, also if characters arrive in halves.
 func TestStream(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	t.Run("pieces come as they are written", func(t *testing.T) {
@@ -271,13 +271,13 @@ func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.W
 		Release: func() {}}, nil
 }
 
-// TestPackagesTold: a run tells the same of its packages, and of what the checks found, in a sandbox of its own and in
-// one that lives, in its answer and as a stream; and the document has the events.
-func TestPackagesTold(t *testing.T) {
+// TestPackagesReported: a run reports the same packages and findings in a fresh sandbox and in a living one, in its
+// answer and as a stream; and the document has the events.
+func TestPackagesReported(t *testing.T) {
 	r := newRig(t, engine.Config{Packages: installer{}, Checks: engine.Checks{Find: check.Policy{}.Find}}, httpd.Config{})
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
 	body := jsonOf(object{"language": "python", "code": "print(1); import glvnone # xmrig", "packages": []string{"auto"}})
-	told := func(what, text string) {
+	expect := func(what, text string) {
 		for _, want := range []string{"The index has no package for the import of glvnone.",
 			`"packages":[{"name":"a","version":"1"}]`, `"findings":[{"rule":"miner"`} {
 			if !strings.Contains(text, want) {
@@ -286,7 +286,7 @@ func TestPackagesTold(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/run", "/v1/sandboxes/work/run"} {
-		told(path, r.ok(200, "POST", path, body))
+		expect(path, r.ok(200, "POST", path, body))
 		res, err := r.ask("POST", path, body, header{"Accept": "text/event-stream"})
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +302,7 @@ func TestPackagesTold(t *testing.T) {
 				}
 			case "done":
 				seen = append(seen, e.name)
-				told("the stream of "+path, e.data)
+				expect("the stream of "+path, e.data)
 			}
 			return true
 		})

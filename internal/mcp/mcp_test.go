@@ -84,7 +84,7 @@ func inMemory(t *testing.T) *client {
 	return connect(t, e, near)
 }
 
-// outcome is what a call came to.
+// outcome is the result of a call.
 type outcome struct {
 	text    string
 	images  []*sdk.ImageContent

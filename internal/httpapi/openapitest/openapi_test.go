@@ -1,5 +1,5 @@
-// Package openapitest holds what checks the HTTP API against its own description. It is apart from the other tests of
-// the API because what validates takes a minute to compile with the race detector.
+// Package openapitest checks the HTTP API against its own description. It is apart from the other tests of the API
+// because the validator takes a minute to compile with the race detector.
 package openapitest
 
 import (
@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// newServer returns what sends a request to a server over the fake backend, and hands back both with bodies that can be
-// read.
+// newServer returns a function that sends a request to a server with the fake backend. It returns both with bodies that
+// can be read.
 func newServer(t *testing.T) func(method, path, body string) (*http.Request, *http.Response) {
 	t.Helper()
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(),
@@ -52,7 +52,7 @@ func newServer(t *testing.T) func(method, path, body string) (*http.Request, *ht
 	}
 }
 
-// The document is OpenAPI 3.1, and what the server takes and answers is what the document says.
+// The document is OpenAPI 3.1, and the requests and answers of the server conform to it.
 func TestOpenAPI(t *testing.T) {
 	ask := newServer(t)
 	_, res := ask("GET", "/openapi.json", "")
@@ -98,7 +98,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	living(t, ask, v)
-	// What the decoder refuses, the document refuses too; and the problem is as described.
+	// The document refuses each request that the decoder refuses, and describes its problem.
 	for _, body := range []string{
 		`{"langauge":"python"}`, `{"code":1}`, `{"limits":{"timeout_s":"5"}}`, `{"files":[{"content":"x"}]}`, `{"network":"host"}`,
 		`{"args":[null]}`, `{"limits":{"memory_mb":5}}`, `{"env":[]}`, `{"code":"1","language":"bash","network":{"mode":"none","packages":[]}}`, `{}`, `{"code":" ","language":"bash"}`, `{"language":"bash","code":"1","command":["true"]}`,
