@@ -217,15 +217,17 @@ var runtimeVariables = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"}
 // those of all containers and the host, so it is not the sandbox's limit.
 const userProcesses = 16384
 
+// ulimitNames are the engines' names of resources, by Linux's numbers.
+var ulimitNames = map[uint32]string{3: "stack", 4: "core", 7: "nofile", 8: "memlock", 11: "sigpending",
+	12: "msgqueue", 13: "nice", 14: "rtprio"}
+
 // ulimits returns the guest's initial limits. The engine's defaults may exceed what it can set.
 func (to *connection) ulimits(l sandbox.Limits) []*container.Ulimit {
-	const guestFiles = 4096
-	files := max(l.OpenFiles, guestFiles)
-	list := []*container.Ulimit{{Name: "core"}, {Name: "nofile", Soft: files, Hard: files},
-		{Name: "stack", Soft: 8 << 20, Hard: 64 << 20},
-		{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10}, {Name: "sigpending", Soft: 4096, Hard: 4096},
-		{Name: "msgqueue", Soft: 819200, Hard: 819200},
-		{Name: "nice"}, {Name: "rtprio"}}
+	guest, _ := confine.Rlimits(l)
+	var list []*container.Ulimit
+	for _, r := range guest {
+		list = append(list, &container.Ulimit{Name: ulimitNames[r.Resource], Soft: int64(r.Soft), Hard: int64(r.Hard)})
+	}
 	if to.podman {
 		list = append(list, &container.Ulimit{Name: "nproc", Soft: userProcesses, Hard: userProcesses})
 	}

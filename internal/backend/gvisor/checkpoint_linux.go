@@ -61,10 +61,7 @@ func (box *Box) Checkpoint(ctx context.Context, dir string) error {
 		err = saved{Form: savedForm, Key: box.Key[:], Spec: box.spec,
 			Held: slices.Collect(maps.Keys(files))}.write(image)
 	}
-	if err != nil {
-		return at("checkpoint", err)
-	}
-	return nil
+	return at("checkpoint", err)
 }
 
 // closeToOthers restricts the checkpoint's folder to its owner: gVisor makes files that everyone may read. It refuses

@@ -19,7 +19,7 @@ type Stage struct {
 // Apply executes the plan. fds are the detached mounts that came with it. Afterwards the process is confined except for
 // the last steps, which Spawner and Finish do once the guest's threads exist.
 func Apply(p *Plan, fds []int) (*Stage, error) {
-	a := &applying{plan: p, fds: fds, stage: &Stage{}}
+	a := &applying{plan: p, stage: &Stage{}}
 	newRoot, pivot := a.root.attach, a.root.pivot
 	if p.Template != 0 {
 		newRoot, pivot = func() error { return a.root.adopt(p.Template) }, standInside
@@ -120,7 +120,6 @@ func Finish(p *Plan) error {
 
 type applying struct {
 	plan  *Plan
-	fds   []int
 	root  root
 	stage *Stage
 }

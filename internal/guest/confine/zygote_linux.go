@@ -13,7 +13,7 @@ import (
 // keeps CAP_SYS_ADMIN, with which its children join sandboxes' namespaces, and CAP_SYS_PTRACE, which the pidfd of a
 // process that is not dumpable requires for that (setns(2)). It sees a read-only root, no network and no processes.
 func Zygote(p *Plan, fds []int, setup *os.File, report func() error) error {
-	a := &applying{plan: p, fds: fds}
+	a := &applying{plan: p}
 	a.root.proc = -1 // its root has no proc
 	return a.all([]step{
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},

@@ -25,22 +25,19 @@ const (
 	StepRecord = "write record"
 )
 
-// At returns an error of a backend's step. An error that already has an explanation keeps it.
+// At returns an error of a backend's step. An error that already has an explanation keeps it, and nil stays nil.
 func At(backend, step string, err error) error {
 	var e *sandbox.Error
-	if errors.As(err, &e) {
+	if err == nil || errors.As(err, &e) {
 		return err
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: backend + ": " + step, Err: err}
 }
 
-// Fail is At for a possible error: nil stays nil, except at the step failAt, for the test that fails each step.
+// Fail is At, but fails the step failAt, for the test that fails each step.
 func Fail(backend, failAt, step string, err error) error {
 	if err == nil && failAt == step {
 		err = syscall.EIO
-	}
-	if err == nil {
-		return nil
 	}
 	return At(backend, step, err)
 }
@@ -51,7 +48,7 @@ type Core struct {
 	Sandbox sandbox.ID
 	Key     [32]byte
 	Dir     string
-	Policy  sandbox.Policy // what is enforced
+	Policy  sandbox.Policy // enforced on it
 	Began   time.Time
 	Before  cgroup.Counts    // what its control group has counted before
 	Claims  *instance.Claims // hold the box; nil if this process made it
@@ -175,7 +172,7 @@ func (c *Core) PromoteBy(lifetime sandbox.Lifetime, record func() error) error {
 	if c.Alive() != nil || c.closing {
 		return &sandbox.Error{Kind: sandbox.NotFound, Op: c.Backend + ": " + step, Msg: "the sandbox has ended"}
 	}
-	return Fail(c.Backend, "", step, record())
+	return At(c.Backend, step, record())
 }
 
 // Load reads a living box's record from its folder into the box, and returns it.

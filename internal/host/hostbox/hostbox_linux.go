@@ -22,7 +22,7 @@ import (
 // Watch and not changed after.
 type Box struct {
 	Core
-	IDs      *hostid.Pair // nil if it has none of its own
+	IDs      *hostid.Pair // nil if it claims none
 	Group    *cgroup.Group
 	Process  *pidfd.Process // its end ends all others
 	Lifeline io.Closer      // nil for a box that outlives this process
@@ -41,7 +41,7 @@ const (
 
 // Resources are a box's resources on the host.
 type Resources struct {
-	IDs    string // file of the claims on host ids; "" for a box without ids of its own
+	IDs    string // file of the claims on host ids; "" claims none
 	Tree   *cgroup.Tree
 	Limits cgroup.Limits
 }
@@ -149,7 +149,7 @@ func (box *Box) close() error {
 		err = errors.Join(err, box.Claims.Release(context.Background(), box.Dir))
 	}
 	box.IDs.Release()
-	return Fail(box.Backend, "", "free sandbox", err)
+	return At(box.Backend, "free sandbox", err)
 }
 
 // Promote makes the box living; spec may be nil.
@@ -209,7 +209,7 @@ func (b *Base) ReapBy(ctx context.Context, main, all Finder) error {
 	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
 		return Reap(ctx, b.Backend, dir, owner, all)
 	}
-	return Fail(b.Backend, "", "reap", instance.Reaper{Lives: main.Lives, End: end}.Reap(ctx, b.RunDir))
+	return b.At("reap", instance.Reaper{Lives: main.Lives, End: end}.Reap(ctx, b.RunDir))
 }
 
 // reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the

@@ -179,7 +179,7 @@ func socketOptions() []Rule {
 	return rules
 }
 
-// prctlOptions are the rules of prctl(2): what is allowed changes only the process or its children, and holds no
+// prctlOptions are the rules of prctl(2). The allowed options change only the process or its children, and hold no
 // memory. Missing are names of memory areas, which nothing counts; PR_SCHED_CORE, by which one program takes a core's
 // other half from all others; and PR_SET_MM. The rest is answered as by a kernel that does not know it.
 func prctlOptions(o Options) []Rule {

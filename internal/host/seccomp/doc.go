@@ -1,8 +1,8 @@
 // Package seccomp holds the sandbox's system call policy and compiles it to the classic BPF that seccomp(2) installs.
 //
-// The policy lists what is allowed. Everything else is refused with an error, not a kill: programs probe for system
-// calls and fall back, and a kill turns a harmless probe into a random crash. Only a foreign architecture is killed,
-// because there the numbers mean other calls.
+// The policy lists the allowed calls. It refuses all others with an error, not a kill: programs probe for system calls
+// and fall back, and a kill turns a harmless probe into a random crash. Only a foreign architecture is killed, because
+// there the numbers mean other calls.
 //
 // Answers, in order: wrong architecture, kill; x32 numbers, ENOSYS; a number beyond the newest that the policy knows,
 // ENOSYS, so that a C library falls back as on an older kernel; calls that must be absent for glibc and libuv (clone3,

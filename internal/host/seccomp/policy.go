@@ -144,8 +144,8 @@ func (p *Policy) answer(a Answer, calls []int) {
 	}
 }
 
-// Answer is the filter's answer to a call of this architecture, from the policy's tables, for tests of the compiled
-// program.
+// Answer is the filter's answer to a call of this architecture, from the policy's tables, to compare with that of the
+// compiled program.
 func (p *Policy) Answer(nr int, args [6]uint64) Answer {
 	if nr < 0 || nr > p.Newest {
 		return enosys
