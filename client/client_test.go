@@ -15,7 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// The tests of cmd/fumehood run this client against a real server. Here are servers that such a one never is.
+// The tests of cmd/fumehood run this client against a real server. These tests have servers that misbehave.
 
 func open(t *testing.T, handler http.HandlerFunc) *Client {
 	server := httptest.NewServer(handler)
@@ -30,9 +30,8 @@ func open(t *testing.T, handler http.HandlerFunc) *Client {
 
 // TestStrangeServers: the client reports an answer that is not from Fumehood, and sends the key to no other server.
 func TestStrangeServers(t *testing.T) {
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
-		r *http.Request) {
-		t.Errorf("it was asked with %v", r.Header)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("it received a request with %v", r.Header)
 	}))
 	defer other.Close()
 	for name, test := range map[string]struct {
@@ -65,8 +64,8 @@ func TestStrangeServers(t *testing.T) {
 	}
 }
 
-// TestDialPortTLS: a port is reached through a server, or what stands before it, that speaks TLS and would rather speak
-// HTTP/2. Halves end alone there too.
+// TestDialPortTLS: a port is reached through a server or a proxy that speaks TLS and prefers HTTP/2. Each half of the
+// connection closes separately there too.
 func TestDialPortTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer fhx_secret" || r.URL.Path != "/v1/sandboxes/box/ports/8000" {
@@ -91,7 +90,7 @@ func TestDialPortTLS(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := c.DialPort(t.Context(), "box", 8000); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("of a server that nobody vouches for: %v", err)
+		t.Errorf("a server with an unknown authority: %v", err)
 	}
 	c.http.Transport.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
 	conn, err := c.DialPort(t.Context(), "box", 8000)

@@ -65,10 +65,15 @@ func readEvents(r io.Reader, take func(Event) error) error {
 		case string(field) == "event":
 			name = string(value)
 		case string(field) == "data":
+			if len(data)+len(value) > maxAnswer {
+				return errLongEvent
+			}
 			data = append(data, value...)
 		}
 	}
 }
+
+var errLongEvent = fmt.Errorf("an event is longer than %d bytes", maxAnswer)
 
 // lineReader reads lines of any length, up to maxAnswer.
 type lineReader struct {
@@ -93,7 +98,7 @@ func (l *lineReader) next() ([]byte, error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		if len(l.long)+len(part) > maxAnswer {
-			return nil, fmt.Errorf("an event is longer than %d bytes", maxAnswer)
+			return nil, errLongEvent
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			l.long = append(l.long, part...)
