@@ -355,6 +355,29 @@ func TestBreaksDuringStart(t *testing.T) {
 	}
 }
 
+// TestPanicDuringRun: a run that panics on the host leaves no process.
+func TestPanicDuringRun(t *testing.T) {
+	p := newProcess()
+	rig, _ := newScripted(t, func(c *scriptedCall) {
+		if c.kind != guest.TypeStart {
+			p.serve(c)
+			return
+		}
+		close(p.started)
+		c.send(&guest.Started{PID: 2})
+		c.send(&guest.Output{Stream: sandbox.Stdout, Data: []byte("x")})
+		p.follow(c, "")
+	})
+	request := command("true")
+	request.Request.Output = func(sandbox.Stream, []byte) { panic("a defect") }
+	if r, err := rig.make(t, engine.Create{}).Run(within(t), request); sandbox.KindOf(err) != sandbox.Internal {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if !has(p.ended) {
+		t.Error("the process was left")
+	}
+}
+
 // TestKillRetried: a kill is repeated over as many connections as it needs.
 func TestKillRetried(t *testing.T) {
 	p := newProcess()

@@ -422,7 +422,7 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 		if sandbox.KindOf(err) == sandbox.Unavailable {
 			_, _ = s.endProcess(x.id, false) // an error means that nothing was started, or that the sandbox ends
 		}
-		return nil, cmp.Or(context.Cause(starting), startFailed(err))
+		return nil, cmp.Or(s.Ended(), context.Cause(starting), startFailed(err))
 	}
 	x.attached(process)
 	in := newInterpreter(c, x.id, process)
@@ -437,7 +437,7 @@ func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
 		<-in.gone
 	case <-in.gone:
 	}
-	return nil, cmp.Or(context.Cause(starting), error(&sandbox.Error{Kind: sandbox.Unavailable,
+	return nil, cmp.Or(s.Ended(), context.Cause(starting), error(&sandbox.Error{Kind: sandbox.Unavailable,
 		Op: "start " + c.language.Name, Msg: "the interpreter ended at once: " + in.lastWords()}))
 }
 

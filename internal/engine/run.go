@@ -277,6 +277,9 @@ func (x *Run) carryOut(ctx context.Context, release func()) {
 			x.failure = s.engine.panicked("execute", p)
 			x.notify(RunRefused, nil, x.failure)
 			x.fail(x.failure) // or its followers would wait for ever
+			if x.context == nil {
+				_, _ = s.endProcess(x.id, true) // an error means that it is gone, or that the sandbox ends
+			}
 		}
 	}()
 	defer x.canceled()
