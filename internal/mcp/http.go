@@ -35,8 +35,7 @@ type owner struct {
 // Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned
 // function ends all sessions and their sandboxes; call it before the engine's Close.
 //
-// Without GET, which clients may try, there is no stream of messages that belong to no call: the server has none to
-// send.
+// There is no GET, which clients may try: the server sends no message outside of a call.
 func Add(server *httpd.Server) (closeAll func()) {
 	d := &door{Server: server, owners: map[string]*owner{}}
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {

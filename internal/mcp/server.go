@@ -67,22 +67,21 @@ func New(config Config) *Server {
 	return s
 }
 
-// session returns what belongs to a session of the SDK.
+// session returns the session of a session of the SDK. It is closed if the server is.
 func (s *Server) session(of *sdk.ServerSession) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := s.sessions[of]
-	if x != nil || s.closed {
-		if x == nil {
-			x = newSession(s)
-			x.close()
-		}
+	if x := s.sessions[of]; x != nil {
 		return x
 	}
-	x = newSession(s)
+	x := newSession(s)
+	if s.closed {
+		x.close()
+		return x
+	}
 	s.sessions[of] = x
 	s.work.Go(func() {
-		_ = of.Wait() // it says how the client left
+		_ = of.Wait() // the client may end it in any way
 		s.mu.Lock()
 		delete(s.sessions, of)
 		s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// session is what belongs to one client: a living sandbox, made by the first call that needs it.
+// session is the session of one client. It has a living sandbox, which the first call that needs it makes.
 type session struct {
 	server *Server
 	life   context.Context
@@ -95,7 +95,7 @@ func (x *session) reset(ctx context.Context) error {
 	return x.fill(ctx)
 }
 
-// ahead makes the sandbox in the background. A failure is that of the first call, which tries again.
+// ahead makes the sandbox in the background. After a failure, the first call tries again.
 func (x *session) ahead() {
 	x.work.Go(func() {
 		ctx, cancel := context.WithTimeout(x.life, startTimeout)
