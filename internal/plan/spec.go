@@ -96,8 +96,8 @@ func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
 	if l.Pids <= 0 || l.Pids >= lang.LeastPids {
 		return nil
 	}
-	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, whose interpreter needs %d threads", l.Pids,
-		lang.Name, lang.LeastPids)
+	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads", l.Pids, lang.Name,
+		lang.LeastPids)
 	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitPids, Raise: lang.LeastPids}}}
 	return err
 }
