@@ -22,8 +22,9 @@ const sessionHeader = "Mcp-Session-Id"
 type door struct {
 	*httpd.Server
 
-	mu     sync.Mutex // guards owners
+	mu     sync.Mutex // guards all below
 	owners map[string]*owner
+	closed bool
 }
 
 // owner is the server of one API key.
@@ -44,10 +45,13 @@ func Add(server *httpd.Server) (closeAll func()) {
 	return d.close
 }
 
-// of returns the server of an owner: at most one for each key.
+// of returns the server of an owner: at most one for each key; nil after close.
 func (d *door) of(name string) *owner {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
 	if o := d.owners[name]; o != nil {
 		return o
 	}
@@ -64,6 +68,9 @@ func (d *door) of(name string) *owner {
 
 func (d *door) serve(w *httpd.Response, r *http.Request) error {
 	o := d.of(w.Key)
+	if o == nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Msg: "this server is shutting down"}
+	}
 	if r.Method == http.MethodPost {
 		if r.ContentLength > maxMessage {
 			return tooLarge()
@@ -102,6 +109,7 @@ func (s *Server) count() (n int) {
 func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
 	for _, o := range d.owners {
 		o.Close()
 	}

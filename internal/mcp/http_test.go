@@ -38,7 +38,8 @@ func TestHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(mcp.Add(server))
+	closeAll := mcp.Add(server)
+	t.Cleanup(closeAll)
 	at := httptest.NewServer(server.Handler())
 	t.Cleanup(at.Close)
 	as := func(name string) *client {
@@ -95,5 +96,9 @@ func TestHTTP(t *testing.T) {
 	}
 	if o := first.code("x"); o.text != "=> 1" {
 		t.Errorf("%+v", o)
+	}
+	closeAll()
+	if got := status(secrets["alice"], "", ping); got != 503 || living("alice") != 0 {
+		t.Errorf("a closed server answers %d; %d sandboxes are left", got, living("alice"))
 	}
 }
