@@ -33,8 +33,8 @@ const (
 var (
 	LinkAddress4        = netip.MustParsePrefix("198.18.0.2/30")
 	LinkGateway4        = netip.MustParseAddr("198.18.0.1")
-	LinkAddress6        = netip.MustParsePrefix("fd00:676c:6f76::2/64")
-	LinkGateway6        = netip.MustParseAddr("fd00:676c:6f76::1")
-	LinkHardware        = net.HardwareAddr{0x02, 'g', 'l', 'o', 'v', 2}
-	LinkGatewayHardware = net.HardwareAddr{0x02, 'g', 'l', 'o', 'v', 1}
+	LinkAddress6        = netip.MustParsePrefix("fd00:6675:6d65::2/64")
+	LinkGateway6        = netip.MustParseAddr("fd00:6675:6d65::1")
+	LinkHardware        = net.HardwareAddr{0x02, 'f', 'u', 'm', 'e', 2}
+	LinkGatewayHardware = net.HardwareAddr{0x02, 'f', 'u', 'm', 'e', 1}
 )

@@ -18,7 +18,7 @@ among() { grep -E "/($1)\$" <<<"$packages"; }
 # Code with many goroutines, for which the race detector costs seconds.
 raced=$(among 'engine|host/fork|host/cgroup|host/instance|guest/wire|guest/client|guest/server|guest/server/files')
 native=$(among 'backend/native')
-# backendtest has the corpus on native. Each of these loads the machine with sandboxes, so they run one after the other.
+# backendtest has the corpus on native. These load the machine with sandboxes, but wait more than they compute.
 full=$(among 'test/backendtest|backend/gvisor|cmd/fumehood')
 rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
 
@@ -30,7 +30,7 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   step 'unit tests' 600 env CGO_ENABLED=0 "$go" test -vet=off -short -p 2 -timeout 6m $rest || true
   step 'native' 420 "$go" test -vet=off -short -race -count=1 -timeout 6m $native || true
   step 'corpus, gvisor, program' 600 \
-    env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 1 -timeout 6m $full || true
+    env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 2 -timeout 6m $full || true
 }
 
 steps_table build/test.md

@@ -92,7 +92,7 @@ def query(name, kind=16, flags=0x0100, extra=b""):
 def cookie(data):
     return b"\0" + struct.pack("!HHIH", 41, 1232, 0, len(data) + 4) + struct.pack("!HH", 65001, len(data)) + data
 data = "c2VjcmV0LWRhdGE"
-for to in "198.18.0.1", "fd00:676c:6f76::1":
+for to in "198.18.0.1", "fd00:6675:6d65::1":
     for name in [data + ".evil.test", data + ".good.test", "good.test." + data, "good.test\0.evil.test",
         data + ".EVIL.test", "wild.test", "x" * 64 + ".good.test"]:
         try: q = query(name)
@@ -193,7 +193,7 @@ def icmp(kind, code=0, data=b"canary" * 10):
     return b[:2] + struct.pack("!H", add(b)) + b[4:]
 for to in "SITE", "8.8.8.8", "HOST", "198.18.0.1", "169.254.169.254", "127.0.0.1", "224.0.0.1", "255.255.255.255":
     for kind in 0, 3, 4, 5, 8, 9, 10, 13, 15, 17: frame(ip4(to, 1, icmp(kind)))
-for to in "2606:4700::1", "HOST6", "fd00:676c:6f76::1", "ff02::1", "::1":
+for to in "2606:4700::1", "HOST6", "fd00:6675:6d65::1", "ff02::1", "::1":
     for kind in 1, 2, 3, 4, 128, 129, 130, 133, 134, 135, 136, 137, 143: frame(ip6(to, 58, icmp(kind)), 0x86dd)
 big = icmp(8, data=bytes(9000))
 for at in range(0, len(big), 1400):
@@ -237,14 +237,14 @@ for n in range(50): wire.send(os.urandom(14 + n * 20))
 // attackIPv6 tries what IPv6 adds: extension headers, other forms of IPv4, scopes, forged sources. A fragment that is a
 // whole datagram may go where a datagram may.
 const attackIPv6 = `
-for a in ["::1", "::", "::ffff:127.0.0.1", "fe80::1", "fec0::1", "fd00:676c:6f76::2", "fd00::1", "ff02::1", "ff0e::1",
+for a in ["::1", "::", "::ffff:127.0.0.1", "fe80::1", "fec0::1", "fd00:6675:6d65::2", "fd00::1", "ff02::1", "ff0e::1",
     "2002:7f00:1::", "64:ff9b::7f00:1", "2001:db8::1", "100::1", "HOST6"]:
     tcp(a, HOSTPORT); udp(a, HOSTPORT)
 data = datagram(80, b"canary")
 for header in 0, 43, 44, 50, 51, 60, 135, 139, 140, 253:
     frame(ip6("2606:4700::1", header, b"\x11\0\0\0\0\0\0\0" + data), 0x86dd)
 frame(ip6("2606:4700::1", 43, b"\x11\2\0\1" + bytes(4) + socket.inet_pton(10, "2606:2800:220:1::1") + data), 0x86dd)
-for source in "HOST6", "::1", "fd00:676c:6f76::1", "::", "fe80::1":
+for source in "HOST6", "::1", "fd00:6675:6d65::1", "::", "fe80::1":
     frame(ip6("2606:4700::1", 17, data, source=source), 0x86dd)
 frame(ip6("2606:4700::1", 4, ip4("SITE", 17, data)), 0x86dd)
 `
@@ -252,7 +252,7 @@ frame(ip6("2606:4700::1", 4, ip4("SITE", 17, data)), 0x86dd)
 // attackHost looks for services of the host, where every prefix is allowed, or names that lead there.
 const attackHost = `
 hosts = ["127.0.0.1", "127.1.2.3", "0.0.0.0", "HOST", "198.18.0.1", "172.17.0.1", "10.0.2.2", "192.168.1.1", "::1",
-    "HOST6", "fd00:676c:6f76::1", "::ffff:HOST", "64:ff9b::505:502"]
+    "HOST6", "fd00:6675:6d65::1", "::ffff:HOST", "64:ff9b::505:502"]
 wire.send(b"\xff" * 6 + mine + b"\x08\0" + ip4("127.0.0.1", 6, segment("198.18.0.2", "127.0.0.1", HOSTPORT, 2)))
 frame(ip4("127.0.0.1", 17, datagram(HOSTPORT, b"canary"))); frame(ip4("HOST", 17, datagram(HOSTPORT, b"canary")))
 for host in hosts + look("host.test") + look("lo.test"):

@@ -46,7 +46,7 @@ def ip4(to, protocol, body, source="198.18.0.2", options=b"", fragment=0, ident=
     h = struct.pack("!BBHHHBBH4s4s", 0x40 + 5 + len(options) // 4, 0, 20 + len(options) + len(body), ident, fragment,
         64, protocol, 0, socket.inet_aton(source), socket.inet_aton(to)) + options
     return h[:10] + struct.pack("!H", add(h)) + h[12:] + body
-def ip6(to, following, body, source="fd00:676c:6f76::2"):
+def ip6(to, following, body, source="fd00:6675:6d65::2"):
     return struct.pack("!IHBB", 6 << 28, len(body), following, 64) + (
         socket.inet_pton(10, source) + socket.inet_pton(10, to) + body)
 def segment(source, to, port, flags, data=b"", sport=4444, seq=1000, ack=0):

@@ -51,7 +51,7 @@ func TestNeighbours(t *testing.T) {
 	defer l.Close()
 	before := b.received()
 	out := a.run("/usr/bin/python3 -I - <<'END'\n" + prelude + `
-for host in ["198.18.0.1", "198.18.0.2", "198.18.0.3", "198.18.255.255", "fd00:676c:6f76::1", "fd00:676c:6f76::2",
+for host in ["198.18.0.1", "198.18.0.2", "198.18.0.3", "198.18.255.255", "fd00:6675:6d65::1", "fd00:6675:6d65::2",
     "5.5.5.2", "10.0.0.2"]:
     tcp(host, 31337); udp(host, 31337)
 for to in b"\xff" * 6, mine, theirs, b"\x33\x33\0\0\0\1", b"\1\0\x5e\0\0\1":

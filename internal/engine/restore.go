@@ -31,6 +31,7 @@ func (r *takeover) restore(ctx context.Context) {
 	s.work.Go(s.watch)
 	s.observeSpec(SandboxResumed)
 	close(s.made)
+	s.abandon() // there is nothing to take over any more
 }
 
 // resumed describes a run that began under an earlier server.

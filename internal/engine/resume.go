@@ -125,6 +125,7 @@ func (r *takeover) done(err error) bool {
 // end removes what is left of the sandbox.
 func (r *takeover) end(reason string) {
 	s := r.sandbox
+	s.abandon()
 	s.failed = errors.New(reason)
 	s.endLife(&endedError{reason})
 	if s.box != nil {
@@ -237,6 +238,8 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 	}
 	if s.passage != nil && !r.kept {
 		if err := s.passage.Keep(s.logs.Dir()); err != nil {
+			s.closeNetwork() // the next attempt opens another: Keep is called at most once
+			s.passage = nil
 			return err
 		}
 		r.kept = true

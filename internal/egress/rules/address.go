@@ -1,6 +1,10 @@
 package rules
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
 
 // special are the ranges outside of the public internet, most of them from IANA's registries of special-purpose
 // addresses. The first range that contains an address names its class.
@@ -36,7 +40,7 @@ var special = []struct {
 	{netip.MustParsePrefix("64:ff9b:1::/48"), "an IPv4 address in another form", true}, // RFC 8215
 	{netip.MustParsePrefix("2001::/32"), "an IPv4 address in another form", true},      // Teredo
 	{netip.MustParsePrefix("2002::/16"), "an IPv4 address in another form", true},      // 6to4
-	{netip.MustParsePrefix("fd00:676c:6f76::/64"), "the sandbox's own network", true},
+	{sandbox.LinkAddress6.Masked(), "the sandbox's own network", true},
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address", true},
 	{netip.MustParsePrefix("fc00::/7"), "a private address", false}, // fd00:ec2::254 and fd20:ce::254 serve metadata
 	{netip.MustParsePrefix("fe80::/10"), "a link-local or metadata address", false},
