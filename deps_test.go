@@ -118,7 +118,7 @@ internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang
 
 # the engine: it gets backends, languages and a store as values
 internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
-                             internal/guest/client internal/nearest internal/plan
+                             internal/guest/client internal/nearest internal/plan internal/room
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink
@@ -131,11 +131,14 @@ internal/attack:             sandbox internal/engine internal/guest internal/gue
 # connections whose directions close independently
 internal/duplex:
 
+# what all owners, and each, may hold
+internal/room:
+
 # faces: they call the engine, and never each other
 internal/wording:            sandbox api
 internal/answer:             sandbox api internal/wording
 client:                      sandbox api internal/duplex
-internal/httpd:              sandbox api internal/answer internal/engine | github.com/prometheus/client_golang
+internal/httpd:              sandbox api internal/answer internal/engine internal/room | github.com/prometheus/client_golang
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/nearest
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd |

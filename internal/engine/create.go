@@ -11,6 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -56,15 +57,14 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	ports      int            // open connections to ports of all sandboxes,
-	ownedPorts map[string]int // and to those of each owner
+	ports *room.Room // of open connections to ports of sandboxes
 }
 
 type ownedName struct{ owner, name string }
 
 func newTable() *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
-		ownedPorts: map[string]int{}}
+		ports: room.New(maxPortConnections, maxPortConnections/2)}
 }
 
 var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)

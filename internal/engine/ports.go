@@ -73,7 +73,7 @@ func (s *Sandbox) enterPort() error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	if !s.engine.living.enterPort(s.owner) {
+	if !s.engine.living.ports.Take(s.owner, 1) {
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "port",
 			Msg: "too many connections to ports of sandboxes are open", Fix: "close some of them, or try again later"}
 	}
@@ -85,7 +85,7 @@ func (s *Sandbox) enterPort() error {
 	}
 	s.mu.Unlock()
 	if full {
-		s.engine.living.leavePort(s.owner)
+		s.engine.living.ports.Give(s.owner, 1)
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "port",
 			Msg: fmt.Sprintf("%d connections to ports of this sandbox are open", MaxPortConnections),
 			Fix: "close some of them, or try again later"}
@@ -94,32 +94,11 @@ func (s *Sandbox) enterPort() error {
 }
 
 func (s *Sandbox) leavePort() {
-	s.engine.living.leavePort(s.owner)
+	s.engine.living.ports.Give(s.owner, 1)
 	s.mu.Lock()
 	s.timers.ports--
 	s.mu.Unlock()
 	s.touch()
-}
-
-// enterPort counts a connection for its owner, unless there are too many.
-func (t *table) enterPort(owner string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ports >= maxPortConnections || t.ownedPorts[owner] >= maxPortConnections/2 {
-		return false
-	}
-	t.ports++
-	t.ownedPorts[owner]++
-	return true
-}
-
-func (t *table) leavePort(owner string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ports--
-	if t.ownedPorts[owner]--; t.ownedPorts[owner] == 0 {
-		delete(t.ownedPorts, owner)
-	}
 }
 
 // portConn is a connection to a port, counted until it is closed.

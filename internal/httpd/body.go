@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -26,14 +27,14 @@ const freeBody = 16 << 10
 // do not limit them.
 type Body struct {
 	Data  []byte
-	room  *room
+	room  *room.Room
 	owner string
 	taken int64
 }
 
 // Release frees the room of the body. It may be called twice.
 func (b *Body) Release() {
-	b.room.give(b.owner, b.taken)
+	b.room.Give(b.owner, b.taken)
 	b.taken = 0
 }
 
@@ -41,7 +42,7 @@ func (b *Body) Release() {
 func (b *Body) grow(most int64) bool {
 	size := min(max(2*int64(cap(b.Data)), freeBody), most)
 	more := max(0, size-freeBody) - b.taken
-	if !b.room.take(b.owner, more) {
+	if !b.room.Take(b.owner, more) {
 		return false
 	}
 	b.taken += more
@@ -65,9 +66,9 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 
 // readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many
 // other bodies are held. The caller releases the body, also after an error.
-func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, room *room, owner string) (*Body,
+func readBody(control *http.ResponseController, r *http.Request, bounds bodyBounds, in *room.Room, owner string) (*Body,
 	error) {
-	b := &Body{room: room, owner: owner}
+	b := &Body{room: in, owner: owner}
 	if r.Header.Get("Content-Encoding") != "" {
 		return b, errCompressed
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/room"
 )
 
 // H04: a body that drips is given up. One that came whole leaves no deadline behind, which would end a long run as if
@@ -21,9 +23,9 @@ func TestBodyTimes(t *testing.T) {
 		"/drip":  {most: 1 << 20, pace: pace{rate: leastRate, timeout: brief}, total: long},
 		"/late":  {most: 1 << 20, pace: pace{rate: 1, timeout: long}, total: brief},
 	}
-	room := newRoom(4 << 20)
+	bodies := room.New(4<<20, 2<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], room, "me")
+		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], bodies, "me")
 		defer b.Release()
 		if err != nil {
 			writeProblem(w, problemOf(err, "x"))
@@ -69,7 +71,7 @@ func TestBodyTimes(t *testing.T) {
 			t.Errorf("%s: %s", path, out)
 		}
 	}
-	if held := room.holds(); held != 0 {
+	if held := bodies.Held(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -19,26 +20,26 @@ type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
 // HeldAnswer is an answer in memory, counted in the room for answers until Release.
 type HeldAnswer struct {
 	Text  *answer.JSON
-	room  *room
+	room  *room.Room
 	owner string
 	taken int64
 }
 
 // Release frees the room of the answer. It may be called twice.
 func (a *HeldAnswer) Release() {
-	a.room.give(a.owner, a.taken)
+	a.room.Give(a.owner, a.taken)
 	a.taken = 0
 }
 
 // TakeRoom takes n bytes of the room for answers, at most the client's share, as soon as they are free. The caller
 // releases them once.
 func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release func(), err error) {
-	n = min(n, s.answers.share())
-	if !s.answers.wait(ctx, w.owner, n, s.waits.answer) {
+	n = min(n, s.answers.Share())
+	if !s.answers.Wait(ctx, w.owner, n, s.waits.answer) {
 		return nil, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory",
 			Fix: "read answers sooner, or try again later"}
 	}
-	return func() { s.answers.give(w.owner, n) }, nil
+	return func() { s.answers.Give(w.owner, n) }, nil
 }
 
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room
@@ -65,12 +66,12 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 		// they are in the answer
 		result.Stdout, result.Stderr, result.Files, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil, nil
 		need := max(0, text.Size()+more-freeAnswer)
-		if need > a.room.share() {
+		if need > a.room.Share() {
 			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
-				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.share()) +
+				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.Share()) +
 					" for the unread answers of one client"}
 		}
-		if !a.room.wait(ctx, a.owner, need, s.waits.answer) {
+		if !a.room.Wait(ctx, a.owner, need, s.waits.answer) {
 			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
 				Msg: "the run ended, but its answer was dropped: too many answers to slow readers are held in memory"}
 		}

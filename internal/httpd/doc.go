@@ -4,7 +4,7 @@
 // It checks a request in this order: the Host header, the origin of the page, the API key, path and method, the type of
 // the body, its bytes, its JSON. Then the engine checks it.
 //
-// Limits apply to connections (connections.go), to the bytes of bodies and of answers in memory (room.go), and to slow
+// Limits apply to connections (connections.go), to the bytes of bodies and of answers in memory (package room), and to slow
 // clients in both directions (pace.go). One client, an API key or else an address, gets at most half of each. An answer
 // takes its room while its run holds the slot. So memory is at most the two rooms, the slots times the largest result,
 // and some 500 KiB for each connection, most of it the kernel's.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -69,8 +70,8 @@ type Server struct {
 	guards   []func(*http.Request) error
 	tails    [][]string // the segments before the tail of each path with one
 	metrics  *Metrics
-	bodies   *room
-	answers  *room
+	bodies   *room.Room
+	answers  *room.Room
 	waits    waits
 	draining atomic.Bool
 	stopping context.Context
@@ -104,7 +105,8 @@ func New(config Config) (*Server, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{config: config, log: config.Log, mux: http.NewServeMux(), open: map[string]bool{}, waits: defaultWaits,
-		bodies: newRoom(config.MaxBodies), answers: newRoom(config.MaxAnswers)}
+		bodies:  room.New(config.MaxBodies, config.MaxBodies/2),
+		answers: room.New(config.MaxAnswers, config.MaxAnswers/2)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)
@@ -153,7 +155,7 @@ func (s *Server) MaxFile() int64 { return s.config.MaxFile }
 func (s *Server) LostClient() { s.metrics.slowReaders.Inc() }
 
 // Held returns the bytes of bodies and of answers in memory.
-func (s *Server) Held() (bodies, answers int64) { return s.bodies.holds(), s.answers.holds() }
+func (s *Server) Held() (bodies, answers int64) { return s.bodies.Held(), s.answers.Held() }
 
 // SetWaits changes how long a body may lag behind the least rate, and how long a run waits for room for its answer.
 func (s *Server) SetWaits(body, answer time.Duration) { s.waits.body, s.waits.answer = body, answer }

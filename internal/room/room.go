@@ -1,0 +1,93 @@
+// Package room limits a quantity that is held at the same time, for all owners and for each: bytes in memory, open
+// connections.
+package room
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Room limits a quantity. Its methods are safe for concurrent use.
+type Room struct {
+	most, share int64
+
+	mu      sync.Mutex // guards all below
+	held    int64
+	owners  map[string]int64
+	changed chan struct{} // closed and replaced when a part becomes free
+}
+
+// New returns a room of a size, of which one owner may hold at most share.
+func New(most, share int64) *Room {
+	return &Room{most: most, share: share, owners: map[string]int64{}, changed: make(chan struct{})}
+}
+
+// Share is the most that one owner may hold.
+func (r *Room) Share() int64 { return r.share }
+
+// Take takes n if it is free.
+func (r *Room) Take(owner string, n int64) bool {
+	ok, _ := r.try(owner, n)
+	return ok
+}
+
+// try is Take; on failure it returns a channel that closes when a part becomes free.
+func (r *Room) try(owner string, n int64) (ok bool, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held+n > r.most || r.owners[owner]+n > r.share {
+		return false, r.changed
+	}
+	r.held += n
+	r.owners[owner] += n
+	return true, nil
+}
+
+// Wait takes n as soon as it is free. It returns false if that takes too long or ctx ends first.
+func (r *Room) Wait(ctx context.Context, owner string, n int64, longest time.Duration) bool {
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	for {
+		ok, changed := r.try(owner, n)
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Give gives back what Take or Wait took.
+func (r *Room) Give(owner string, n int64) {
+	if n == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held -= n
+	if r.owners[owner] -= n; r.owners[owner] == 0 {
+		delete(r.owners, owner)
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Held returns how much all owners hold.
+func (r *Room) Held() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
+
+// HeldBy returns how much one owner holds.
+func (r *Room) HeldBy(owner string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owners[owner]
+}
