@@ -138,7 +138,8 @@ internal/room:
 internal/wording:            sandbox api
 internal/answer:             sandbox api internal/wording
 client:                      sandbox api internal/duplex
-internal/httpd:              sandbox api internal/answer internal/engine internal/room | github.com/prometheus/client_golang
+internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/room |
+                             github.com/prometheus/client_golang
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/nearest
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd |

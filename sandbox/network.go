@@ -49,6 +49,17 @@ const (
 	DefaultConnectionRate = 200 // a second
 )
 
+// MaxConnections is the most concurrent connections of a policy: a sandbox's address has no more ports.
+const MaxConnections = 65535
+
+// CheckConnections refuses a number of concurrent connections outside 1 to MaxConnections.
+func CheckConnections(n int) error {
+	if n < 1 || n > MaxConnections {
+		return Invalidf("network.max_connections", "must be from 1 to %d", MaxConnections)
+	}
+	return nil
+}
+
 // Secret is a value that the code uses and never has. In its place it has a random placeholder, in the environment
 // variable Name. The gate puts the value into the headers of HTTPS requests to Hosts, which are thereby allowed.
 // Elsewhere the placeholder is sent unchanged.

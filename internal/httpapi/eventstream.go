@@ -20,6 +20,9 @@ const (
 	pieceHead = 256       // bytes of an output event beside the output, or a little more
 )
 
+// noBuffering, with "no", makes nginx pass events on at once.
+const noBuffering = "X-Accel-Buffering"
+
 // eventStream writes server-sent events (HTML Living Standard, section 9.2). Its methods are safe for concurrent use.
 type eventStream struct {
 	out   *httpd.Response
@@ -79,7 +82,7 @@ func (s *eventStream) open() {
 	s.opened = true
 	h := s.out.Header()
 	h.Set("Content-Type", api.MediaEvents)
-	h.Set("X-Accel-Buffering", "no") // or nginx would buffer events
+	h.Set(noBuffering, "no")
 	if s.first != nil {
 		s.first()
 	}

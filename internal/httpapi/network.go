@@ -12,17 +12,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// maxConnections is the most connections at once that a policy may name.
-const maxConnections = 65536
-
 func networkOf(n *api.Network) (sandbox.NetworkPolicy, error) {
 	p := sandbox.NetworkPolicy{Mode: n.Mode, Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
 	for _, s := range n.Secrets {
 		p.Secrets = append(p.Secrets, sandbox.Secret{Name: s.Name, Hosts: s.Hosts, Value: s.Value})
 	}
 	if most := n.MaxConnections; most != nil {
-		if *most < 1 || *most > maxConnections {
-			return p, sandbox.Invalidf("network.max_connections", "must be from 1 to %d", maxConnections)
+		if err := sandbox.CheckConnections(*most); err != nil { // 0 must never mean the default
+			return p, err
 		}
 		p.MaxConnections = *most
 	}

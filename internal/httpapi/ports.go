@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -163,42 +162,6 @@ func (p *passing) target() *url.URL {
 	return &url.URL{Scheme: "http", Host: p.host(), Path: plain, RawPath: p.tail}
 }
 
-// theirs are headers of an answer by which a program would act on all of this server's origin, or request its
-// credentials.
-var theirs = []string{"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Authentication-Info", "Clear-Site-Data",
-	"Service-Worker-Allowed", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Expect-Ct", "Nel",
-	"Report-To", "Reporting-Endpoints", "Refresh", "Origin-Agent-Cluster", "Speculation-Rules", "X-Request-Id",
-	"X-Content-Type-Options", "Cache-Control", "Pragma", "Expires", "Content-Security-Policy-Report-Only",
-	api.HeaderPort, api.HeaderLocation}
-
-// harden removes headers by which a program could act as this server. A browser shows the answer in an origin of its
-// own, without scripts.
-func (p *passing) harden(r *http.Response) error {
-	if r.StatusCode < 100 {
-		return errors.New("not a status of HTTP")
-	}
-	for _, name := range theirs {
-		r.Header.Del(name)
-	}
-	for name := range r.Header {
-		if strings.HasPrefix(name, "Access-Control-") || strings.HasPrefix(name, "Cross-Origin-") {
-			r.Header.Del(name)
-		}
-	}
-	r.Header.Add("Content-Security-Policy", "sandbox") // beside the program's own: a browser obeys all of them
-	r.Header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	r.Header.Set(api.HeaderPort, strconv.Itoa(p.port))
-	if location := r.Header.Get("Location"); location != "" {
-		r.Header.Del("Location")
-		if within, ok := p.relocate(location); ok {
-			r.Header.Set("Location", within)
-		} else {
-			r.Header.Set(api.HeaderLocation, location)
-		}
-	}
-	return nil
-}
-
 // relocate turns a program's redirect into a path of this server. ok is false for a redirect out of the program: a
 // client that follows it would send its key, method and body to another endpoint of this server, or to a stranger.
 func (p *passing) relocate(location string) (within string, ok bool) {
@@ -256,7 +219,7 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return portError(err)
 	}
 	defer program.Close()
-	conn, buffered, err := w.Hijack()
+	conn, _, err := w.Hijack()
 	if err != nil {
 		return err
 	}
@@ -271,8 +234,7 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if _, err := conn.Write([]byte(head)); err != nil {
 		return nil // the client has left
 	}
-	early := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
-	duplex.Join(&duplex.Buffered{Conn: client, First: io.MultiReader(early, conn)}, program.(duplex.Conn))
+	duplex.Join(client, program.(duplex.Conn))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -181,7 +182,11 @@ func TestPortsKey(t *testing.T) {
 // TestPortsHostile: no answer of the program acts in the name of the server.
 func TestPortsHostile(t *testing.T) {
 	r := newProgram(t, httpd.Config{}, nil)
-	_, in := r.open("GET " + ports + "8080/hostile HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	more := []string{"X-Accel-Redirect", "X-Accel-Buffering", "X-Accel-Expires", "X-Sendfile", "X-Lighttpd-Send-File",
+		"X-Reproxy-Url", "Surrogate-Control", "Cdn-Cache-Control", "Timing-Allow-Origin", "Accept-Ch", "Critical-Ch",
+		"Set-Login", "Activate-Storage-Access", "Fumehood-Run-Id", "Fumehood-Location", "Use-As-Dictionary", "X-Own"}
+	_, in := r.open("GET " + ports + "8080/hostile HTTP/1.1\r\nHost: localhost\r\nX-More: " + strings.Join(more, " ") +
+		"\r\n\r\n")
 	res, err := http.ReadResponse(in, nil)
 	if err != nil || res.StatusCode != 200 {
 		t.Fatalf("%+v, %v", res, err)
@@ -189,9 +194,14 @@ func TestPortsHostile(t *testing.T) {
 	for name, want := range map[string]string{"Set-Cookie": "", "Access-Control-Allow-Origin": "",
 		"Access-Control-Allow-Credentials": "",
 		"Service-Worker-Allowed":           "", "Www-Authenticate": "", "Clear-Site-Data": "", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-		"Content-Security-Policy": "sandbox", "Fumehood-Port": "8080", "X-Own": "kept", "Connection": ""} {
+		"Content-Security-Policy": "sandbox", "Fumehood-Port": "8080", "Etag": `"kept"`, "Connection": ""} {
 		if got := strings.Join(res.Header.Values(name), "|"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range more {
+		if got := res.Header.Values(name); len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 	if got := res.Header.Values("X-Request-Id"); len(got) != 1 || got[0] == "forged" {
@@ -221,6 +231,15 @@ func TestPortsHostile(t *testing.T) {
 		if got := res.Header.Get("Fumehood-Location"); want == "" && got != to || want != "" && got != "" {
 			t.Errorf("%s: out of the program to %q", to, got)
 		}
+	}
+	res, text, err := r.try("GET", ports+"8080/trailers")
+	want := http.Header{"Digest": {"kept"}, "Server-Timing": {"kept"}}
+	if err != nil || text != "ok" || !reflect.DeepEqual(res.Trailer, want) {
+		t.Errorf("%q, trailers %v, %v", text, res.Trailer, err)
+	}
+	if res, text, err := r.try("GET", ports+"8080/events"); err != nil || text != "data: 1\n\n" ||
+		strings.Join(res.Header.Values("X-Accel-Buffering"), "|") != "no" {
+		t.Errorf("events: %q, %v, %v", text, res.Header, err)
 	}
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
@@ -295,11 +314,14 @@ func (zeros) Read(p []byte) (int, error) {
 // TestPortsUpgrade: a WebSocket, and a tunnel whose halves end alone.
 func TestPortsUpgrade(t *testing.T) {
 	r := newProgram(t, httpd.Config{}, nil)
-	conn, in := r.open("GET " + ports + "8080/ws HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: abc\r\n\r\n")
+	conn, in := r.open("GET " + ports + "8080/ws HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: abc\r\n\r\nearly")
 	res, err := http.ReadResponse(in, nil)
 	if err != nil || res.StatusCode != 101 || res.Header.Get("Sec-Websocket-Accept") != "abc" ||
 		res.Header.Get("Set-Cookie") != "" {
 		t.Fatalf("%+v, %v", res, err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(in, 5)); err != nil || string(got) != "early" {
+		t.Errorf("right behind the request: %q, %v", got, err)
 	}
 	for _, frame := range [][]byte{{0x81, 0x82, 1, 2, 3, 4, 'h' ^ 1, 'i' ^ 2}, bytes.Repeat([]byte{0xff, 0}, 40_000)} {
 		conn.Write(frame)

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
 // tail is the context key of the tail of a request's path.
@@ -100,11 +102,17 @@ func (b *passedBody) Read(p []byte) (int, error) {
 }
 
 // Hijack hands over the connection, for a protocol that the client requests. The server's limit of connections no
-// longer counts it.
+// longer counts it. The connection first returns the bytes that the client sent right behind its request; the reader
+// reads from the connection.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := w.control.Hijack()
-	if err == nil {
-		w.status = http.StatusSwitchingProtocols
+	if err != nil {
+		return nil, nil, err
 	}
-	return conn, buffered, err
+	w.status = http.StatusSwitchingProtocols
+	if both, ok := conn.(duplex.Conn); ok {
+		early := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
+		conn = &duplex.Buffered{Conn: both, First: io.MultiReader(early, conn)}
+	}
+	return conn, bufio.NewReadWriter(bufio.NewReader(conn), buffered.Writer), nil
 }

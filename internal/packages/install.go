@@ -119,6 +119,9 @@ func (j *job) check(r *sandbox.PackageReceipt, o *sandbox.PackageOrder) error {
 // checkPackages validates a list from a sandbox or another machine.
 func checkPackages(list []sandbox.Package) error {
 	for _, p := range list {
+		if p.Name == "" || p.Version == "" {
+			return errors.New("a package in the list has no name or no version")
+		}
 		words := p.Name + p.Version + p.Hash + strings.Join(p.Requires, "")
 		if len(list) > maxPackages || len(words) > maxPackageWords || plainText(words) != words ||
 			strings.Contains(words, "\n") {

@@ -122,3 +122,13 @@ func TestBadLine(t *testing.T) {
 	_, err = r.p.Supply(t.Context(), need, r.work)
 	isError(t, err, sandbox.Invalid, `packages[1]: "c/d" is not the name of a package`, "")
 }
+
+// TestNamelessPackage refuses an installer's answer with a package that has no name or no version.
+func TestNamelessPackage(t *testing.T) {
+	for _, odd := range []sandbox.Package{{Version: "1"}, {Name: "a"}} {
+		r := newRig(t)
+		r.receipt.Packages = []sandbox.Package{{Name: "a", Version: "1"}, odd}
+		_, err := r.p.Supply(t.Context(), r.need(sandbox.Packages{Requirements: []string{"a"}}), r.work)
+		isError(t, err, sandbox.Unavailable, "a package in the list has no name or no version", "")
+	}
+}

@@ -8,10 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const (
-	maxRules       = 1000  // in all lists together
-	maxConnections = 65535 // a sandbox's address has no more ports
-)
+const maxRules = 1000 // in all lists together
 
 // Rules is a compiled network policy. It does not change.
 type Rules struct {
@@ -110,18 +107,17 @@ func (b *Bounds) complete() error {
 		name  string
 		value int64
 	}{
-		{"max_connections", int64(b.Connections)}, {"connection_rate", int64(b.Rate)},
-		{"max_sent", b.Sent}, {"max_received", b.Received},
+		{"connection_rate", int64(b.Rate)}, {"max_sent", b.Sent}, {"max_received", b.Received},
 	} {
 		if bound.value < 0 {
 			return sandbox.Invalidf("network."+bound.name, "must not be negative")
 		}
 	}
-	if b.Connections > maxConnections {
-		return sandbox.Invalidf("network.max_connections", "%d is more than %d", b.Connections, maxConnections)
-	}
 	if b.Connections == 0 {
 		b.Connections = sandbox.DefaultConnections
+	}
+	if err := sandbox.CheckConnections(b.Connections); err != nil {
+		return err
 	}
 	if b.Rate == 0 {
 		b.Rate = sandbox.DefaultConnectionRate

@@ -24,7 +24,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ("Access-Control-Allow-Credentials", "true"), ("Service-Worker-Allowed", "/"), ("WWW-Authenticate", "Basic realm=x"),
             ("Clear-Site-Data", '"*"'), ("Content-Security-Policy", "default-src *"), ("Cache-Control", "public, max-age=99999"),
             ("X-Content-Type-Options", "sniff"), ("Connection", "Content-Security-Policy"), ("X-Request-Id", "forged"),
-            ("Fumehood-Port", "1"), ("Content-Type", "text/html"), ("X-Own", "kept")])
+            ("Fumehood-Port", "1"), ("Content-Type", "text/html"), ("ETag", '"kept"')] +
+            [(name, "forged") for name in self.headers.get("X-More", "").split()])
+
+    def trailers(self):
+        """Ends with trailers, of which it announces two."""
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Trailer", "Set-Cookie, Digest")
+        self.end_headers()
+        self.wfile.write(b"2\r\nok\r\n0\r\nSet-Cookie: a=b\r\nDigest: kept\r\nServer-Timing: kept\r\n"
+                         b"Access-Control-Allow-Origin: *\r\nFumehood-Port: 1\r\n\r\n")
+
+    def events(self):
+        self.answer(b"data: 1\n\n", 200, [("Content-Type", "text/event-stream; charset=utf-8"), ("X-Accel-Buffering", "yes")])
 
     def redirect(self):
         self.answer(b"", 307, [("Location", self.headers["X-To"])])
@@ -73,7 +86,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one(self):
         {"/hostile": self.hostile, "/redirect": self.redirect, "/odd": self.odd, "/short": self.short, "/big": self.big, "/taken": self.taken,
-         "/echo": self.echo, "/ws": self.upgrade}.get(self.path, self.told)()
+         "/echo": self.echo, "/ws": self.upgrade, "/trailers": self.trailers, "/events": self.events}.get(self.path, self.told)()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_PROPFIND = handle_one
 

@@ -1,6 +1,12 @@
 package javascript
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // TestOnlyTheIndex: a requirement is one of the index, never an option, a path or an address, and a lock has no other.
 func TestOnlyTheIndex(t *testing.T) {
@@ -32,6 +38,33 @@ func TestOnlyTheIndex(t *testing.T) {
 		`{"lockfileVersion": 3, "packages": {"": {}, "node_modules/../../a": {"version": "1"}}}`} {
 		if validLock(text) {
 			t.Errorf("%s is a lock", text)
+		}
+	}
+}
+
+// TestInstallOfFolder: a package that depends on a folder is refused, as the layer would lack it.
+func TestInstallOfFolder(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node here")
+	}
+	dir := t.TempDir()
+	for _, c := range []struct{ more, want string }{
+		{"", `{"missing":[],"packages":[{"name":"a","version":"1.0.0","requires":[],"hash":""}],"lock":`},
+		{`, "../b": {"version": "1.0.0"}`, `{"missing":[],"error":"a package depends on ../b, which is not a package`},
+		{`, "node_modules/b": {"link": true, "resolved": "../b"}`, `{"missing":[],"error":"a package depends on ../b,`},
+	} {
+		npm := "#!/bin/sh\nmkdir node_modules\necho '" + `{"packages": {"": {}, "node_modules/a": {"version": "1.0.0"}` +
+			c.more + "}}' > package-lock.json\n"
+		if err := os.WriteFile(filepath.Join(dir, "npm"), []byte(npm), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		installer := exec.Command(node, "-e", install)
+		installer.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
+		installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [], ` +
+			`"dir": "` + filepath.Join(t.TempDir(), "layer") + `"}`)
+		if out, err := installer.Output(); err != nil || !strings.HasPrefix(string(out), c.want) {
+			t.Errorf("%s, %v; want %s", out, err, c.want)
 		}
 	}
 }

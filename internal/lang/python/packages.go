@@ -145,13 +145,21 @@ func installed(words string, most int) (found []string) {
 
 const maxRequirement = 300 // bytes
 
+// marker matches an environment marker of PEP 508 with its semicolon, except that parentheses may be unbalanced.
+const marker = `;[ \t]*` + comparison + `(?:(?:and|or)\b[ \t]*` + comparison + `)*`
+
+const comparison = `[( \t]*` + markerValue + `(?:[<>=!~]=|===|[<>]|\bnot[ \t]+in\b|\bin\b)[ \t]*` + markerValue + `[) \t]*`
+
+const markerValue = `(?:(?:os_name|sys_platform|platform_(?:machine|python_implementation|release|system|version)|` +
+	`python_(?:full_)?version|implementation_(?:name|version)|extra)\b|'[A-Za-z0-9_.,*+ -]*'|"[A-Za-z0-9_.,*+ -]*")[ \t]*`
+
 // requirement matches PEP 508 without addresses: name, extras, versions, marker. A second line could be an option of
 // pip, and does not match.
 var requirement = sync.OnceValue(func() *regexp.Regexp {
 	const version = `(?:===|~=|==|!=|<=|>=|<|>)[ \t]*[A-Za-z0-9.*+!_-]+`
 	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?[ \t]*(?:\[[A-Za-z0-9._, \t-]+\])?[ \t]*` +
 		`(?:\(?[ \t]*` + version + `(?:[ \t]*,[ \t]*` + version + `)*[ \t]*\)?)?[ \t]*` +
-		`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?$`)
+		`(?:` + marker + `)?$`)
 })
 
 func validRequirement(text string) bool {
@@ -160,7 +168,7 @@ func validRequirement(text string) bool {
 
 // lockLine matches the line of one package with its version and the hashes of its archives.
 var lockLine = trace.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+[ \t]*` +
-	`(?:;[A-Za-z0-9_.'"<>=!~() \t-]+)?(?:[ \t]+--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
+	`(?:` + marker + `)?(?:[ \t]*--hash=sha(?:256|384|512):[0-9a-f]+)*[ \t]*$`)
 
 func validLock(text string) bool {
 	for line := range strings.Lines(text) {

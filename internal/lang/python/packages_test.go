@@ -152,7 +152,7 @@ func TestOnlyTheIndex(t *testing.T) {
 	for _, text := range []string{"", "-r /etc/passwd", "-rx", "--index-url=http://else.test/",
 		"requests\n--index-url=http://else.test", "./a", "a/b", "/a", ".", "file:///etc", "http://else.test/a.whl",
 		"git+https://else.test/a", "a @ https://else.test/a.whl", "a@https://else.test", "a[b]@file:///c", "a.whl/",
-		"a;b/c", "a==1 --hash=x", "a b", "\u0430"} {
+		"a;b/c", "a; import os", "a; python_version", "a; extra == 'x' y", "a;", "a==1 --hash=x", "a b", "\u0430"} {
 		if validRequirement(text) {
 			t.Errorf("%q is a requirement", text)
 		}
@@ -172,7 +172,8 @@ func TestOneLine(t *testing.T) {
 			t.Errorf("%q is a lock", lock)
 		}
 	}
-	for _, text := range []string{"a", "a [b,c] >=1, <2", "a\t==1.*", `a ; python_version < "3.9"`} {
+	for _, text := range []string{"a", "a [b,c] >=1, <2", "a\t==1.*", `a ; python_version < "3.9"`,
+		"a;(os_name=='nt' or 'linux' in sys_platform)and platform_machine not in 'x86_64 arm64'"} {
 		if !validRequirement(text) {
 			t.Errorf("%q is none", text)
 		}

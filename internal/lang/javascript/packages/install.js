@@ -70,7 +70,12 @@ async function install() {
       describe(Object.fromEntries([...optional, ...wanted]));
     }
     const { code, text } = await run(argv);
-    if (code === 0) return { missing, ...receipt() };
+    if (code === 0) {
+      const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), all = Object.entries(JSON.parse(lock).packages);
+      const odd = all.find(([at, p]) => at && (p.link || !p.version || !/(^|\/)node_modules\/[^/]/.test(at)));
+      if (odd) return { missing, error: `a package depends on ${odd[1].resolved ?? odd[0]}, which is not a package of the index` };
+      return { missing, ...receipt(lock, all) };
+    }
     const lacks = /^404 (?:Not Found - GET \S*\/|\s*')((?:@[\w.~-]+(?:\/|%2f))?[\w.~-]+)/im.exec(wrong(text));
     const name = lacks ? decodeURIComponent(lacks[1]) : "";
     const lost = optional.findIndex(([n]) => n === name);
@@ -85,11 +90,11 @@ async function install() {
   }
 }
 
-function receipt() {
-  const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), packages = [];
-  for (const [at, p] of Object.entries(JSON.parse(lock).packages)) {
-    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length),
-      version: p.version ?? "",      requires: Object.keys(p.dependencies ?? {}), hash: p.integrity ?? "" });
+function receipt(lock, all) {
+  const packages = [];
+  for (const [at, p] of all) {
+    if (at) packages.push({ name: at.slice(at.lastIndexOf("node_modules/") + "node_modules/".length), version: p.version,
+      requires: Object.keys(p.dependencies ?? {}), hash: p.integrity ?? "" });
   }
   fs.rmSync(path.join(project, "node_modules", ".package-lock.json"), { force: true });
   fs.renameSync(path.join(project, "node_modules"), order.dir);

@@ -131,7 +131,10 @@ def failure(text):
     if uv:  # its last lines have the error
         start = next((n for n, l in enumerate(lines) if re.match(r"error:|x |×", l)), 0)
         return "\n".join(re.sub(r"^(error|cause): ", "", l) for l in lines[start:] if l)[:4000]
-    errors = [l for l in lines if re.match(r"(?i)(error|hint:)", l)] or lines[-8:]
+    # An error of pip itself is "ERROR: Exception:" and a traceback, whose last line has the reason.
+    errors = [l for l in lines if re.match(r"(?i)(error|hint:)", l) and l != "ERROR: Exception:"] or lines[-8:]
+    if "ERROR: Exception:" in lines and errors == lines[-8:]:
+        errors = ["pip failed: " + next((l for l in reversed(lines) if l), "")]
     conflict = [l for l in lines if " depends on " in l or "The user requested" in l or "The conflict is caused by" in l]
     keep = [l for l in dict.fromkeys(conflict + errors) if "pip's dependency resolver" not in l]
     return "\n".join(re.sub(r"^(ERROR|error): ", "", l) for l in keep)[:4000]

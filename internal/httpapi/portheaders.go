@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/api"
+)
+
+// passedOn are the headers of a program's answer that reach the client; a name that ends in "-" is a prefix. They
+// describe the answer or restrict the page. All others are removed, as browsers, and proxies between this server and
+// the client, act on some of them: they set cookies, open the origin to other sites, or send a file of the proxy's host
+// (X-Accel-Redirect, X-Sendfile). Location has its own rule. A tunnel passes all bytes.
+var passedOn = headerSet("Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Range",
+	"Content-Disposition", "Content-Digest", "Content-Md5", "Repr-Digest", "Digest", "Want-Content-Digest",
+	"Accept", "Accept-Ranges", "Accept-Patch", "Accept-Post", "Allow", "Date", "Etag", "Last-Modified", "Link",
+	"Retry-After", "Server", "Server-Timing", "Sourcemap", "Vary", "Warning", "Deprecation", "Sunset",
+	"Ratelimit", "Ratelimit-", "X-Ratelimit-", "X-Total-Count", "X-Powered-By",
+	"Content-Security-Policy", "Permissions-Policy", "Referrer-Policy", "X-Frame-Options", "X-Robots-Tag",
+	"Sec-Websocket-", "Upgrade", // of a 101 or 426
+	"Mcp-", "Grpc-", "Tus-", "Upload-", "Dav", "Lock-Token", "Docker-Content-Digest", "X-Elastic-Product")
+
+// passedTrailers are the trailers of a program's answer that reach the client, as in passedOn.
+var passedTrailers = headerSet("Content-Digest", "Content-Md5", "Repr-Digest", "Digest", "Etag", "Server-Timing",
+	"Grpc-")
+
+// names are header names in canonical form, and prefixes of such names.
+type names struct {
+	whole    map[string]bool
+	prefixes []string
+}
+
+func headerSet(list ...string) (n names) {
+	n.whole = map[string]bool{}
+	for _, name := range list {
+		if strings.HasSuffix(name, "-") {
+			n.prefixes = append(n.prefixes, name)
+		} else {
+			n.whole[name] = true
+		}
+	}
+	return n
+}
+
+// keep removes all other headers.
+func (n *names) keep(h http.Header) {
+	for name := range h {
+		if !n.has(name) {
+			delete(h, name)
+		}
+	}
+}
+
+func (n *names) has(name string) bool {
+	for _, prefix := range n.prefixes {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return n.whole[name]
+}
+
+// harden removes headers by which a program could act as this server. A browser shows the answer in a separate origin,
+// without scripts.
+func (p *passing) harden(r *http.Response) error {
+	if r.StatusCode < 100 {
+		return errors.New("not a status of HTTP")
+	}
+	location := r.Header.Get("Location")
+	passedOn.keep(r.Header)
+	passedTrailers.keep(r.Trailer)
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		r.Header.Set("Connection", "Upgrade")
+	} else {
+		r.Body = &trailed{r.Body, r}
+	}
+	r.Header.Add("Content-Security-Policy", "sandbox") // beside the program's own: a browser obeys all of them
+	r.Header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	r.Header.Set(api.HeaderPort, strconv.Itoa(p.port))
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == api.MediaEvents {
+		r.Header.Set(noBuffering, "no")
+	}
+	if location != "" {
+		if within, ok := p.relocate(location); ok {
+			r.Header.Set("Location", within)
+		} else {
+			r.Header.Set(api.HeaderLocation, location)
+		}
+	}
+	return nil
+}
+
+// trailed is the body of an answer. At its end net/http adds all trailers of the program, also unannounced ones.
+type trailed struct {
+	io.ReadCloser
+	answer *http.Response
+}
+
+func (t *trailed) Close() error {
+	err := t.ReadCloser.Close()
+	passedTrailers.keep(t.answer.Trailer)
+	return err
+}
