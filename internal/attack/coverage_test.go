@@ -24,6 +24,9 @@ var attacksElsewhere = map[string][]string{
 	// what was sent where is on record; paths are not decided about
 	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"},
 
+	// broadcast addresses, and prefixes that a route makes the host's
+	"E17": {"internal/egress: TestCanaries", "internal/egress: TestRoutes", "internal/egress: TestRouteChanges"},
+
 	// These begin with an installation, which is no program of a run.
 	"I01": {"cmd/fumehood: TestPackagesBuild"},
 	"I02": {"cmd/fumehood: TestPackagesScripts"},

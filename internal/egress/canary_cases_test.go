@@ -46,6 +46,8 @@ func attackCases(hostPort int) []attackCase {
 		{name: "the host", policy: everything, code: attackHost},
 		{name: "the host, by name", policy: allow("host.test", "lo.test"), code: attackHost,
 			asks: []string{"host.test", "lo.test"}},
+		{name: "the host, by routes", policy: full, code: attackRoutes, asks: []string{"here.test", "all.test"}},
+		{name: "the host, by routes, every prefix allowed", policy: everything, code: attackRoutes},
 		{name: "range edges", policy: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
 			Allow: []string{"0.0.0.0/0", "::/0"}, Deny: []string{"93.184.216.0/24", "93.184.217.255"}},
 			code: attackEdges, passes: []string{"syn 93.184.218.0:80", "tcp 93.184.215.255:80",
@@ -259,6 +261,15 @@ for host in hosts + look("host.test") + look("lo.test"):
     if host in ("127.0.0.1", "127.1.2.3", "0.0.0.0", "::1"): continue # the sandbox's own
     for port in 22, HOSTPORT, 2375, 80: tcp(host, port)
     udp(host, HOSTPORT)
+`
+
+// attackRoutes sends to addresses that the host's routing delivers to the host, though no interface has them: prefixes
+// that a route makes local, and the broadcast addresses of its networks.
+const attackRoutes = `
+for host in ["11.22.40.0", "11.22.40.7", "11.22.40.255", "5.5.5.255", "11.22.33.255", "11.22.33.127",
+    "2a00:7::9", "64:ff9b::b16:2807", "64:ff9b::505:5ff"] + look("here.test") + look("all.test"):
+    tcp(host, HOSTPORT)
+    for i in range(3): udp(host, HOSTPORT)
 `
 
 // attackEdges connects to both sides of each edge of a denied range.

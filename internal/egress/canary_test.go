@@ -98,11 +98,18 @@ func TestCanaries(t *testing.T) {
 	}))
 	for name, at := range map[string]string{"good.test": site, "evil.test": "93.184.216.66", "mate.test": site,
 		"metadata.test": "169.254.169.254", "lo.test": "127.0.0.1",
+		"here.test": "11.22.40.7 2a00:7::9", "all.test": "5.5.5.255",
 		"host.test": egresstest.HostAddress, "flush.test": "93.184.1.1",
 		"six.test": "2606:2800:220:1::1 fd00:ec2::254 ::ffff:10.0.0.1", "nat.test": "64:ff9b::a9fe:a9fe"} {
 		w.Name(name, at)
 	}
 	ownPort := hostServer(t)
+	w.Host(`route add local 11.22.40.0/24 dev lo
+addr add 11.22.33.1/25 brd + dev out0
+route add broadcast 11.22.33.255 dev out0 table local`)
+	if egresstest.Has6() {
+		w.Host("-6 route add local 2a00:7::/64 dev lo")
+	}
 	for _, c := range attackCases(ownPort) {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "rebinding" {

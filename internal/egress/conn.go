@@ -159,7 +159,7 @@ func (c *conn) refuse(v rules.Verdict) {
 // reconsider implements openFlow.
 func (c *conn) reconsider(r *rules.Rules) {
 	name, intercepted, http := c.inspector.state()
-	v := r.CheckName(c.gate.destination(c.to, false), name)
+	v := r.CheckName(c.destination(), name)
 	switch {
 	case !v.Allowed:
 		c.cut(policyChanged + v.Reason)
@@ -184,7 +184,7 @@ func (c *conn) intercept() error {
 		Name: name,
 		To:   c.to,
 		Policy: func() (*rules.Rules, rules.Destination) {
-			return c.gate.rules.Load(), c.gate.destination(c.to, false)
+			return c.gate.rules.Load(), c.destination()
 		},
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			if used.CompareAndSwap(false, true) {
@@ -234,7 +234,7 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	outer, err := g.options.Dial(ctx, "tcp", c.to.String())
+	outer, err := c.dial(ctx, "tcp")
 	if err != nil {
 		g.meter.release()
 		return nil, err

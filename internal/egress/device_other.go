@@ -4,10 +4,13 @@ package egress
 
 import (
 	"net"
+	"net/netip"
 	"os"
+	"syscall"
 
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -22,5 +25,9 @@ func newDevice(*os.File, func(packet)) (*device, error) {
 
 func (*device) read()        {}
 func (*device) close() error { return nil }
+
+func routeTo(netip.Addr) rules.Route { return rules.RouteUnknown }
+
+var forbidBroadcast func(string, string, syscall.RawConn) error
 
 func copyRaw(net.Conn, func([]byte) error) error { return errReset }

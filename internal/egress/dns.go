@@ -202,23 +202,21 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 	kept := 0
 	for _, address := range found {
 		address = rules.Canonical(address)
-		if address.Is4() != (network == "ip4") {
+		switch {
+		case address.Is4() != (network == "ip4") || len(out) == maxAnswers:
 			continue
-		}
-		if !policy.MayResolveTo(address, g.host.has(address)) {
+		case !policy.MayResolveTo(address, routeOf(address)):
 			kept++
 			a.Address = address
 			continue
 		}
-		if len(out) < maxAnswers {
-			g.pins.add(address, name, now)
-			out = append(out, address)
-		}
+		g.pins.add(address, name, now)
+		out = append(out, address)
 	}
 	if kept > 0 && len(out) == 0 {
 		what, _ := rules.Classify(a.Address)
 		if what == "" {
-			what = "an address of the host"
+			what = string(routeOf(a.Address))
 		}
 		a.Allowed, a.Reason = false, "its address is "+what
 		return dnsmessage.RCodeSuccess, nil // the name may have good addresses of the other family

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"testing"
 
@@ -24,7 +23,6 @@ func FuzzQuery(f *testing.F) {
 		f.Add(q)
 	}
 	g := &gate{Log: &Log{}, ctx: context.Background()}
-	g.host.list = func() ([]net.Addr, error) { return nil, nil }
 	g.options.Resolve = func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 		if network == "ip6" {
 			return []netip.Addr{netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2606:4700::1")}, nil
@@ -51,11 +49,11 @@ func FuzzQuery(f *testing.F) {
 		for _, a := range m.Answers {
 			switch body := a.Body.(type) {
 			case *dnsmessage.AResource:
-				if !policy.MayResolveTo(netip.AddrFrom4(body.A), false) {
+				if !policy.MayResolveTo(netip.AddrFrom4(body.A), rules.RouteAway) {
 					t.Fatalf("%v", body)
 				}
 			case *dnsmessage.AAAAResource:
-				if !policy.MayResolveTo(netip.AddrFrom16(body.AAAA), false) {
+				if !policy.MayResolveTo(netip.AddrFrom16(body.AAAA), rules.RouteAway) {
 					t.Fatalf("%v", body)
 				}
 			default:

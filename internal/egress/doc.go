@@ -12,6 +12,8 @@
 //     headers, other sources, pings to elsewhere.
 //   - Destinations: Rules.Decide (rules/decide.go), for each TCP connection (tcp.go) and each UDP session (udp.go), and
 //     again for open ones when the policy changes (reconsider in conn.go and udp.go).
+//   - Addresses of the host, broadcast and multicast: the kernel's routing (route_linux.go), for each flow before and
+//     after it is dialled (decide and dial in flow.go), and each second of a UDP session.
 //   - Names to resolve: Rules.DecideLookup and Rules.MayResolveTo (rules/decide.go), in the resolver (dns.go).
 //   - Names that a connection states: Rules.CheckName (rules/namecheck.go), for TLS hellos and the Host of each HTTP/1
 //     request (inspector.go), and for each request of intercepted TLS (intercept/request.go).

@@ -1,12 +1,17 @@
 package egress
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // openFlow is a TCP connection or a UDP session that is open.
@@ -18,14 +23,79 @@ type openFlow interface {
 
 // flow is the common part of TCP connections and UDP sessions.
 type flow struct {
-	gate *gate
-	to   netip.AddrPort
+	gate  *gate
+	to    netip.AddrPort
+	route rules.Route // of the host to the address, when the flow began
 
 	sent, received atomic.Int64
 
 	mu      sync.Mutex
 	attempt Attempt
 	ended   bool // it was cut, or has ended
+}
+
+// decide decides about a new flow and claims what it needs by take, which returns the reason of a refusal. It asks for
+// the host's route last, so the meter bounds that cost. After a refusal nothing is claimed.
+func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rules.Verdict {
+	v := policy.Decide(f.destination())
+	if v.Allowed {
+		v.Reason = take()
+	}
+	if v.Reason == "" {
+		if f.route = routeOf(f.to.Addr()); f.route != rules.RouteAway {
+			v = policy.Decide(f.destination())
+		}
+		if !v.Allowed {
+			give()
+		}
+	}
+	f.attempt.Name, f.attempt.Rule, f.attempt.Reason, f.attempt.Allowed = v.Name, v.Rule, v.Reason, v.Reason == ""
+	return v
+}
+
+func (f *flow) destination() rules.Destination {
+	return rules.Destination{To: f.to, UDP: f.attempt.Protocol == sandbox.ProtocolUDP, Route: f.route,
+		Names: f.gate.pins.names(f.to.Addr(), time.Now())}
+}
+
+// dial connects to the destination. It refuses a connection that may have taken another route than the one that the
+// rules allowed, before a byte passes.
+func (f *flow) dial(ctx context.Context, network string) (net.Conn, error) {
+	c, err := f.gate.options.Dial(ctx, network, f.to.String())
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkRoute(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// failed notes why dial failed: the destination does not answer, or is refused after all.
+func (f *flow) failed(err error) {
+	var refused rules.Refusal
+	f.attempt.Allowed, f.attempt.Reason = !errors.As(err, &refused), intercept.Explain(err)
+}
+
+// checkRoute fails if the host's route to the destination has changed.
+func (f *flow) checkRoute() error {
+	if routeOf(f.to.Addr()) != f.route {
+		return rules.Refusal(routeChanged)
+	}
+	return nil
+}
+
+// routeChanged is the reason of a flow that ends because the host now is, or no longer is, its destination.
+const routeChanged = "the host's route to it changed"
+
+// routeOf returns the route of the host to an address, also behind NAT64.
+func routeOf(a netip.Addr) rules.Route {
+	route := routeTo(a)
+	if inner := rules.BehindNAT64(a); route == rules.RouteAway && inner != a {
+		route = routeTo(inner)
+	}
+	return route
 }
 
 // end marks the flow as ended and notes the reason. It reports whether the flow was open.

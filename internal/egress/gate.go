@@ -32,7 +32,6 @@ type gate struct {
 	options Options
 	rules   atomic.Pointer[rules.Rules]
 	pins    pins
-	host    hostAddresses
 	meter   meter
 
 	authority   *sandbox.Authority // nil for rules that intercept nothing
@@ -55,13 +54,10 @@ func (h *Host) open(file *os.File, p sandbox.NetworkPolicy) (*gate, error) {
 	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority}
 	g.active.flows = map[openFlow]struct{}{}
 	if g.options.Dial == nil {
-		g.options.Dial = (&net.Dialer{}).DialContext
+		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
 	}
 	if g.options.Resolve == nil {
 		g.options.Resolve = resolveHost
-	}
-	if g.host.list = g.options.HostAddresses; g.host.list == nil {
-		g.host.list = net.InterfaceAddrs
 	}
 	g.rules.Store(compiled)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -167,11 +163,6 @@ func (g *gate) waitAborting() {
 			}
 		}
 	}
-}
-
-func (g *gate) destination(to netip.AddrPort, udp bool) rules.Destination {
-	return rules.Destination{To: to, UDP: udp, OfHost: g.host.has(to.Addr()),
-		Names: g.pins.names(to.Addr(), time.Now())}
 }
 
 // logDropped logs a packet that the device dropped.

@@ -24,9 +24,6 @@ type Options struct {
 	// default is the host's resolver, without IPv6 where the host has no route for it.
 	Resolve func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
-	// HostAddresses returns the addresses of this host, which are refused.
-	HostAddresses func() ([]net.Addr, error)
-
 	// Roots verify the certificates of servers.
 	Roots *x509.CertPool
 }

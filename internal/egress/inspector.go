@@ -215,7 +215,7 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 
 // checkName has the rules check a name that the connection states.
 func (i *inspector) checkName(name string) error {
-	v := i.c.gate.rules.Load().CheckName(i.c.gate.destination(i.c.to, false), name)
+	v := i.c.gate.rules.Load().CheckName(i.c.destination(), name)
 	if !v.Allowed {
 		return i.refuse(v)
 	}

@@ -2,12 +2,10 @@ package egress
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 
-	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -26,7 +24,7 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 	}
 	c := &conn{flow: flow{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolTCP,
 		Address: to.Addr(), Port: to.Port()}}}
-	if !c.open(r, to) {
+	if !c.open(r) {
 		return
 	}
 	c.run()
@@ -35,19 +33,14 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 }
 
 // open decides, dials and accepts. It answers the request in any case.
-func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
+func (c *conn) open(r *tcp.ForwarderRequest) bool {
 	g := c.gate
 	policy := g.rules.Load()
-	c.verdict = policy.Decide(g.destination(to, false))
-	c.attempt.Name, c.attempt.Rule, c.attempt.Reason = c.verdict.Name, c.verdict.Rule, c.verdict.Reason
-	if c.verdict.Allowed {
-		c.attempt.Reason = g.meter.take(policy.Bounds, c.attempt.Time)
-	}
-	if c.attempt.Reason != "" {
+	c.verdict = c.decide(policy, func() string { return g.meter.take(policy.Bounds, c.attempt.Time) }, g.meter.release)
+	if !c.attempt.Allowed {
 		return c.reject(r)
 	}
-	c.attempt.Allowed = true
-	if !c.accept(r, to) {
+	if !c.accept(r) {
 		g.meter.release()
 		return false
 	}
@@ -61,12 +54,12 @@ func (c *conn) open(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
 }
 
 // accept connects both ends, the outer one first.
-func (c *conn) accept(r *tcp.ForwarderRequest, to netip.AddrPort) bool {
+func (c *conn) accept(r *tcp.ForwarderRequest) bool {
 	ctx, cancel := context.WithTimeout(c.gate.ctx, dialTimeout)
 	defer cancel()
-	outer, err := c.gate.options.Dial(ctx, "tcp", to.String())
+	outer, err := c.dial(ctx, "tcp")
 	if err != nil {
-		c.attempt.Reason = intercept.Explain(err)
+		c.failed(err)
 		return c.reject(r)
 	}
 	endpoint, failed := r.CreateEndpoint(&c.inner.queue)

@@ -12,7 +12,6 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
-	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -21,6 +20,8 @@ const (
 	sessionIdle = 60 * time.Second // a session ends after this long without a datagram
 	// maxSessions bounds their memory: a session holds two buffers of copySize.
 	maxSessions = 64
+	// routeAge is how long a session may send after the host's route to its destination has changed.
+	routeAge = time.Second
 )
 
 // session is the exchange of datagrams between one port of the sandbox and one destination.
@@ -37,24 +38,20 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 	id := r.ID()
 	to := addressOf(id.LocalAddress, id.LocalPort)
 	policy := g.rules.Load()
-	v := policy.Decide(g.destination(to, true))
-	a := Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP, Name: v.Name, Address: to.Addr(), Port: to.Port(),
-		Rule: v.Rule, Reason: v.Reason}
-	if v.Allowed {
-		a.Reason = g.takeSession(policy.Bounds, a.Time)
-	}
-	if a.Reason != "" {
-		g.add(a)
+	s := &session{flow: flow{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP,
+		Address: to.Addr(), Port: to.Port()}}}
+	s.decide(policy, func() string { return g.takeSession(policy.Bounds, s.attempt.Time) }, g.giveSession)
+	if !s.attempt.Allowed {
+		g.add(s.attempt)
 		return false
 	}
-	a.Allowed = true
 	var queue waiter.Queue
 	endpoint, failed := r.CreateEndpoint(&queue)
 	if failed != nil {
 		g.giveSession()
 		return false
 	}
-	s := &session{flow: flow{gate: g, to: to, attempt: a}, inner: gonet.NewUDPConn(&queue, endpoint)}
+	s.inner = gonet.NewUDPConn(&queue, endpoint)
 	go s.run(policy)
 	return true
 }
@@ -92,9 +89,9 @@ func (s *session) run(policy *rules.Rules) {
 	defer s.inner.Close()
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
-	outer, err := g.options.Dial(ctx, "udp", s.to.String())
+	outer, err := s.dial(ctx, "udp")
 	if err != nil {
-		s.attempt.Reason = intercept.Explain(err)
+		s.failed(err)
 		return
 	}
 	s.outer = outer
@@ -111,7 +108,16 @@ func (s *session) run(policy *rules.Rules) {
 	back.Go(func() {
 		s.relay(outer, s.inner, func(n int) error { return s.count(0, n) })
 	})
-	s.relay(s.inner, outer, func(n int) error { return s.count(n, 0) })
+	checked := time.Now()
+	s.relay(s.inner, outer, func(n int) error {
+		if time.Since(checked) > routeAge { // a datagram takes the route of its time
+			checked = time.Now()
+			if err := s.checkRoute(); err != nil {
+				return err
+			}
+		}
+		return s.count(n, 0)
+	})
 	back.Wait()
 }
 
@@ -144,7 +150,7 @@ func (s *session) relay(from, to net.Conn, count func(n int) error) {
 
 // reconsider implements openFlow.
 func (s *session) reconsider(r *rules.Rules) {
-	if v := r.Decide(s.gate.destination(s.to, true)); !v.Allowed {
+	if v := r.Decide(s.destination()); !v.Allowed {
 		s.cut(policyChanged + v.Reason)
 	}
 }

@@ -142,7 +142,7 @@ addr add %s/24 dev in0
 link set in0 up
 route add local default dev lo table main`, internet))
 	})
-	if !has6() {
+	if !Has6() {
 		return
 	}
 	ip(w.t, "-6 addr add "+HostAddress6+"/64 dev out0 nodad")
@@ -152,7 +152,14 @@ route add local default dev lo table main`, internet))
 	ip(w.t, "-6 route add default via "+internet6)
 }
 
-func has6() bool {
+// Host changes the network of the host by lines of ip(8).
+func (w *World) Host(lines string) {
+	w.t.Helper()
+	ip(w.t, lines)
+}
+
+// Has6 reports whether this host has IPv6.
+func Has6() bool {
 	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6")
 	return err == nil && strings.TrimSpace(string(b)) == "0"
 }

@@ -29,12 +29,28 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
+// Route is where this host delivers packets to an address: RouteAway, or the class of the address.
+type Route string
+
+// The routes of the host. A rule that lists an address opens RouteHost; nothing opens the others but RouteAway.
+const (
+	RouteAway      Route = "" // to another machine, or nowhere
+	RouteHost      Route = "an address of the host"
+	RouteBroadcast Route = "a broadcast address of the host's network"
+	RouteAnycast   Route = "an anycast address of the host"
+	RouteMulticast Route = "a multicast address"
+	RouteUnknown   Route = "an address whose route the host does not report"
+)
+
+// never reports whether no rule opens addresses with this route.
+func (r Route) never() bool { return r != RouteAway && r != RouteHost }
+
 // Destination is the target of a connection or a datagram.
 type Destination struct {
-	To     netip.AddrPort // canonical
-	UDP    bool
-	OfHost bool     // an address of this host
-	Names  []string // that the gate resolved to this address, the latest first
+	To    netip.AddrPort // canonical
+	UDP   bool
+	Route Route    // of this host to the address
+	Names []string // that the gate resolved to this address, the latest first
 }
 
 // DecideLookup decides whether a canonical name may be resolved: some port of it must be allowed.
@@ -82,12 +98,15 @@ func (r *Rules) Decide(d Destination) Verdict {
 	case r.mode == sandbox.NetworkNone:
 		v.Reason = NoRule
 		return v
+	case d.Route.never():
+		v.Reason = "it is " + string(d.Route)
+		return v
 	case d.UDP && d.To.Port() == portHTTPS && (r.mode == sandbox.NetworkRestricted || r.DeniesNames()):
 		v.Reason = QUIC
 		return v
 	}
 	for _, yes := range r.allow.networks {
-		if yes.opens(d.To, class, d.OfHost) {
+		if yes.opens(d.To, class, d.Route) {
 			v.Allowed, v.Rule = true, yes.String()
 			return v
 		}
@@ -95,8 +114,8 @@ func (r *Rules) Decide(d Destination) Verdict {
 	switch {
 	case class != "":
 		v.Reason = "it is " + class
-	case d.OfHost:
-		v.Reason = "it is an address of the host"
+	case d.Route != RouteAway:
+		v.Reason = "it is " + string(d.Route)
 	case len(d.Names) > 0:
 		return r.decideByNames(d)
 	case r.mode == sandbox.NetworkFull:
@@ -127,9 +146,9 @@ func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
 
 // MayResolveTo decides whether the resolver may return an address. An address that no connection can reach would
 // mislead.
-func (r *Rules) MayResolveTo(a netip.Addr, ofHost bool) bool {
+func (r *Rules) MayResolveTo(a netip.Addr, route Route) bool {
 	class, never := Classify(a)
-	return !never && (class == "" && !ofHost || slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
-		return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, ofHost)
+	return !never && !route.never() && (class == "" && route == RouteAway || slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
+		return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, route)
 	}))
 }

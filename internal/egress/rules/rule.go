@@ -178,10 +178,10 @@ func parseNetwork(host string) (p netip.Prefix, err error) {
 
 // opens reports whether an allowing rule for a network opens an address of this class. A prefix wider than a special
 // range does not open the range: 0.0.0.0/0 means the internet.
-func (r *rule) opens(to netip.AddrPort, class string, ofHost bool) bool {
+func (r *rule) opens(to netip.AddrPort, class string, route Route) bool {
 	if !r.prefix.Contains(to.Addr()) || !r.ports.has(to.Port()) {
 		return false
 	}
 	special, _ := classify(r.prefix)
-	return (class == "" || special != "") && (!ofHost || r.prefix.IsSingleIP())
+	return (class == "" || special != "") && (route == RouteAway || r.prefix.IsSingleIP())
 }

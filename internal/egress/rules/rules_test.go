@@ -151,7 +151,8 @@ func TestDecisions(t *testing.T) {
 		udp, own := strings.Contains(c.to, "udp "), strings.Contains(c.to, "own ")
 		to := netip.MustParseAddrPort(strings.TrimPrefix(strings.TrimPrefix(c.to, "udp "), "own "))
 		to = netip.AddrPortFrom(Canonical(to.Addr()), to.Port())
-		v := c.rules.Decide(Destination{To: to, UDP: udp, OfHost: own, Names: strings.Fields(c.names)})
+		route := map[bool]Route{true: RouteHost}[own]
+		v := c.rules.Decide(Destination{To: to, UDP: udp, Route: route, Names: strings.Fields(c.names)})
 		if v.Allowed != (c.rule != "") || v.Allowed && v.Rule != c.rule || v.Allowed == (v.Reason != "") {
 			t.Errorf("%s %s: %+v, want %q", c.to, c.names, v, c.rule)
 		}
@@ -191,7 +192,7 @@ func TestNeverPublic(t *testing.T) {
 				t.Errorf("%s is allowed by %s", s, v.Rule)
 			}
 		}
-		if full.MayResolveTo(a, false) {
+		if full.MayResolveTo(a, RouteAway) {
 			t.Errorf("%s is handed out", s)
 		}
 	}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package egress
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestRoutes: the route of the host decides, not its list of addresses. A rule opens an address of the host only if it
+// lists exactly that one.
+func TestRoutes(t *testing.T) {
+	if !egresstest.Inside(t) {
+		return
+	}
+	w := egresstest.New(t)
+	w.Host("route add local 11.22.40.0/24 dev lo\nroute add unreachable 11.22.41.0/24")
+	for address, want := range map[string]rules.Route{egresstest.HostAddress: rules.RouteHost,
+		"11.22.40.9": rules.RouteHost, "5.5.5.255": rules.RouteBroadcast, "224.1.2.3": rules.RouteMulticast,
+		"11.22.41.1": rules.RouteAway, "8.8.8.8": rules.RouteAway, "64:ff9b::b16:2809": rules.RouteHost} {
+		if got := routeOf(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	p := newPlaceWith(t, allow("11.22.40.8", "11.22.40.0/24"), func(o *Options) { o.Dial, o.Resolve = nil, nil })
+	p.mustDial("tcp", "11.22.40.8:"+port)
+	if _, err := p.dial("tcp", "11.22.40.9:"+port); err == nil {
+		t.Error("a prefix opened an address of the host")
+	}
+	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	p.logged("ended with its rule", func(a Attempt) bool {
+		return a.Reason == policyChanged+"it is "+string(rules.RouteHost)
+	})
+}
+
+// TestRouteChanges: a destination that becomes the host's after the check gets no byte.
+func TestRouteChanges(t *testing.T) {
+	if !egresstest.Inside(t) {
+		return
+	}
+	w := egresstest.New(t)
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	p := newPlaceWith(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, func(o *Options) {
+		o.Resolve = nil
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if network == "tcp" {
+				w.Host("route add local 11.22.50.0/24 dev lo")
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+	})
+	if _, err := p.dial("tcp", "11.22.50.1:"+port); err == nil {
+		t.Error("a connection to the host was accepted")
+	}
+	refused := func(a Attempt) bool { return !a.Allowed && a.Reason == routeChanged }
+	p.logged("was refused", refused)
+	c, err := l.Accept() // the connection that the gate closed unused
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if n, err := c.Read(make([]byte, 9)); n > 0 || err == nil {
+		t.Errorf("the host got %d bytes, %v", n, err)
+	}
+	c.Close()
+
+	arrived := make(chan []byte, 2)
+	w.Datagrams("11.22.51.1:9", func(b []byte) { arrived <- bytes.Clone(b) })
+	w.SeenByHost()
+	u := p.mustDial("udp", "11.22.51.1:9")
+	_, _ = u.Write([]byte("before"))
+	if got := string(<-arrived); got != "before" {
+		t.Errorf("%q arrived", got)
+	}
+	w.Host("route add local 11.22.51.0/24 dev lo")
+	time.Sleep(routeAge + 10*time.Millisecond)
+	_, _ = u.Write([]byte("after"))
+	p.logged("ended", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolUDP && a.Reason == routeChanged })
+	if seen := w.SeenByHost(); len(seen) > 0 {
+		t.Errorf("%q reached the host", seen)
+	}
+}
