@@ -21,14 +21,16 @@ type Request struct {
 	sandbox.Request
 	Context string // of code; "" is the default context of the language, made by its first run
 
-	Background  bool // the run continues when the context of its caller ends
+	Background  bool // the run continues when the context of its caller ends, without a time limit unless it has one
 	Interactive bool // keeps the standard input of a command open for Run.Input
 }
 
 func (r Request) engineRequest() engine.RunRequest {
-	return engine.RunRequest{
-		Context: r.Context, Request: r.Request, Background: r.Background, Interactive: r.Interactive,
+	request := engine.RunRequest{Context: r.Context, Request: r.Request, Interactive: r.Interactive}
+	if r.Background {
+		request.Detach()
 	}
+	return request
 }
 
 // Run is a run in a living sandbox. Its methods are safe for concurrent use.
@@ -72,7 +74,7 @@ type RunInfo struct {
 	Language   string   // "" for a command
 	Command    []string // after the end only its first 4 KiB
 	Began      time.Time
-	Deadline   time.Time
+	Deadline   time.Time // zero: no time limit
 	Background bool
 	Status     sandbox.Status // running, or how it ended
 	ExitCode   int            // -1 without an exit code

@@ -36,8 +36,8 @@ func TestHints(t *testing.T) {
 		}
 	}
 	bound := sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 1.5e9, Raise: 60e9}
-	encoded, _ := json.Marshal(api.NewHint(sandbox.HintWaited{Bound: bound, NoInput: true}, ""))
-	const want = `{"code":"waited","facts":{"limit":"timeout_s","no_input":true,"raise":60,"value":1.5}}`
+	encoded, _ := json.Marshal(api.NewHint(sandbox.HintWaited{Bound: bound, NoNetwork: true}, ""))
+	const want = `{"code":"waited","facts":{"limit":"timeout_s","no_network":true,"raise":60,"value":1.5}}`
 	if string(encoded) != want {
 		t.Errorf("%s, not in the units of the API: %s", encoded, want)
 	}

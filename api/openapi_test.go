@@ -199,7 +199,7 @@ func parameters(o api.Operation) (list []any) {
 
 // schemas converts Go types to JSON Schema 2020-12. Structs become components. It reads the tags that the server's
 // decoder enforces (json, required, max), and those of other checks: one: exactly one field of this group; number: text
-// or a number; over: more than this; whole: a whole number; pattern; enum; example.
+// or a number; over: more than this; least: this or more; whole: a whole number; pattern; enum; example.
 type schemas struct {
 	source     source
 	components object
@@ -366,6 +366,9 @@ func (s *schemas) field(in reflect.Type, f reflect.StructField) object {
 	}
 	if over, err := strconv.ParseFloat(f.Tag.Get("over"), 64); err == nil {
 		schema["exclusiveMinimum"] = over
+	}
+	if least, err := strconv.ParseFloat(f.Tag.Get("least"), 64); err == nil {
+		schema["minimum"] = least
 	}
 	if pattern := f.Tag.Get("pattern"); pattern != "" {
 		schema["pattern"] = pattern

@@ -54,7 +54,7 @@ type User struct {
 // Limits are the limits of a run or a sandbox. In a request, the default of an absent limit is the server's. In an
 // answer, null is a limit that is not enforced.
 type Limits struct {
-	TimeoutS  *float64 `json:"timeout_s" over:"0" example:"30"`   // Wall time of a run in seconds.
+	TimeoutS  *float64 `json:"timeout_s" least:"0" example:"30"`  // Wall time of a run in seconds; 0 is no limit.
 	MemoryMiB *float64 `json:"memory_mib" over:"0" example:"512"` // Memory in MiB, with the files in writable places.
 	CPUs      *float64 `json:"cpus" over:"0" example:"1"`         // CPUs; fractions are allowed.
 	// All writable places together, in MiB. They count as memory too. The default is at most half of the memory.

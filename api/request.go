@@ -69,7 +69,8 @@ type SandboxRunRequest struct {
 	Context string    `json:"context,omitempty" example:"default"`
 	Dir     string    `json:"dir,omitempty"`   // Working directory of a command or an entry. The default is /workspace.
 	Limits  RunLimits `json:"limits,omitzero"` // All other limits are the sandbox's.
-	// Answer at once with the id of the run. Its events can be read any number of times.
+	// Answer at once with the id of the run, whose events can be read any number of times. It ends with its sandbox,
+	// or at limits.timeout_s if given.
 	Background bool `json:"background,omitempty"`
 	// Keep stdin of a command or an entry open for POST .../stdin. Requires background or Accept: text/event-stream.
 	Interactive bool `json:"interactive,omitempty"`
@@ -77,7 +78,8 @@ type SandboxRunRequest struct {
 
 // RunLimits are the limits of one run in a living sandbox.
 type RunLimits struct {
-	TimeoutS *float64 `json:"timeout_s,omitempty" over:"0" example:"30"` // Wall time in seconds.
+	// Wall time in seconds; 0 is no limit. The default is that of the sandbox, and no limit with background.
+	TimeoutS *float64 `json:"timeout_s,omitempty" least:"0" example:"30"`
 }
 
 // ExecuteRequest is the body of POST /execute, a small schema for clients of older servers.

@@ -89,7 +89,7 @@ type Run struct {
 	Status     sandbox.Status `json:"status"`
 	ExitCode   *int           `json:"exit_code,omitempty"` // Absent during the run, after a signal, or if nothing ran.
 	BeganAt    time.Time      `json:"began_at"`
-	DeadlineAt time.Time      `json:"deadline_at,omitzero"` // When it times out.
+	DeadlineAt time.Time      `json:"deadline_at,omitzero"` // When it times out; absent: no limit.
 	// It continues without its client: in the background or as a stream.
 	Background bool `json:"background"`
 }

@@ -50,9 +50,12 @@ func ParseCPUs(s string) (int64, error) {
 	return int64(math.Round(f * 1000)), nil
 }
 
-// ParseTimeout reads a duration such as "30s", "2m" or "1m30s"; a bare number is seconds.
+// ParseTimeout reads a duration such as "30s", "2m" or "1m30s"; a bare number is seconds. 0 is NoTimeout.
 func ParseTimeout(s string) (time.Duration, error) {
 	text := strings.TrimSpace(s)
+	if text == "0" || text == "0s" {
+		return NoTimeout, nil
+	}
 	if f, err := parsePositive(text); err == nil {
 		if f >= 1e9 {
 			return 0, Invalidf("timeout", "%.40q is too large", s)

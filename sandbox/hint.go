@@ -89,7 +89,6 @@ type (
 	// HintWaited: the run was killed at its time limit and had used almost no CPU time.
 	HintWaited struct {
 		Bound
-		NoInput   bool `json:"no_input,omitempty"`   // a likely cause: there was no standard input
 		NoNetwork bool `json:"no_network,omitempty"` // a likely cause: there was no network
 	}
 	// HintRejected: the policy does not allow the command; nothing ran.

@@ -34,6 +34,10 @@ var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyComman
 // Unlimited marks a limit in an effective policy that nothing enforces. It cannot be requested.
 const Unlimited = -1
 
+// NoTimeout is a Timeout that sets no limit: the run ends with its sandbox. It exceeds the life of every sandbox, so that
+// arithmetic needs no special case.
+const NoTimeout = 100 * 365 * 24 * time.Hour
+
 // Limits bounds one sandbox and each run in it. A zero field means the default; Unlimited occurs only in an effective
 // policy.
 //
@@ -48,7 +52,7 @@ type Limits struct {
 	DiskBytes   int64         // all writable places together: workspace, /tmp, home, /dev/shm
 	Inodes      int64         // files and directories in the writable places
 	OpenFiles   int64         // open descriptors of one process
-	Timeout     time.Duration // wall time of one run, on the monotonic clock
+	Timeout     time.Duration // wall time of one run, on the monotonic clock; NoTimeout is no limit
 	OutputBytes int64         // stdout and stderr of one run, each
 }
 
@@ -119,7 +123,7 @@ func (l Limits) Check() error {
 		v := l.Get(name)
 		b := limitBounds[name]
 		switch {
-		case v == 0:
+		case v == 0, name == LimitTimeout && v == int64(NoTimeout):
 		case v < 0:
 			return Invalidf("limits."+string(name), "must be positive")
 		case v < b.least:
@@ -166,6 +170,8 @@ func FormatLimit(name LimitName, v int64) string {
 	switch {
 	case v == Unlimited:
 		return "unlimited"
+	case name == LimitTimeout && v == int64(NoTimeout):
+		return "none"
 	case name == LimitTimeout:
 		return time.Duration(v).String()
 	case name == LimitCPUs:

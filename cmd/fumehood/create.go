@@ -14,6 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 type createFlags struct {
@@ -96,8 +97,11 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 
 // secondsOf returns a duration for a request, or nil for 0.
 func secondsOf(d time.Duration) *float64 {
-	if d == 0 {
+	switch d {
+	case 0:
 		return nil
+	case sandbox.NoTimeout:
+		return new(float64)
 	}
 	return new(d.Seconds())
 }

@@ -28,11 +28,11 @@ func (a *app) newExec() *cobra.Command {
 		Use:   "exec [FLAGS] NAME -- CMD [ARG...]",
 		Short: "Run a command in a living sandbox",
 		Long: `Exec runs a command in a living sandbox, without a shell, and prints its output as it arrives.
-Control-C interrupts the command, a second one cancels it. A command ends at its --timeout,
-also with --detach.`,
+Control-C interrupts the command, a second one cancels it. With --detach it runs until its end or
+that of the sandbox, unless it has a --timeout.`,
 		Example: `  fumehood exec agent-7 -- ls -la
   fumehood exec -i agent-7 -- wc -l < data.csv
-  run=$(fumehood exec --detach --timeout 1h agent-7 -- python3 server.py)
+  run=$(fumehood exec --detach agent-7 -- python3 server.py)
   fumehood logs -f agent-7 "$run"`,
 	}
 	flags := cmd.Flags()

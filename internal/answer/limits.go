@@ -7,7 +7,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// LimitsOf converts the units of the API into those of package sandbox. It refuses 0, which must never mean no limit.
+// LimitsOf converts the units of the API into those of package sandbox. A time limit of 0 is none.
+// Any other limit of 0 is refused.
 func LimitsOf(l *api.Limits) (sandbox.Limits, error) {
 	var out sandbox.Limits
 	for _, f := range limitFields(l) {
@@ -16,6 +17,10 @@ func LimitsOf(l *api.Limits) (sandbox.Limits, error) {
 		}
 		v := **f.value
 		field, unit := api.LimitUnits[f.name].Field, api.LimitUnits[f.name].Size
+		if v == 0 && f.name == sandbox.LimitTimeout {
+			out.Timeout = sandbox.NoTimeout
+			continue
+		}
 		if v <= 0 {
 			return out, sandbox.Invalidf("limits."+field, "must be positive; leave it out for the default")
 		}
@@ -47,7 +52,9 @@ func limitFields(l *api.Limits) []limitField {
 func NewLimits(in sandbox.Limits) api.Limits {
 	var out api.Limits
 	for _, f := range limitFields(&out) {
-		if v := in.Get(f.name); v > 0 {
+		if v := in.Get(f.name); f.name == sandbox.LimitTimeout && v == int64(sandbox.NoTimeout) {
+			*f.value = new(float64)
+		} else if v > 0 {
 			*f.value = new(float64(v) / api.LimitUnits[f.name].Size)
 		}
 	}

@@ -27,7 +27,6 @@ type Facts struct {
 	Found    []sandbox.Hint    // other hints, which follow
 
 	Living     bool         // in a living sandbox, which goes on
-	Input      bool         // it had standard input, or a context
 	Signaled   bool         // a caller sent it a signal
 	Forbidden  bool         // the checks refused its code
 	GuestGone  bool         // the guest has ended
@@ -143,7 +142,7 @@ func (f *Facts) timeoutHints() []sandbox.Hint {
 		return []sandbox.Hint{sandbox.HintStuck{Bound: b}, sandbox.HintLimit{Bound: f.bound(sandbox.LimitPids)}}
 	}
 	if u := f.Result.Usage; u.CPU >= 0 && u.CPU < u.Wall/idleShare {
-		return []sandbox.Hint{sandbox.HintWaited{Bound: b, NoInput: !f.Input, NoNetwork: f.noNetwork()}}
+		return []sandbox.Hint{sandbox.HintWaited{Bound: b, NoNetwork: f.noNetwork()}}
 	}
 	return []sandbox.Hint{sandbox.HintTimeout{Bound: b}}
 }

@@ -31,7 +31,7 @@ func TestHints(t *testing.T) {
 		Enforcers: map[sandbox.LimitName]string{sandbox.LimitDisk: "tmpfs sizes: half of it there"}}
 	of := func(spec sandbox.Spec, request sandbox.Request) diagnose.Facts {
 		return diagnose.Facts{Offer: offer, Request: &request, Command: "cat",
-			Result: &sandbox.Result{Requested: spec}, Input: request.Stdin != nil}
+			Result: &sandbox.Result{Requested: spec}}
 	}
 	hints := func(f diagnose.Facts, e end, r sandbox.Result) []sandbox.Hint {
 		r.Requested, r.Effective, r.Usage = f.Result.Requested, effective, e.usage
@@ -58,9 +58,8 @@ func TestHints(t *testing.T) {
 		r    sandbox.Result
 		want []string
 	}{
-		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "waited for input: there " +
-			"was none; give it with -i or --stdin FILE", "the network: a sandbox has none"}},
-		{fed, idle, timeout(""), []string{"almost no CPU time. If it waited for the network"}},
+		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "If it is a server: run it in a " +
+			"living sandbox", "the network: a sandbox has none"}},
 		{free, idle, timeout("fork: retry: Resource temporarily unavailable"), []string{"limit of 128 processes " +
 			"and threads. Raise it: --pids 200."}},
 		{free, end{usage: sandbox.Usage{PidsRefused: 1}}, timeout(""), []string{"128 processes"}},

@@ -34,6 +34,7 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	x.context.count()
 	x.beginNow()
 	in.begin(x)
+	x.freeEndless()
 	if x.req.Background { // or, after a kill, the next server would call it not started, and interrupt it
 		if err := x.log.Sync(); err != nil {
 			in.leave(x)

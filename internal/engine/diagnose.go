@@ -21,9 +21,8 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 	f := diagnose.Facts{
 		Offer:  diagnose.Offer{Languages: config.Languages, Max: config.Max, Packages: config.Packages != nil},
 		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
-		Input: len(x.Request.Stdin) > 0, Forbidden: x.forbidden(), GuestGone: o.cause == causeLost,
-		NotStarted: o.notStarted,
-		Tasks:      int64(o.exited.Tasks), Left: int(o.exited.Left),
+		Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
+		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),
 		Beyond:   [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
 		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional, Used: x.used,
 	}
@@ -32,7 +31,6 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 	}
 	if !x.sandbox.oneShot {
 		f.Living, f.Signaled = true, x.wasSignaled()
-		f.Input = f.Input || x.context != nil || x.req.Interactive
 		f.Packages = f.Packages && x.sandbox.takesPackages()
 	}
 	return diagnose.Hints(&f)

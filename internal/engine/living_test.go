@@ -304,3 +304,43 @@ func contextRig(t *testing.T) (*rig, *engine.Sandbox) {
 func code(language, text string) engine.RunRequest {
 	return engine.RunRequest{Request: sandbox.Request{Language: language, Code: []byte(text)}}
 }
+
+// TestEndless: a run in the background or with no time limit holds no slot and runs longer than the limit of its
+// sandbox, also code in a context. A limit that it names ends it.
+// What a run leaves behind goes on.
+func TestEndless(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Max: sandbox.Limits{Timeout: time.Hour}})
+	limit := 200 * time.Millisecond
+	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Limits: sandbox.Limits{Timeout: limit}}})
+	detach := func(x engine.RunRequest) *engine.Run {
+		x.Detach()
+		run, err := s.Start(within(t), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	process, cell := detach(script("sleep 100")), detach(code("python", "import time; time.sleep(100)"))
+	eventually(t, "more time than the limit of the sandbox", func() bool {
+		return time.Since(process.Info().Began) > 2*limit && time.Since(cell.Info().Began) > 2*limit
+	})
+	for _, x := range []*engine.Run{process, cell} {
+		if i := x.Info(); i.Status != sandbox.StatusRunning || !i.Deadline.IsZero() {
+			t.Errorf("a background run: %+v", i)
+		}
+	}
+	named := script("sleep 100")
+	named.Request.Timeout = limit
+	<-detach(named).Done() // it holds the slot until then
+	if r := do(t, s, script("sleep 100")); r.Status != sandbox.StatusTimeout {
+		t.Errorf("a run with the limit of the sandbox: %s", r.Status)
+	}
+	child := strings.TrimSpace(string(do(t, s, script("nohup sleep 100 >/dev/null & echo $!")).Stdout.Head))
+	long := script("sleep 0.6; kill -0 " + child)
+	long.Request.Timeout = sandbox.NoTimeout
+	if r := do(t, s, long); r.Status != sandbox.StatusSucceeded {
+		t.Errorf("a run without a limit: %s", r.Status)
+	}
+	_, err := rig.Run(within(t), engine.OneShot{Request: long.Request})
+	refused(t, "a one-shot run without a limit", err, sandbox.Invalid, "over the server's maximum")
+}

@@ -261,7 +261,7 @@ func (r *takeover) goOn(x *Run) {
 	if !x.req.Background {
 		x.canceled()
 	}
-	s.work.Go(func() { x.carryOut(ctx, func() {}) }) // it takes no slot: it ran on meanwhile
+	s.work.Go(func() { x.carryOut(ctx) }) // it takes no slot: it ran on meanwhile
 }
 
 // lostAtRestart is the result of a run whose process was gone when the next server came.

@@ -40,8 +40,8 @@ type Run struct {
 	log      runLog   // in a living sandbox
 	resumed  *resumed // it began under an earlier server; else nil
 	canceled context.CancelFunc
-	awaited  bool // Drain waits for it
-	adding   addedPackages
+	slot
+	adding addedPackages
 	codeEnd
 
 	verdict verdict
@@ -147,7 +147,7 @@ func (s *Sandbox) start(ctx context.Context, req RunRequest) (*Run, error) {
 	}
 	if x.context != nil || x.adding.asked != nil { // its goroutine waits for them, and then for a slot
 		if err = x.enterEarly(); err == nil {
-			err = x.begin(ctx, func() {})
+			err = x.begin(ctx)
 		}
 		if err != nil {
 			x.stopAwaiting()
@@ -167,8 +167,9 @@ func (s *Sandbox) start(ctx context.Context, req RunRequest) (*Run, error) {
 		return nil, err
 	}
 	x.timings.Queue = time.Since(asked)
-	if err := x.begin(ctx, release); err != nil {
-		release()
+	x.release = release
+	if err := x.begin(ctx); err != nil {
+		x.freeSlot()
 		x.stopAwaiting()
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 }
 
 // begin enters the run and starts its goroutine, which releases its slot.
-func (x *Run) begin(ctx context.Context, release func()) error {
+func (x *Run) begin(ctx context.Context) error {
 	s := x.sandbox
 	x.began = time.Now()
 	head, err := x.head()
@@ -240,11 +241,11 @@ func (x *Run) begin(ctx context.Context, release func()) error {
 			return errors.Join(err, x.log.Remove())
 		}
 	}
-	return x.enter(ctx, release)
+	return x.enter(ctx)
 }
 
 // enter makes the run one of the sandbox's.
-func (x *Run) enter(ctx context.Context, release func()) error {
+func (x *Run) enter(ctx context.Context) error {
 	s := x.sandbox
 	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
 	if x.req.Background {
@@ -261,16 +262,16 @@ func (x *Run) enter(ctx context.Context, release func()) error {
 	}
 	s.runs.add(x)
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
-	s.work.Go(func() { x.carryOut(ctx, release) })
+	s.work.Go(func() { x.carryOut(ctx) })
 	return nil
 }
 
 // carryOut runs the run to its end and releases its slot.
-func (x *Run) carryOut(ctx context.Context, release func()) {
+func (x *Run) carryOut(ctx context.Context) {
 	s := x.sandbox
 	defer x.stopAwaiting()
 	defer close(x.done)
-	defer func() { release() }()
+	defer x.freeSlot()
 	defer x.leave()
 	defer func() {
 		if p := recover(); p != nil {
@@ -285,7 +286,7 @@ func (x *Run) carryOut(ctx context.Context, release func()) {
 	defer x.canceled()
 	detached := context.AfterFunc(s.life, x.canceled)
 	defer detached()
-	result, err := x.runInTurn(ctx, &release)
+	result, err := x.runInTurn(ctx)
 	if errors.Is(context.Cause(s.life), errDetached) && (err != nil || x.verdict.of() != causeExit) {
 		x.failure = errors.Join(s.Ended(), x.log.Close())
 		return
@@ -407,8 +408,10 @@ func (x *Run) Info() RunInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	i := RunInfo{ID: x.id, Command: x.req.Request.Command, Began: x.began,
-		Deadline:   x.began.Add(x.Spec.Limits.Timeout),
 		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1}
+	if !x.endless() {
+		i.Deadline = x.began.Add(x.Spec.Limits.Timeout)
+	}
 	if x.Language != nil {
 		i.Language = x.Language.Name
 	}

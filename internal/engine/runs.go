@@ -80,7 +80,7 @@ type RunInfo struct {
 	Language   string   // "" for a command
 	Command    []string // of one that ended, its beginning
 	Began      time.Time
-	Deadline   time.Time
+	Deadline   time.Time // zero: no time limit
 	Background bool
 	Status     sandbox.Status // running, or how it ended
 	ExitCode   int            // -1 until it ended

@@ -1,11 +1,23 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+// Detach requests a run in the background, which has no time limit unless the request names one.
+func (r *RunRequest) Detach() {
+	r.Background, r.Request.Timeout = true, cmp.Or(r.Request.Timeout, sandbox.NoTimeout)
+}
+
+// slot is the place of a run among those that run at the same time. The goroutine of the run owns it.
+type slot struct {
+	awaited bool   // Drain waits for the run
+	release func() // nil without a slot
+}
 
 // enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
 // meanwhile.
@@ -44,9 +56,27 @@ func (x *Run) stopAwaiting() {
 	}
 }
 
-// runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot,
-// which release gives back.
-func (x *Run) runInTurn(ctx context.Context, release *func()) (*sandbox.Result, error) {
+// freeSlot releases the slot of the run, if it has one.
+func (x *Run) freeSlot() {
+	if release := x.release; release != nil {
+		x.release = nil
+		release()
+	}
+}
+
+// endless reports whether the run has no time limit.
+func (x *Run) endless() bool { return x.Spec.Limits.Timeout == sandbox.NoTimeout }
+
+// freeEndless releases the slot of a run in a living sandbox that has no time limit, once it runs. It would hold the
+// slot until its sandbox ends.
+func (x *Run) freeEndless() {
+	if x.endless() {
+		x.freeSlot()
+	}
+}
+
+// runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot.
+func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	if x.context != nil {
 		asked := time.Now()
 		done, err := x.context.wait(ctx)
@@ -67,7 +97,7 @@ func (x *Run) runInTurn(ctx context.Context, release *func()) (*sandbox.Result, 
 		if err != nil {
 			return nil, err
 		}
-		*release = admitted
+		x.release = admitted
 		if x.context == nil {
 			if err := x.beginAfterPackages(); err != nil {
 				return nil, err

@@ -29,6 +29,9 @@ func insideOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err 
 	x.Request.Dir, x.Request.Entry = r.Dir, r.Entry
 	limits, err := answer.LimitsOf(&api.Limits{TimeoutS: r.Limits.TimeoutS})
 	x.Request.Timeout = limits.Timeout
+	if r.Background {
+		x.Detach()
+	}
 	return x, err
 }
 

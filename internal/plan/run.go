@@ -66,7 +66,7 @@ func (r *Rules) limit(p *Run) error {
 		return nil
 	}
 	own := sandbox.Limits{Timeout: p.Request.Timeout}
-	if err := r.checkMax(sandbox.LimitTimeout, int64(own.Timeout)); err != nil {
+	if err := r.checkMax(sandbox.LimitTimeout, int64(own.Timeout), p.Spec.Lifetime); err != nil {
 		return err
 	}
 	if err := own.Check(); err != nil {

@@ -26,7 +26,7 @@ type Rules struct {
 // impossible is an error.
 func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	for _, name := range sandbox.LimitNames {
-		if err := r.checkMax(name, spec.Limits.Get(name)); err != nil {
+		if err := r.checkMax(name, spec.Limits.Get(name), spec.Lifetime); err != nil {
 			return spec, err
 		}
 	}
@@ -71,8 +71,12 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	return spec, nil
 }
 
-// checkMax refuses a limit over the operator's maximum.
-func (r *Rules) checkMax(name sandbox.LimitName, asked int64) error {
+// checkMax refuses a limit over the operator's maximum. In a living sandbox, a run without a time limit ends with the
+// sandbox.
+func (r *Rules) checkMax(name sandbox.LimitName, asked int64, life sandbox.Lifetime) error {
+	if name == sandbox.LimitTimeout && asked == int64(sandbox.NoTimeout) && life.Living {
+		return nil
+	}
 	if most := r.Max.Get(name); most != 0 && asked > most {
 		return sandbox.Invalidf("limits."+string(name), "%s is over the server's maximum of %s",
 			sandbox.FormatLimit(name, asked), sandbox.FormatLimit(name, most))

@@ -22,7 +22,7 @@ type Face struct {
 	allowNow string                       // lets an existing sandbox reach a target; "" if callers cannot
 	packages func(o sandbox.Offer) string // requests packages; "" if callers cannot
 	Param    func(op string) string       // names a part of the request, or a step that failed
-	input    string                       // gives a program its standard input
+	serve    string                       // runs a server
 	file     string                       // sends a file
 	notes    map[sandbox.Note]string      // fixes as phrases, and hints that differ among the faces
 }
@@ -51,7 +51,7 @@ var CommandLine = Face{
 		op, _, _ = strings.Cut(op, "[") // the message quotes which of the list it is
 		return cmp.Or(flagsOfFields[field(op)], op)
 	},
-	input: "with -i or --stdin FILE",
+	serve: "run it in a living sandbox, with fumehood exec --detach",
 	file:  "with --file PATH",
 	notes: map[sandbox.Note]string{
 		sandbox.FixSendFile:     "send the file with --file PATH",
@@ -94,7 +94,7 @@ var HTTP = Face{
 	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
 	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
 	Param:    field,
-	input:    `in "stdin"`,
+	serve:    `run it in a living sandbox, with "background": true`,
 	file:     `in "files"`,
 	notes: map[sandbox.Note]string{
 		sandbox.FixSendFile:     `send the file in "files"`,
@@ -137,7 +137,7 @@ var Tool = Face{
 		}
 		return field(op)
 	},
-	input: `in "stdin" of run_command`,
+	serve: "start it with run_command and a & at its end",
 	file:  "with write_file",
 	notes: map[sandbox.Note]string{
 		sandbox.FixSendFile:     "send the file with write_file",

@@ -36,9 +36,7 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 		return fmt.Sprintf(atLimit+".", value(h.Bound), killed)
 	case sandbox.HintWaited:
 		text := fmt.Sprintf(atLimit+"; it had used almost no CPU time.", value(h.Bound), killed)
-		if h.NoInput {
-			text += " If it waited for input: there was none; give it " + f.input + "."
-		}
+		text += " If it is a server: " + f.serve + "."
 		if h.NoNetwork {
 			text += " If it waited for the network: a sandbox has none."
 		}

@@ -30,7 +30,7 @@ var LimitFlags = []LimitFlag{
 	{sandbox.LimitDisk, "disk", "", "SIZE", "bytes of all writable places together", "a quarter of memory"},
 	{sandbox.LimitInodes, "inodes", "", "N", "files and folders in the writable places", ""},
 	{sandbox.LimitOpenFiles, "open-files", "", "N", "open files of one process", ""},
-	{sandbox.LimitTimeout, "timeout", "", "DURATION", "wall time", ""},
+	{sandbox.LimitTimeout, "timeout", "", "DURATION", "wall time; 0 is none", ""},
 	{sandbox.LimitOutput, "output-limit", "", "SIZE", "bytes kept of stdout and of stderr, each", ""},
 }
 
@@ -45,7 +45,7 @@ func AddLimits(flags *pflag.FlagSet, limits *sandbox.Limits) {
 // AddTimeout adds the flag of the time limit. A run in a living sandbox has no other limit.
 func AddTimeout(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	flags.Var(&limitValue{sandbox.LimitTimeout, "DURATION", limits}, "timeout",
-		"wall time (default that of the sandbox)")
+		"wall time; 0 is none (default that of the sandbox)")
 }
 
 // AddMaxima adds a flag for the maximum of each limit.
