@@ -38,6 +38,7 @@ type Context struct {
 	mu          sync.Mutex // guards all below
 	waiting     int        // for their turn
 	interpreter *interpreter
+	starting    sandbox.ID   // of the interpreter that is about to replace it; else ""
 	former      []sandbox.ID // of the last interpreters before it
 	adding      *Run         // which has the turn, and adds packages
 	runs        uint64
@@ -262,22 +263,45 @@ func (c *Context) alive(ctx context.Context) (*interpreter, error) {
 	if in != nil && !in.isGone() {
 		return in, nil
 	}
-	in, err := c.startInterpreter(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return c.replace(ctx)
+}
+
+// replace starts a new interpreter. Its id is on record before the caller learns that it runs: otherwise the next
+// server would end the interpreter, and not know the context. The record is saved while the interpreter starts.
+func (c *Context) replace(ctx context.Context) (*interpreter, error) {
+	id := sandbox.NewID()
+	c.setStarting(id)
+	saved := make(chan error, 1)
+	go func() { saved <- c.sandbox.recordContexts() }()
+	in, err := c.startInterpreter(ctx, id)
+	unsaved := <-saved
 	c.mu.Lock()
-	if c.interpreter != nil {
-		c.remember(c.interpreter.id)
+	deleted := c.deleted
+	c.starting = ""
+	if err == nil && unsaved == nil && !deleted {
+		if c.interpreter != nil {
+			c.remember(c.interpreter.id)
+		}
+		c.interpreter = in
 	}
-	c.interpreter, deleted = in, c.deleted
 	c.mu.Unlock()
-	if deleted { // while it started
+	switch {
+	case err != nil:
+		return nil, err
+	case deleted: // while it started
 		in.kill()
 		return nil, c.wasDeleted()
+	case unsaved != nil:
+		in.kill()
+		return nil, unsaved
 	}
-	c.sandbox.recordContexts()
 	return in, nil
+}
+
+func (c *Context) setStarting(id sandbox.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.starting = id
 }
 
 func (c *Context) wasDeleted() error {
@@ -348,8 +372,7 @@ func (c *Context) Delete(ctx context.Context) error {
 	c.deleted = true
 	c.mu.Unlock()
 	c.end()
-	s.recordContexts()
-	return nil
+	return s.recordContexts()
 }
 
 // end ends what runs: it kills the interpreter and waits for its end.
@@ -365,48 +388,46 @@ func (c *Context) end() {
 	}
 }
 
-// recordContexts puts the contexts into the sandbox's record, and saves that in the background: a run need not wait for
-// a disk.
-func (s *Sandbox) recordContexts() {
+// recordContexts puts the contexts into the sandbox's record and saves it.
+func (s *Sandbox) recordContexts() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.record.Contexts = nil
 	for _, c := range s.contexts {
-		i := c.Info()
-		if i.ID == "" {
-			continue
+		if r := c.record(); r.ID != "" {
+			s.record.Contexts = append(s.record.Contexts, r)
 		}
-		s.record.Contexts = append(s.record.Contexts,
-			sandbox.ContextRecord{ID: i.ID, Name: i.Name, Language: i.Language, Dir: i.Dir, Created: i.Created,
-				Runs: i.Runs, Former: c.formerIDs()})
 	}
-	if s.life.Err() != nil {
-		return
-	}
-	s.work.Go(func() {
-		if err := s.save(); err != nil {
-			s.engine.log.Warn("could not record the contexts of a sandbox", "sandbox", s.id, "err", err)
-		}
-	})
+	s.mu.Unlock()
+	return s.save()
 }
 
-func (c *Context) formerIDs() []sandbox.ID {
+// record returns the context's record. Its ID is "" before the first interpreter.
+func (c *Context) record() sandbox.ContextRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.former)
+	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Created: c.created,
+		Runs: c.runs, Former: slices.Clone(c.former)}
+	switch {
+	case c.interpreter == nil:
+	case r.ID == "":
+		r.ID = c.interpreter.id
+	default:
+		r.Former = append(r.Former, c.interpreter.id)
+	}
+	return r
 }
 
 // startInterpreter starts the driver and waits for its first report. A cancellation does not cut the start, or the
 // guest might start an interpreter that the engine does not know: the start finishes first, then the interpreter is
 // killed.
-func (c *Context) startInterpreter(ctx context.Context) (*interpreter, error) {
+func (c *Context) startInterpreter(ctx context.Context, id sandbox.ID) (*interpreter, error) {
 	s := c.sandbox
 	asDriver := c.language
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
 	p := &plan.Run{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs,
 		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
 		Env: plan.MergeEnv(s.spec().Env, asDriver.Env, c.language.Driver.Env)}
-	x := s.newRun(job{Run: p, id: sandbox.NewID()}, RunRequest{})
+	x := s.newRun(job{Run: p, id: id}, RunRequest{})
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(s.life, cut)()

@@ -31,7 +31,7 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	if err != nil {
 		return guest.Exited{}, err
 	}
-	x.context.count()
+	x.runs = x.context.count()
 	x.beginNow()
 	in.begin(x)
 	x.freeEndless()
@@ -245,9 +245,10 @@ func exitCode(f driver.Frame) (int, error) {
 	return int(code), nil
 }
 
-// count counts a run that begins.
-func (c *Context) count() {
+// count counts a run that begins, and returns the runs so far.
+func (c *Context) count() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs++
+	return c.runs
 }

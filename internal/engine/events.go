@@ -101,11 +101,12 @@ func encode(v any) []byte {
 type begun struct {
 	Interpreter sandbox.ID   `json:"interpreter"` // "" of a process
 	Base        guest.Attach `json:"base"`
+	Runs        uint64       `json:"runs,omitempty"` // of the context, this one included
 }
 
 func (x *Run) logBegan(in sandbox.ID) {
 	x.log.began.Store(x.log.Last().ID + 1) // before there is a later event
-	x.logValue(eventlog.Began, 0, encode(begun{in, x.base}))
+	x.logValue(eventlog.Began, 0, encode(begun{in, x.base, x.runs}))
 }
 
 // logValue logs a value that was reported up to an offset of the channel.

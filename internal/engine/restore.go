@@ -86,6 +86,9 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		s.engine.log.Warn("cannot read the log of a run", "sandbox", s.id, "run", entry.ID, "err", err)
 	}
 	x.output.forward, x.output.gaps = x.take, true
+	if b := x.resumed.began; b != nil {
+		r.begun = append(r.begun, *b)
+	}
 	if !x.resumed.last.Finished {
 		return x
 	}
@@ -197,12 +200,23 @@ func (r *takeover) contexts(unfinished []*Run) {
 			continue
 		}
 		c.former = slices.Clone(record.Former)
+		c.runs = max(c.runs, r.counted(&record))
 		if p, lives := r.left[string(record.ID)]; lives && !p.Exited && r.interpreter(c, p, unfinished) {
 			delete(r.left, string(record.ID))
 		} else {
 			c.remember(record.ID) // endRest ends what is left of it
 		}
 	}
+}
+
+// counted returns the runs of a context up to the last one in a log: its record is older.
+func (r *takeover) counted(c *sandbox.ContextRecord) (runs uint64) {
+	for _, b := range r.begun {
+		if b.Interpreter == c.ID || slices.Contains(c.Former, b.Interpreter) {
+			runs = max(runs, b.Runs)
+		}
+	}
+	return runs
 }
 
 // interpreter attaches to an interpreter, from the oldest report that its guest keeps. It reports whether it could.

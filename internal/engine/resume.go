@@ -76,6 +76,7 @@ type takeover struct {
 	life     context.Context              // ends with the engine, and when the sandbox is removed
 	answered time.Time                    // when the guest last answered; at first, when the takeover began
 	entries  []eventlog.Entry             // of its logs
+	begun    []begun                      // code in contexts, as the logs have it
 	kept     bool                         // its network is logged in its folder
 	left     map[string]guest.ProcessInfo // processes that no run and no context has claimed yet
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type keeper struct {
 	mu      sync.Mutex
 	boxes   map[sandbox.ID]sandbox.Box
 	records map[sandbox.ID]sandbox.Record
+	slow    time.Duration // that a save takes
 }
 
 func (k *keeper) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
@@ -40,10 +42,18 @@ func (k *keeper) Reattach(_ context.Context, id sandbox.ID) (sandbox.Box, error)
 }
 
 func (k *keeper) Save(r sandbox.Record) error {
+	time.Sleep(k.slow)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.records[r.ID] = r
 	return nil
+}
+
+// record returns what the next server would read now.
+func (k *keeper) record(id sandbox.ID) sandbox.Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records[id]
 }
 
 func (k *keeper) Remove(sandbox.ID) error { return nil }
@@ -107,6 +117,99 @@ func TestResumeAfterKill(t *testing.T) {
 	if r, failed := x.Wait(within(t)); err != nil || failed != nil || r.Status != sandbox.StatusSucceeded ||
 		output != "end\n" {
 		t.Errorf("it wrote %q, %v; %+v, %v", output, err, r, failed)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnsweredContextsAreOnRecord: a context, its interpreter and its deletion are on record once a call has returned,
+// also where the disk is slow.
+func TestAnsweredContextsAreOnRecord(t *testing.T) {
+	k, open := keeping(t)
+	e := open(t.TempDir())
+	defer e.Close()
+	s, _, err := e.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.slow = 100 * time.Millisecond
+	recorded := func(step string, contexts int) {
+		t.Helper()
+		list, live := k.record(s.ID()).Contexts, s.Info().Contexts
+		if len(list) != contexts || len(live) != contexts {
+			t.Fatalf("after %s: on record are %+v of %+v", step, list, live)
+		}
+		for i := range list {
+			if list[i].ID != live[i].ID || list[i].Name != live[i].Name {
+				t.Errorf("after %s: on record is %+v of %+v", step, list[i], live[i])
+			}
+		}
+	}
+	c, err := s.CreateContext(within(t), "c1", "python", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded("a create", 1)
+	do(t, s, code("python", "x = 1"))
+	recorded("a run in the default context", 2)
+	before := c.Info().ID
+	if err := c.Restart(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	recorded("a restart", 2)
+	if former := k.record(s.ID()).Contexts[0].Former; len(former) != 1 || former[0] != before {
+		t.Errorf("the former interpreters are %v, not %v", former, before)
+	}
+	if err := c.Delete(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	recorded("a deletion", 1)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnsweredRunsAreFoundAfterKill: the next server knows every run whose result a client has, and counts it for its
+// context.
+func TestAnsweredRunsAreFoundAfterKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []engine.RunRequest{code("python", "x = 1"), code("python", "y = 2"),
+		{Request: sandbox.Request{Command: []string{"true"}}}} {
+		do(t, s, r)
+	}
+	runs, contexts, record := s.Runs(), s.Info().Contexts, k.record(s.ID())
+	if err := os.CopyFS(killed, os.DirFS(stateDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(killed)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{record})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	found := map[sandbox.ID]engine.RunInfo{}
+	for _, x := range s.Runs() {
+		found[x.ID] = x
+	}
+	for _, x := range runs {
+		if is := found[x.ID]; is.Status != x.Status || is.ExitCode != x.ExitCode || is.Context != x.Context ||
+			is.Language != x.Language || !slices.Equal(is.Command, x.Command) {
+			t.Errorf("the next server has %+v of %+v", is, x)
+		}
+	}
+	if list := s.Info().Contexts; len(list) != 1 || list[0].Runs != contexts[0].Runs || list[0].Runs != 2 {
+		t.Errorf("the next server has %+v of %+v", list, contexts)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -63,6 +63,7 @@ type atStart struct {
 	before   sandbox.Usage // of the sandbox
 	attempts uint64        // to reach something, that the sandbox had made by then
 	baseline listing       // of the workspace; nil if no files are returned
+	runs     uint64        // of its context, this one included
 }
 
 // facts is what explains the end, besides the outcome.
@@ -322,18 +323,10 @@ func (x *Run) finish(result *sandbox.Result) {
 	x.result = result
 	x.mu.Unlock()
 	x.notify(RunEnded, result, nil)
-	end := x.log.Finish
-	if !x.log.Written() && x.log.Last().Bytes <= maxUnwritten {
-		end = x.log.End
-	}
-	if err := end(encodeResult(result)); err != nil {
+	if err := x.log.Finish(encodeResult(result)); err != nil { // before the answer: the next server knows the run
 		x.sandbox.engine.log.Warn("could not finish the log of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
 }
-
-// maxUnwritten limits the log of a short run that stays in memory: its caller has the result. It is written if somebody
-// follows it, and when the server stops.
-const maxUnwritten = 4 << 10 // bytes
 
 // fail ends the log of a run that Fumehood failed at.
 func (x *Run) fail(err error) {
@@ -351,7 +344,7 @@ func (x *Run) leave() {
 	s.timers.used = time.Now()
 	s.restartIdle()
 	s.mu.Unlock()
-	for _, old := range forgotten { // a follower may have had the log written after the end
+	for _, old := range forgotten { // a follower may have written a log that could not be written at the end
 		old.retire()
 	}
 }

@@ -172,18 +172,13 @@ func (l *Log) wake() {
 // Finish appends the done event and syncs. If output at the end of a stream was not stored, an empty event shows the
 // gap first. If only the writing failed, the log is finished and Sync tries again.
 func (l *Log) Finish(data []byte) error {
-	if err := l.End(data); err != nil {
-		return err
-	}
-	return l.Sync()
-}
-
-// End is Finish without the sync: a log without a follower needs no file.
-func (l *Log) End(data []byte) error {
 	if len(data) > MaxDone {
 		return tooLarge(Done, MaxDone)
 	}
-	return l.finish(data)
+	if err := l.finish(data); err != nil {
+		return err
+	}
+	return l.Sync()
 }
 
 // Written reports whether the log has a file.
