@@ -32,14 +32,14 @@ var conversation = []struct {
 	{code: "def f(y):\n    return 1 / y\n\nf(2)", value: "0.5"},
 	{code: "try:\n    f(0)\nexcept Exception as e:\n    e.add_note('a note')\n    raise KeyError('k') from e", exit: 1,
 		failure: "KeyError 'k'",
-		stderr: "Traceback (most recent call last):\n  File \"<run 11>\", line 2, in <module>\n    f(0)\n" +
-			"  File \"<run 10>\", line 2, in f\n    return 1 / y\n           ~~^~~\nZeroDivisionError: division by " +
+		stderr: "Traceback (most recent call last):\n  File \"<cell 11>\", line 2, in <module>\n    f(0)\n" +
+			"  File \"<cell 10>\", line 2, in f\n    return 1 / y\n           ~~^~~\nZeroDivisionError: division by " +
 			"zero\na note\n\n" +
 			"The above exception was the direct cause of the following exception:\n\n" +
-			"Traceback (most recent call last):\n  File \"<run 11>\", line 5, in <module>\n    raise KeyError('k') " +
+			"Traceback (most recent call last):\n  File \"<cell 11>\", line 5, in <module>\n    raise KeyError('k') " +
 			"from e\nKeyError: 'k'\n"},
 	{code: "x = 2\nprint('a", exit: 1, failure: "SyntaxError unterminated string literal (detected at line 2)",
-		stderr: "  File \"<run 12>\", line 2\n    print('a\n          ^\nSyntaxError: unterminated string literal " +
+		stderr: "  File \"<cell 12>\", line 2\n    print('a\n          ^\nSyntaxError: unterminated string literal " +
 			"(detected at line 2)\n"},
 	{code: "x = 3\nreturn", exit: 1, failure: "SyntaxError 'return' outside function"},
 	{code: "x", value: "1"}, // code with a syntax error does not begin
@@ -58,7 +58,7 @@ var conversation = []struct {
 		"task = asyncio.ensure_future(later())\nawait asyncio.sleep(0, 6)", value: "6"},
 	{code: "await task", value: "5"},
 	{code: "async def bad(): 1/0\nawait bad()", exit: 1, failure: "ZeroDivisionError division by zero",
-		stderr: "Traceback (most recent call last):\n  File \"<run 25>\", line 2, in <module>\n"},
+		stderr: "Traceback (most recent call last):\n  File \"<cell 25>\", line 2, in <module>\n"},
 	{code: "for i in range(2):\n    !echo \"it's\" $((1 +\\\n 1)); exit 3\n_exit_code", stdout: "it's 2\nit's 2\n",
 		value: "3"},
 	{code: "print('''\n!echo''')\n!echo 1", stdout: "\n!echo\n1\n"},

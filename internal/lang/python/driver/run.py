@@ -4,10 +4,15 @@ FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
 MIN_RECURSION = 300  # for the driver itself
 MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
 MAX_RESULTS = 100  # of one run
+WATCHED = {  # modules that the driver extends, and by which function
+    "linecache": "keep_lines", "matplotlib.pyplot": "extend_pyplot", "IPython.core.display_functions": "extend_ipython",
+    "IPython.core.getipython": "extend_getipython", "inspect": "extend_inspect", "multiprocessing.spawn": "extend_spawn",
+}
 NO_INPUT = "this context has no input: pass values as variables or files"
 
 SOURCES = {}  # of runs, by file name, oldest first
 pending = []  # values that other threads displayed
+captured = []  # lists of what is displayed under %%capture
 runs = source_bytes = 0
 shown = skipped = 0  # results of this run
 flags = TOP_LEVEL_AWAIT
@@ -51,17 +56,15 @@ def interruptible(function, *args):
 
 
 def parse(source, name):
-    """Returns the syntax tree. If the code is not valid Python, lines with "!" or "%pip" run in the shell."""
+    """Returns the syntax tree. Code that is not valid Python may have notebook syntax."""
     try:
         return compile(source, name, "exec", ONLY_AST | flags, True)
     except SyntaxError as e:
-        if "!" not in source and "%pip" not in source:
+        if "!" not in source and "%" not in source and "?" not in source:
             raise
-        need("shell")
-        tree = parse_shell(source, name, e)
-        if tree is None:
-            raise
-        return tree
+        failure = e  # raised below: inside of this handler, another error would have it as its context
+    need("notebook")
+    return parse_notebook(source, name, failure)
 
 
 def muted(source, node):
@@ -84,11 +87,9 @@ def evaluate(codes):
     return value
 
 
-def execute(source, name):
-    """Executes the code and displays the value of its last expression, unless it is followed by ";"."""
+def compiled(source, name):
+    """Compiles the code for evaluate. The value of its last expression is muted by a ";" behind it."""
     global flags
-    source = source.decode().replace("\r\n", "\n").replace("\r", "\n")
-    remember(source, name)
     tree = parse(source, name)
     body, last = tree.body, None
     if body and type(body[-1]).__name__ == "Expr" and not muted(source, body[-1]):
@@ -98,8 +99,15 @@ def execute(source, name):
     flags |= codes[0].co_flags & FUTURES
     if last is not None:
         codes.append(compile(last, name, "eval", flags, True))  # before the code runs, to find syntax errors
-    value = evaluate(codes)
-    if last is not None and value is not None:
+    return codes
+
+
+def execute(source, name):
+    """Executes the code and displays the value of its last expression."""
+    source = source.decode().replace("\r\n", "\n").replace("\r", "\n")
+    remember(source, name)
+    value = evaluate(compiled(source, name))
+    if value is not None:
         builtins._ = value
         show(value, True)
 
@@ -124,19 +132,30 @@ class Watch:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "linecache" or name == "matplotlib.pyplot" or name == "IPython.core.display_functions":
+        if name in WATCHED or name[:7] == "IPython":
             need("watch")
             return watched(name, path, target)
 
 
-def display(*values):
-    """Displays values in their richest forms."""
+def display(*values, **options):
+    """Displays values in their richest forms. With raw=True, they are the forms themselves, by media type."""
+    if options:
+        need("watch")
+        return ipython().display(*values, **options)
     for value in values:
         show(value, False)
 
 
+def get_ipython():
+    """Returns what notebooks call the shell: its magics, and the names of the code."""
+    need("watch")
+    return ipython().get_ipython()
+
+
 def show(value, main):
-    if thread.get_ident() != MAIN:  # only the main thread reports
+    if captured:
+        captured[-1].append(value)
+    elif thread.get_ident() != MAIN:  # only the main thread reports
         if len(pending) < MAX_RESULTS:
             pending.append(value)
     elif run_id is not None:
@@ -189,7 +208,7 @@ def run(id, source):
     global runs, shown
     runs, shown = runs + 1, 0
     reopen_closed()
-    failure = interruptible(execute, source, "<run %d>" % runs)
+    failure = interruptible(execute, source, "<cell %d>" % runs)
     late = interruptible(settle)
     status = 0
     if failure is None:
@@ -211,6 +230,10 @@ def look_like_main():
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
     sys.meta_path.insert(0, Watch)
     builtins.display = display
+    builtins.get_ipython = get_ipython
+    if "inspect" in sys.modules:
+        need("source")
+        extend_inspect(sys.modules["inspect"])
 
 
 look_like_main()

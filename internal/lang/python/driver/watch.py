@@ -1,11 +1,14 @@
-# Extends a foreign module when the code imports it.
+# Extends foreign modules when the code imports them, and stands in for IPython where it is not installed.
+STAND_INS = set("""IPython IPython.display IPython.core IPython.core.display IPython.core.display_functions
+    IPython.core.getipython IPython.core.interactiveshell IPython.core.magic IPython.core.error IPython.lib
+    IPython.lib.display IPython.utils IPython.utils.io""".split())
 
 
 class Loader:
     """Loads a module with its own loader, and then extends it."""
 
-    def __init__(self, loader, name):
-        self.loader, self.name = loader, name
+    def __init__(self, loader, extend):
+        self.loader, self.extend = loader, extend
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
@@ -13,13 +16,22 @@ class Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
-        if self.name == "linecache":
-            keep_lines(module)
-        elif self.name == "matplotlib.pyplot":
-            need("figures")
-            module.show = show_figures
-        else:
-            module.display = display
+        self.extend(module)
+
+
+class StandIn:
+    """Loads a module of IPython that is not installed."""
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        for name, value in vars(ipython()).items():
+            if not name.startswith("_"):
+                setattr(module, name, value)
+        module.__version__, module.version_info = "8.24.0", (8, 24, 0, "")  # whose interface the stand-in has
 
 
 def watched(name, path, target):
@@ -27,9 +39,58 @@ def watched(name, path, target):
         if finder is not Watch and hasattr(finder, "find_spec"):
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = Loader(spec.loader, name)
+                extend = WATCHED.get(name)
+                if extend and hasattr(spec.loader, "exec_module"):
+                    if extend in ("extend_inspect", "extend_spawn"):
+                        need("source")
+                    spec.loader = Loader(spec.loader, GLOBALS[extend])
                 return spec
+    if name in STAND_INS:
+        from importlib.machinery import ModuleSpec
+        return ModuleSpec(name, StandIn, is_package=True)
+
+
+def ipython():
+    """Returns the module that stands in for IPython."""
+    global stand_in
+    if stand_in is None:
+        module = type(sys)("IPython")
+        vars(module).update(show=lambda value: show(value, False), call_magic=magic, add_magic=add, run_cell=run_cell)
+        exec(compile(PARTS["ipython"], FILE, "exec"), vars(module))
+        stand_in = module
+    return stand_in
+
+
+stand_in = None
+
+
+def magic(*args):
+    need("magics")
+    return call_magic(*args)
+
+
+def add(*args):
+    need("magics")
+    add_magic(*args)
+
+
+def run_cell(code, frame):
+    evaluate(compiled(code, frame.f_code.co_filename))
+
+
+def extend_ipython(module):
+    """Displays through the driver where IPython is installed."""
+    for name in "display", "publish_display_data", "update_display", "clear_output":
+        setattr(module, name, display if name == "display" else getattr(ipython(), name))
+
+
+def extend_getipython(module):
+    module.get_ipython = get_ipython
+
+
+def extend_pyplot(module):
+    need("figures")
+    module.show = show_figures
 
 
 def keep_lines(linecache):
