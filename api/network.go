@@ -19,8 +19,9 @@ type Network struct {
 	// only this sandbox trusts.
 	Inspect []string `json:"inspect,omitempty" max:"1000"`
 	// Values for headers of HTTPS requests to some hosts. The code sees only placeholders.
-	Secrets        []Secret `json:"secrets,omitempty" max:"64"`
-	MaxConnections *int     `json:"max_connections,omitempty" over:"0"` // Concurrent connections. The default is 256.
+	Secrets []Secret `json:"secrets,omitempty" max:"64"`
+	// Concurrent connections. The default is 256. The server refuses more than its maximum.
+	MaxConnections *int `json:"max_connections,omitempty" over:"0"`
 }
 
 // Secret is a value that requests carry and the code never sees.

@@ -113,9 +113,9 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server)
 	}
 	gateHost := &egress.Host{Options: egress.Options{Dial: dial}}
-	g, err := gateHost.Open(device, sandbox.NetworkPolicy{
-		Mode: sandbox.NetworkRestricted, Allow: []string{host}, MaxConnections: heldConnections, ConnectionRate: 1e6,
-	})
+	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{host},
+		MaxConnections: heldConnections, ConnectionRate: 1e6}
+	g, err := gateHost.Open(device, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "")
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}

@@ -109,8 +109,8 @@ type Gate interface {
 	// authority that it lacks. The error is Invalid and names the position of the rule.
 	Complete(*NetworkPolicy) error
 
-	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The policy must be complete.
-	Open(end io.ReadWriteCloser, policy NetworkPolicy) (Passage, error)
+	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The spec must be complete.
+	Open(end io.ReadWriteCloser, spec Spec, owner string) (Passage, error)
 
 	// Total counts the attempts of all sandboxes, also of those that have ended.
 	Total() NetworkTotal
@@ -122,6 +122,9 @@ type Passage interface {
 
 	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset.
 	SetPolicy(NetworkPolicy) error
+
+	// SetOwner makes the passage another owner's, whose share of connections it uses from now on.
+	SetOwner(owner string)
 
 	// Keep also keeps attempts in files of a folder, of bounded size, from now on. Those that an earlier passage kept
 	// there come before them, and are counted. It is called at most once.

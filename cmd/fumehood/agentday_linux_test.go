@@ -21,6 +21,8 @@ type dayServer struct {
 	t       *testing.T
 	dir     string
 	backend string
+	flags   []string // more of them
+	key     string   // of client
 	cmd     *exec.Cmd
 	client  *client.Client
 }
@@ -36,15 +38,14 @@ func (d *dayServer) start() {
 	socket := filepath.Join(d.dir, "day.sock")
 	d.cmd.Args = []string{"fumehood", "serve", "--backend", d.backend, "--allow-unenforced", "memory", "--listen",
 		"unix:" + socket, "--state-dir", filepath.Join(d.dir, "state"), "--no-local-socket"}
+	d.cmd.Args = append(d.cmd.Args, d.flags...)
 	d.cmd.Env = append(os.Environ(), "FUMEHOOD_LIBEXEC="+libexecDir(d.t))
 	var said bytes.Buffer
 	d.cmd.Stderr = &said
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if d.client, err = client.New(client.Config{Server: "unix:" + socket}); err != nil {
-		d.t.Fatal(err)
-	}
+	d.client = d.as(d.key)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = d.client.Sandboxes(d.t.Context(), nil); err == nil {
 			return
@@ -55,6 +56,16 @@ func (d *dayServer) start() {
 			d.t.Fatalf("the server did not come up: %v\n%s", err, &said)
 		}
 	}
+}
+
+// as returns a client with a key.
+func (d *dayServer) as(key string) *client.Client {
+	d.t.Helper()
+	c, err := client.New(client.Config{Server: "unix:" + filepath.Join(d.dir, "day.sock"), Key: key})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return c
 }
 
 // stop ends the server, by SIGKILL or in order, and waits for its process.

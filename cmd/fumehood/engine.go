@@ -13,6 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // recoverTimeout limits the cleanup after dead processes of Fumehood.
@@ -59,8 +60,8 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	if config.Checks.Find == nil {
 		config.Checks.Find = check.Policy{}.Find
 	}
-	if config.Gate = a.Gate; config.Gate == nil {
-		config.Gate = &egress.Host{}
+	if config.Gate == nil {
+		config.Gate = a.gate(egress.Limits{})
 	}
 	config.Log = a.logger()
 	e, err := engine.New(config)
@@ -68,6 +69,14 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 		return nil, errors.Join(err, backends.Close())
 	}
 	return &openedEngine{Engine: e, app: a, backends: backends}, nil
+}
+
+// gate returns the gate of the sandboxes' networks.
+func (a *app) gate(l egress.Limits) sandbox.Gate {
+	if a.Gate != nil {
+		return a.Gate
+	}
+	return &egress.Host{Limits: l}
 }
 
 // withEngine calls do with an engine that installs packages, and closes it afterwards, also after an interrupt.

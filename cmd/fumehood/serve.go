@@ -17,6 +17,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
@@ -35,6 +36,7 @@ const (
 
 type serveFlags struct {
 	config engine.Config // the fields that are flags
+	gates  egress.Limits
 
 	listen        string
 	keyFile       string
@@ -42,22 +44,26 @@ type serveFlags struct {
 	hosts         []string
 	images        []string // patterns of images that requests may name
 	drainTimeout  time.Duration
-	stateDir      string
-	maxFile       sizeValue
+	living        livingFlags
 
 	packageFlags
 	noPackages bool
 	checkFlags
 }
 
+type livingFlags struct {
+	stateDir string
+	maxFile  sizeValue
+}
+
 func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
-	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
+	flags.StringVar(&f.living.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
 	flags.IntVar(&f.config.Living.Most, "sandboxes", engine.DefaultSandboxes,
 		fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
 	flags.IntVar(&f.config.Living.OwnerMost, "owner-sandboxes", 0,
 		"living sandboxes of one API key (default half, with several keys)")
-	f.maxFile = httpd.DefaultMaxFile
-	flags.Var(&f.maxFile, "max-file", "largest upload to a living sandbox (default "+f.maxFile.String()+")")
+	f.living.maxFile = httpd.DefaultMaxFile
+	flags.Var(&f.living.maxFile, "max-file", "largest upload to a living sandbox (default "+f.living.maxFile.String()+")")
 	logs := (*sizeValue)(&f.config.Living.LogBytes)
 	*logs = eventlog.DefaultQuota
 	flags.Var(logs, "log-space", "disk for logs of ended runs; drops the oldest (default "+logs.String()+")")
@@ -101,7 +107,8 @@ below a built-in default lowers it; a named default over a named maximum is an e
   fumehood serve --listen 0.0.0.0:7070 --api-key-file keys --max-timeout 5m --max-memory 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes"} {
+			for _, flag := range []string{"slots", "slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes",
+				"connections", "connections-per-key", "max-connections"} {
 				if n, err := cmd.Flags().GetInt(flag); err == nil && cmd.Flags().Changed(flag) && n < 1 {
 					return sandbox.Invalidf("--"+flag, "must be at least 1")
 				}
@@ -127,6 +134,12 @@ below a built-in default lowers it; a named default over a named maximum is an e
 		fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
 	flags.IntVar(&f.config.OwnerQueue, "queue-per-key", 0,
 		"most waiting runs of one API key (default half, with several keys)")
+	flags.IntVar(&f.gates.Connections, "connections", 0,
+		"network connections of all sandboxes (default half of the open files)")
+	flags.IntVar(&f.gates.OwnerConnections, "connections-per-key", 0,
+		"network connections of one API key (default half of --connections)")
+	flags.IntVar(&f.gates.SandboxConnections, "max-connections", 0,
+		"largest max_connections of a sandbox (default --connections-per-key)")
 	flags.DurationVar(&f.config.QueueTimeout, "queue-timeout", engine.DefaultQueueTimeout,
 		fmt.Sprintf("longest wait for a slot (default %s)", engine.DefaultQueueTimeout))
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", defaultDrain,
@@ -153,7 +166,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer listener.Close()
-	kept, err := a.openState(f.stateDir)
+	kept, err := a.openState(f.living.stateDir)
 	if err != nil {
 		return err
 	}
@@ -168,8 +181,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(host, e.Stats().Slots)()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
-		Metrics: metrics})
+		Log: a.logger(), MaxFile: int64(f.living.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
+		MaxConnections: descriptorsOf(host, httpd.DefaultMaxConnections, doorParts), Metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -203,6 +216,8 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	kept *state) (*openedEngine, error) {
 	config := &f.config
 	config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
+	config.Living.Ports = descriptorsOf(capacity.Host(), engine.DefaultPorts, portParts)
+	config.Gate = a.gate(f.gates)
 	bound(config, keys)
 	var err error
 	if config.Checks, err = f.checks(); err != nil {

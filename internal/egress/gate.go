@@ -45,13 +45,15 @@ type gate struct {
 }
 
 // open makes a gate of a device. The gate owns the device, even if open fails.
-func (h *Host) open(file *os.File, p sandbox.NetworkPolicy) (*gate, error) {
+func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, error) {
+	p := spec.Network
 	compiled, err := rules.Compile(p)
 	if err != nil {
 		_ = file.Close() // nothing was written to it
 		return nil, err
 	}
-	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority}
+	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority,
+		meter: meter{budget: h.budget(), owner: owner}}
 	g.active.flows = map[openFlow]struct{}{}
 	if g.options.Dial == nil {
 		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
@@ -102,6 +104,9 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
 	}
 	return nil
 }
+
+// SetOwner implements sandbox.Passage.
+func (g *gate) SetOwner(owner string) { g.meter.setOwner(owner) }
 
 // Keep implements sandbox.Passage.
 func (g *gate) Keep(dir string) (err error) {

@@ -31,8 +31,16 @@ type Options struct {
 // Host is the sandbox.Gate that dials out from this host.
 type Host struct {
 	Options Options
+	Limits  Limits
 
 	tally tally
+	once  sync.Once
+	held  *budget // use budget
+}
+
+func (h *Host) budget() *budget {
+	h.once.Do(func() { h.held = newBudget(h.Limits) })
+	return h.held
 }
 
 // Total implements sandbox.Gate.
@@ -53,6 +61,9 @@ func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
 	if err := Check(*p); err != nil {
 		return err
 	}
+	if err := h.budget().check(p); err != nil {
+		return err
+	}
 	p.Secrets = slices.Clone(p.Secrets)
 	for i := range p.Secrets {
 		if s := &p.Secrets[i]; s.Placeholder == "" {
@@ -68,14 +79,14 @@ func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
 }
 
 // Open implements sandbox.Gate. The end must be the *os.File of a TAP device.
-func (h *Host) Open(end io.ReadWriteCloser, p sandbox.NetworkPolicy) (sandbox.Passage, error) {
+func (h *Host) Open(end io.ReadWriteCloser, spec sandbox.Spec, owner string) (sandbox.Passage, error) {
 	file, ok := end.(*os.File)
 	if !ok {
 		_ = end.Close() // nothing was written to it
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "gate",
 			Msg: "the end of this network is not a device"}
 	}
-	g, err := h.open(file, p)
+	g, err := h.open(file, spec, owner)
 	if err != nil {
 		return nil, err
 	}

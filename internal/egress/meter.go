@@ -8,47 +8,97 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// meter counts a sandbox's use of its bounds.
+// meter counts a sandbox's use of its bounds, and of the budget that it shares with other sandboxes.
 type meter struct {
+	budget         *budget
 	sent, received atomic.Int64
 
-	mu     sync.Mutex
-	open   int     // connections and sessions
-	tokens float64 // connections that may begin now
-	filled time.Time
+	mu        sync.Mutex
+	owner     string
+	open      int    // connections and sessions, each with a part of the budget
+	starts    bucket // of connections and sessions
+	questions bucket // of questions to the host's resolver
 }
 
 const (
-	tooMany = "it has as many connections open as it may have"
-	tooFast = "it opens connections faster than it may"
-	allUsed = "it has used all the bytes that it may send or receive"
+	tooMany    = "it has as many connections open as it may have"
+	tooFast    = "it opens connections faster than it may"
+	allUsed    = "it has used all the bytes that it may send or receive"
+	ownerFull  = "the sandboxes of its owner have as many connections open as they may have together"
+	budgetFull = "the sandboxes of this server have as many connections open as they may have together"
+	asksFast   = "it asks for names faster than it may open connections"
 )
 
-// take claims a connection, or returns the reason of a refusal. A second's worth of connections may begin at once.
+// bucket bounds a rate. A second's worth may begin at once.
+type bucket struct {
+	tokens float64
+	filled time.Time
+}
+
+func (b *bucket) take(perSecond int, now time.Time) bool {
+	rate := float64(perSecond)
+	b.tokens = min(rate, b.tokens+now.Sub(b.filled).Seconds()*rate)
+	b.filled = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// take claims a connection, or returns the reason of a refusal.
 func (m *meter) take(b rules.Bounds, now time.Time) (reason string) {
 	if !m.has(b, 1) {
 		return allUsed
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open >= b.Connections {
+	switch {
+	case m.open >= min(b.Connections, m.budget.limits.SandboxConnections):
 		return tooMany
-	}
-	rate := float64(b.Rate)
-	m.tokens = min(rate, m.tokens+now.Sub(m.filled).Seconds()*rate)
-	m.filled = now
-	if m.tokens < 1 {
+	case !m.starts.take(b.Rate, now):
 		return tooFast
 	}
-	m.tokens--
-	m.open++
-	return ""
+	return m.claim()
 }
 
+// ask claims a question to the host's resolver, or returns the reason of a refusal.
+func (m *meter) ask(b rules.Bounds, now time.Time) (reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.questions.take(b.Rate, now) {
+		return asksFast
+	}
+	return m.claim()
+}
+
+// claim claims a part of the budget. The caller holds mu.
+func (m *meter) claim() (reason string) {
+	connections := m.budget.connections
+	switch {
+	case connections.Take(m.owner, 1):
+		m.open++
+		return ""
+	case connections.HeldBy(m.owner) >= connections.Share():
+		return ownerFull
+	}
+	return budgetFull
+}
+
+// release gives back what take or ask claimed.
 func (m *meter) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open--
+	m.budget.connections.Give(m.owner, 1)
+}
+
+// setOwner makes the connections those of another owner.
+func (m *meter) setOwner(owner string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.budget.connections.Move(m.owner, owner, int64(m.open))
+	m.owner = owner
 }
 
 // count counts bytes, and reports whether they may pass.

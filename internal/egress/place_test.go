@@ -107,14 +107,22 @@ func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 
 func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options)) *place {
 	t.Helper()
+	w := &world{servers: map[string]string{}, names: map[string][]netip.Addr{}}
+	h := &Host{Options: Options{Dial: w.dial, Resolve: w.resolve}}
+	more(&h.Options)
+	return newPlaceOn(t, h, w, policy, "")
+}
+
+// newPlaceOn makes a place of an owner, whose gate is the host's.
+func newPlaceOn(t testing.TB, h *Host, w *world, policy sandbox.NetworkPolicy, owner string) *place {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a network namespace and a device in it")
 	}
 	if err := tap.Available(); err != nil {
 		t.Skip(err)
 	}
-	p := &place{t: t, thread: make(chan func()), world: &world{servers: map[string]string{},
-		names: map[string][]netip.Addr{}}}
+	p := &place{t: t, thread: make(chan func()), world: w}
 	ready := make(chan error)
 	go p.serve(ready, t.TempDir())
 	if err := <-ready; err != nil {
@@ -133,9 +141,8 @@ func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Host{Options: Options{Dial: p.world.dial, Resolve: p.world.resolve}}
-	more(&h.Options)
-	if p.gate, err = h.open(file, policy); err != nil {
+	spec := sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}
+	if p.gate, err = h.open(file, spec, owner); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -40,6 +40,7 @@ type LivingConfig struct {
 	StateDir  string // keeps the logs of runs; "" is a temporary folder
 	Store     Store  // keeps their records; with it and StateDir, they outlive the engine
 	LogBytes  int64  // of the logs of all ended runs together, the oldest go first; 0 is eventlog.DefaultQuota
+	Ports     int    // open connections to their ports, half of them of one owner; 0 is DefaultPorts
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.
@@ -62,9 +63,9 @@ type table struct {
 
 type ownedName struct{ owner, name string }
 
-func newTable() *table {
+func newTable(ports int) *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
-		ports: room.New(maxPortConnections, maxPortConnections/2)}
+		ports: room.New(int64(ports), int64(ports+1)/2)}
 }
 
 var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)

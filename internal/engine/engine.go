@@ -145,6 +145,9 @@ func New(config Config) (*Engine, error) {
 	if config.Living.Most == 0 {
 		config.Living.Most = DefaultSandboxes
 	}
+	if config.Living.Ports == 0 {
+		config.Living.Ports = DefaultPorts
+	}
 	if config.Living.LogBytes == 0 {
 		config.Living.LogBytes = eventlog.DefaultQuota
 	}
@@ -164,7 +167,7 @@ func New(config Config) (*Engine, error) {
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one
 		checking: newAdmission(config.Slots, math.MaxInt, config.QueueTimeout),
-		living:   newTable(),
+		living:   newTable(config.Living.Ports),
 		state:    state{dir: config.Living.StateDir},
 		logs:     eventlog.Quota{Most: config.Living.LogBytes},
 	}

@@ -13,8 +13,8 @@ const maxRefusals = 5
 
 // openNetwork lets the sandbox's network, if it has one, end in a gate. Until then nothing passes.
 func (s *Sandbox) openNetwork(ctx context.Context) error {
-	network := s.spec().Network
-	if !network.Linked() {
+	spec := s.spec()
+	if !spec.Network.Linked() {
 		return nil
 	}
 	linker, ok := s.box.(sandbox.Linker)
@@ -25,7 +25,7 @@ func (s *Sandbox) openNetwork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.passage, err = s.engine.config.Gate.Open(end, network)
+	s.passage, err = s.engine.config.Gate.Open(end, spec, s.owner)
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 // not read.
 const (
 	MaxPortConnections = 128  // of one sandbox
-	maxPortConnections = 2048 // of all, half of them of one owner
+	DefaultPorts       = 2048 // of all: the default of LivingConfig.Ports
 )
 
 // DialPort connects to a TCP port in the sandbox: to a program there that listens on 127.0.0.1, ::1 or all addresses.

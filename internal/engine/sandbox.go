@@ -88,6 +88,9 @@ func newSandbox(e *Engine, b sandbox.Backend, record sandbox.Record) *Sandbox {
 func (s *Sandbox) become(record sandbox.Record) {
 	s.id, s.ownedName, s.created, s.record = record.ID, ownedName{record.Owner, record.Name}, record.Created, record
 	s.oneShot, s.timers.used = !record.Spec.Lifetime.Living, time.Now()
+	if s.passage != nil {
+		s.passage.SetOwner(record.Owner)
+	}
 }
 
 // spec returns the spec of the sandbox. Update changes it.

@@ -71,6 +71,22 @@ func (r *Room) Give(owner string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held -= n
+	r.free(owner, n)
+}
+
+// Move makes what one owner holds another's, even past the share.
+func (r *Room) Move(from, to string, n int64) {
+	if n == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners[to] += n
+	r.free(from, n)
+}
+
+// free takes n from an owner's part, and wakes those who wait. The caller holds mu.
+func (r *Room) free(owner string, n int64) {
 	if r.owners[owner] -= n; r.owners[owner] == 0 {
 		delete(r.owners, owner)
 	}

@@ -26,6 +26,21 @@ const (
 	returnRests = 3        // most turns to skip after ones that returned nothing
 )
 
+// Parts of this process's descriptors, besides those of networks (egress.Limits). The rest is for listeners, and for
+// making and ending sandboxes.
+const (
+	doorParts = 8  // clients at each of the two listeners may have 1/8
+	portParts = 16 // connections to ports of sandboxes may have 1/16
+)
+
+// descriptorsOf returns a limit of connections: usual, unless this process may open few files.
+func descriptorsOf(host sandbox.Limits, usual, parts int) int {
+	if host.OpenFiles == 0 {
+		return usual
+	}
+	return max(1, min(usual, int(host.OpenFiles)/parts))
+}
+
 // roomOf returns the limit of bodies in memory, in bytes, and that of answers. It is lower on a host or in a control
 // group with little memory, but never below the largest body.
 func roomOf(host sandbox.Limits) int64 {

@@ -1,0 +1,33 @@
+package room
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestRoom: all owners together hold at most the size, one at most its share, and what is given back is free for those
+// who wait.
+func TestRoom(t *testing.T) {
+	r := New(10, 6)
+	if !r.Take("a", 6) || r.Take("a", 1) || !r.Take("b", 4) || r.Take("c", 1) {
+		t.Error("a size or a share was exceeded, or refused")
+	}
+	got := make(chan bool)
+	go func() { got <- r.Wait(context.Background(), "b", 2, time.Minute) }()
+	r.Give("a", 2)
+	if !<-got || r.Held() != 10 || r.HeldBy("b") != 6 {
+		t.Errorf("%d are held, %d by b", r.Held(), r.HeldBy("b"))
+	}
+	r.Move("a", "b", 4)
+	if r.HeldBy("a") != 0 || r.HeldBy("b") != 10 || r.Held() != 10 {
+		t.Errorf("after a move b holds %d", r.HeldBy("b"))
+	}
+	if r.Wait(context.Background(), "c", 1, time.Millisecond) {
+		t.Error("more than the size")
+	}
+	r.Give("b", 10)
+	if r.Held() != 0 || len(r.owners) != 0 {
+		t.Errorf("%d are left of %v", r.Held(), r.owners)
+	}
+}
