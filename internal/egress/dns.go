@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
 	"net/netip"
 	"time"
 
@@ -176,9 +175,7 @@ func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 		a.Reason = "only A and AAAA are resolved" // so the sandbox learns no other services or keys of the name
 		return dnsmessage.RCodeSuccess, nil
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, resolveTimeout)
-	defer cancel()
-	found, err := g.options.Resolve(ctx, network, q.name+".")
+	found, err := g.resolve(network, q.name)
 	if err != nil {
 		return resolveError(err, a)
 	}
@@ -186,10 +183,13 @@ func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 }
 
 func resolveError(err error, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
-	var failed *net.DNSError
-	if errors.As(err, &failed) && failed.IsNotFound {
+	if isMissing(err) {
 		a.Reason = "the name does not exist"
 		return dnsmessage.RCodeNameError, nil
+	}
+	if refused, ok := err.(rules.Refusal); ok {
+		a.Allowed, a.Reason = false, refused.Error()
+		return dnsmessage.RCodeServerFailure, nil // clients try again later
 	}
 	a.Reason = "the host's resolver failed"
 	return dnsmessage.RCodeServerFailure, nil
@@ -260,31 +260,4 @@ func (q *question) encode(code dnsmessage.RCode, addresses []netip.Addr, truncat
 		m.Additionals = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.OPTResource{}}}
 	}
 	return m.Pack()
-}
-
-// resolveHost asks the host's resolver. Without a route for IPv6 it returns no IPv6 addresses.
-func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
-	if network == "ip6" && !routes6() {
-		return nil, nil
-	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, network, name)
-	var failed *net.DNSError
-	if errors.As(err, &failed) && failed.IsNotFound {
-		// The name exists if it has addresses of the other family.
-		other := map[string]string{"ip4": "ip6", "ip6": "ip4"}[network]
-		if _, gone := net.DefaultResolver.LookupNetIP(ctx, other, name); gone == nil {
-			return nil, nil
-		}
-	}
-	return found, err
-}
-
-// routes6 reports whether the host has a route to a public IPv6 address. Connecting a UDP socket sends nothing.
-func routes6() bool {
-	c, err := net.Dial("udp6", "[2001:4860:4860::8888]:53")
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -63,5 +64,38 @@ func TestResolver(t *testing.T) {
 	reply := make([]byte, 2+len(query))
 	if _, err := io.ReadFull(c, reply); err != nil || reply[5]&15 != 0 || binary.BigEndian.Uint16(reply[8:]) != 0 {
 		t.Errorf("%x, %v", reply, err)
+	}
+}
+
+// TestQuestionRate: the host's resolver is asked no more often than the sandbox may connect, and not twice for the same.
+func TestQuestionRate(t *testing.T) {
+	policy := allow("site.example", "*.wild.example")
+	policy.ConnectionRate = 10
+	p := newPlace(t, policy)
+	p.world.name("site.example", site)
+	began := time.Now()
+	for i := range 100 {
+		_, _ = p.look("ip4", "site.example")
+		_, _ = p.look("ip4", "missing.wild.example")
+		_, _ = p.look("ip4", fmt.Sprintf("x%d.wild.example", i))
+	}
+	most := 10 * (1 + time.Since(began).Seconds())
+	p.world.mu.Lock()
+	asked := p.world.asked
+	p.world.mu.Unlock()
+	if float64(len(asked)) > most || len(asked) < 10 {
+		t.Errorf("the host's resolver was asked %d times, of at most %.0f", len(asked), most)
+	}
+	count := map[string]int{}
+	for _, name := range asked {
+		if count[name]++; count[name] > 1+int(time.Since(began)/cacheLife) {
+			t.Errorf("the host's resolver was asked again for %s", name)
+		}
+	}
+	p.logged("says that it asks too fast", func(a Attempt) bool {
+		return a.Protocol == sandbox.ProtocolDNS && !a.Allowed && a.Reason == asksFast
+	})
+	if held := p.gate.meter.budget.connections.Held(); held != 0 {
+		t.Errorf("%d questions were not ended", held)
 	}
 }

@@ -22,14 +22,14 @@ func FuzzQuery(f *testing.F) {
 		q, _ := b.Finish()
 		f.Add(q)
 	}
-	g := &gate{Log: &Log{}, ctx: context.Background()}
+	g := &gate{Log: &Log{}, ctx: context.Background(), meter: meter{budget: newBudget(Limits{})}}
 	g.options.Resolve = func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 		if network == "ip6" {
 			return []netip.Addr{netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2606:4700::1")}, nil
 		}
 		return append([]netip.Addr{netip.MustParseAddr("10.0.0.1")}, many(200)...), nil
 	}
-	policy, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	policy, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, ConnectionRate: 1e9})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -23,7 +23,8 @@
 // # Names
 //
 // The gate is the resolver, over UDP and TCP. It resolves names that the rules allow, with the host's resolver, and
-// returns only A and AAAA records. So no client gets the keys of Encrypted Client Hello, or the service records that
+// returns only A and AAAA records. It asks no more often than the sandbox may connect, and keeps answers for seconds
+// (resolve.go). So no client gets the keys of Encrypted Client Hello, or the service records that
 // announce HTTP/3. The gate remembers the names that it resolved to each address (pins.go). In mode restricted a
 // connection passes if a rule lists its address, or if a name that was resolved to the address is allowed at this port.
 // Addresses that are not public are never returned for a name, unless a rule lists the address too: this defeats DNS

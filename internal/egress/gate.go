@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	dialTimeout    = 10 * time.Second
-	resolveTimeout = 5 * time.Second
-	maxHalfOpen    = 128 // connections that are being dialled or shaking hands
+	dialTimeout = 10 * time.Second
+	maxHalfOpen = 128 // connections that are being dialled or shaking hands
 )
 
 const gateClosed = "the gate was closed"
@@ -32,6 +31,7 @@ type gate struct {
 	options Options
 	rules   atomic.Pointer[rules.Rules]
 	pins    pins
+	answers answerCache
 	meter   meter
 
 	authority   *sandbox.Authority // nil for rules that intercept nothing
