@@ -47,6 +47,10 @@ runsc: ## gVisor's runsc for this processor; the first build takes some minutes
 typescript: ## the TypeScript compiler for this processor, which runs in sandboxes
 	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$(ARCH) ./cmd/fumehood-typescript
 
+.PHONY: sdk
+sdk: ## the packages of the clients, in build/sdk
+	bash scripts/typescript.sh build
+
 .PHONY: demo
 demo: programs ## run a useful script, three hostile ones, and two steps in a living sandbox
 	bash examples/demo.sh build/bin/fumehood

@@ -24,6 +24,7 @@ PACKAGES=(
   shellcheck      # scripts
 )
 command -v node >/dev/null || PACKAGES+=(nodejs) # any Node on PATH will do
+command -v npm >/dev/null || PACKAGES+=(npm)     # the TypeScript client
 
 check='' all=''
 for flag in "$@"; do
@@ -51,7 +52,6 @@ if [ -n "$all" ]; then
     # The virtual machine of `make test-vm`.
     qemu-system-x86 mmdebstrap e2fsprogs
   )
-  command -v npm >/dev/null || PACKAGES+=(npm)
   grep -q '^ID=debian$' /etc/os-release || PACKAGES+=(debian-archive-keyring) # the virtual machine is a Debian
 fi
 

@@ -1,0 +1,47 @@
+import type { RunResult } from "./result.js";
+import type { Sandbox, SandboxRunOptions } from "./sandbox.js";
+import { type CallOptions, sandboxPath, type Server } from "./server.js";
+import type { Completion } from "./wire.js";
+
+/** An interpreter of a sandbox that keeps its variables between runs. */
+export class Context {
+  readonly name: string;
+  readonly #server: Server;
+  readonly #sandbox: Sandbox;
+
+  constructor(server: Server, sandbox: Sandbox, name: string) {
+    this.#server = server;
+    this.#sandbox = sandbox;
+    this.name = name;
+  }
+
+  /** Runs code in this context. */
+  run(code: string, options: SandboxRunOptions = {}): Promise<RunResult> {
+    return this.#sandbox.run(code, { ...options, context: this.name });
+  }
+
+  /** Interrupts the running code. The variables are kept. */
+  interrupt(options: CallOptions = {}): Promise<void> {
+    return this.#server.done(this.#path("interrupt"), { ...options, method: "POST" });
+  }
+
+  /** Restarts the interpreter. Its variables are lost. */
+  restart(options: CallOptions = {}): Promise<void> {
+    return this.#server.done(this.#path("restart"), { ...options, method: "POST" });
+  }
+
+  /** Returns the names that complete code at a cursor, a byte offset in its UTF-8. */
+  complete(code: string, cursor?: number, options: CallOptions = {}): Promise<Completion> {
+    return this.#server.json(this.#path("complete"), { ...options, method: "POST",
+      json: { code, ...(cursor === undefined ? {} : { cursor }) } });
+  }
+
+  /** Ends the interpreter. */
+  remove(options: CallOptions = {}): Promise<void> {
+    return this.#server.done(this.#path(), { ...options, method: "DELETE" });
+  }
+
+  #path(...steps: string[]): string {
+    return sandboxPath(this.#sandbox.id, "contexts", this.name, ...steps);
+  }
+}

@@ -1,0 +1,15 @@
+/**
+ * The client of Fumehood, which runs untrusted code in sandboxes.
+ *
+ * Output, values and files come from a sandbox unmodified: treat them as hostile.
+ */
+export { Context } from "./context.js";
+export { type ErrorDetails, type ErrorKind, FumehoodError } from "./errors.js";
+export type { ReconnectOptions, RunEvent } from "./events.js";
+export { type ListOptions, SandboxFiles } from "./files.js";
+export type { Files, IsolationOptions, Program, ProgramOptions } from "./program.js";
+export { Result, RunResult } from "./result.js";
+export { Run, type RunCallbacks } from "./run.js";
+export { run, Sandbox, type SandboxOptions, type SandboxRunOptions } from "./sandbox.js";
+export type { CallOptions, ServerOptions } from "./server.js";
+export type * as wire from "./wire.js";

@@ -1,0 +1,210 @@
+import { Context } from "./context.js";
+import { FumehoodError } from "./errors.js";
+import type { ReconnectOptions, RunEvent } from "./events.js";
+import { SandboxFiles } from "./files.js";
+import { defined, isolation, type IsolationOptions, oneShotRequest, type Program, type ProgramOptions,
+  runRequest } from "./program.js";
+import { RunResult } from "./result.js";
+import { collect, Run, type RunCallbacks } from "./run.js";
+import { type CallOptions, sandboxPath, Server, type ServerOptions } from "./server.js";
+import type { Answer, Context as WireContext, ContextList, LifetimeRequest, NetworkReport, NetworkRequest,
+  Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList, SandboxUsage } from "./wire.js";
+
+/** The configuration of a new sandbox. */
+export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOptions {
+  /** If a sandbox of this name exists, it is used. */
+  name?: string;
+  env?: Record<string, string>;
+  metadata?: Record<string, string>;
+  /** When the sandbox ends by itself. */
+  lifetime?: LifetimeRequest;
+}
+
+/** Options of a run in a sandbox. */
+export interface SandboxRunOptions extends ProgramOptions, RunCallbacks, ReconnectOptions, CallOptions {
+  /** Name of the context of code. Default: the language's default context. */
+  context?: string;
+  /** Working directory of a command or an entry. */
+  dir?: string;
+  /** Keep the standard input of a command or an entry open for Run.write. */
+  interactive?: boolean;
+}
+
+/** Runs code or a command once, in a fresh sandbox. */
+export async function run(program: Program,
+  options: ProgramOptions & IsolationOptions & ServerOptions & CallOptions = {}): Promise<RunResult> {
+  const answer = await new Server(options).json<Answer>("/v1/run",
+    { ...signalOf(options), method: "POST", json: oneShotRequest(program, options) });
+  return new RunResult(answer);
+}
+
+/** A living sandbox: it keeps its files between runs, and its contexts keep their variables. */
+export class Sandbox implements AsyncDisposable {
+  readonly id: string;
+  readonly name: string | undefined;
+  readonly files: SandboxFiles;
+  readonly #server: Server;
+
+  private constructor(server: Server, sandbox: WireSandbox) {
+    this.#server = server;
+    this.id = sandbox.id;
+    this.name = sandbox.name;
+    this.files = new SandboxFiles(server, sandbox.id);
+  }
+
+  /** Creates a sandbox, or finds the one of its name. */
+  static async create(options: SandboxOptions = {}): Promise<Sandbox> {
+    const server = new Server(options);
+    const request = defined({ ...isolation(options), name: options.name, env: options.env,
+      metadata: options.metadata, lifetime: options.lifetime });
+    return new Sandbox(server, await server.json<WireSandbox>("/v1/sandboxes",
+      { ...signalOf(options), method: "POST", json: request }));
+  }
+
+  /** Finds a sandbox by its name or id. */
+  static async connect(nameOrId: string, options: ServerOptions & CallOptions = {}): Promise<Sandbox> {
+    const server = new Server(options);
+    return new Sandbox(server, await server.json<WireSandbox>(sandboxPath(nameOrId), signalOf(options)));
+  }
+
+  /** Describes all sandboxes of the caller that have the metadata, the oldest first. */
+  static async list(options: ServerOptions & CallOptions & { metadata?: Record<string, string> } = {}):
+    Promise<WireSandbox[]> {
+    const server = new Server(options);
+    const all: WireSandbox[] = [];
+    for (let after = ""; ;) {
+      const query = new URLSearchParams({ limit: "500", ...(after ? { after } : {}) });
+      for (const [key, value] of Object.entries(options.metadata ?? {})) {
+        query.append("metadata", `${key}:${value}`);
+      }
+      const page = await server.json<SandboxList>("/v1/sandboxes", { ...signalOf(options), query });
+      all.push(...page.sandboxes);
+      after = page.sandboxes.at(-1)?.id ?? "";
+      if (!page.more || !after) {
+        return all;
+      }
+    }
+  }
+
+  /** Describes the sandbox. */
+  info(options: CallOptions = {}): Promise<WireSandbox> {
+    return this.#server.json(sandboxPath(this.id), options);
+  }
+
+  /**
+   * Runs code, a command or a file of the workspace, and waits for its end. With a callback the run is a stream: it
+   * continues over a restart of the server. A failed program is a status of the result.
+   */
+  async run(program: Program, options: SandboxRunOptions = {}): Promise<RunResult> {
+    if (options.onStdout || options.onStderr || options.onEvent) {
+      return collect(this.stream(program, options), options);
+    }
+    return new RunResult(await this.#server.json<Answer>(sandboxPath(this.id, "run"),
+      { ...signalOf(options), method: "POST", json: request(program, options) }));
+  }
+
+  /** Runs a command. */
+  exec(command: string[], options: SandboxRunOptions = {}): Promise<RunResult> {
+    return this.run({ command }, options);
+  }
+
+  /**
+   * Runs a program and yields its events. It reconnects after a break and loses no event. The run continues if the
+   * caller stops reading.
+   */
+  async *stream(program: Program, options: SandboxRunOptions = {}): AsyncGenerator<RunEvent> {
+    const first = await this.#server.send(sandboxPath(this.id, "run"), { ...signalOf(options), method: "POST",
+      json: request(program, options), headers: { Accept: "text/event-stream" } });
+    yield* this.getRun(first.headers.get("Fumehood-Run-Id") ?? "").follow(first, options);
+  }
+
+  /** Starts a program in the background. */
+  async start(program: Program, options: Omit<SandboxRunOptions, keyof RunCallbacks> = {}): Promise<Run> {
+    const run = await this.#server.json<WireRun>(sandboxPath(this.id, "run"), { ...signalOf(options),
+      method: "POST", json: { ...request(program, options), background: true } });
+    return this.getRun(run.id);
+  }
+
+  /** Returns the run of an id. */
+  getRun(id: string): Run {
+    return new Run(this.#server, this.id, id);
+  }
+
+  /** Lists the active runs and the last that ended, the oldest first. */
+  async runs(options: CallOptions = {}): Promise<WireRun[]> {
+    return (await this.#server.json<RunList>(sandboxPath(this.id, "runs"), options)).runs;
+  }
+
+  /** Returns the context of a name. Its first run creates it, if createContext did not. */
+  context(name: string): Context {
+    return new Context(this.#server, this, name);
+  }
+
+  /** Creates a context. */
+  async createContext(name: string, options: CallOptions & { language?: string; dir?: string } = {}):
+    Promise<Context> {
+    const { signal: _, ...wanted } = options;
+    await this.#server.done(sandboxPath(this.id, "contexts"),
+      { ...signalOf(options), method: "POST", json: { name, ...wanted } });
+    return this.context(name);
+  }
+
+  /** Describes the contexts. */
+  async contexts(options: CallOptions = {}): Promise<WireContext[]> {
+    return (await this.#server.json<ContextList>(sandboxPath(this.id, "contexts"), options)).contexts;
+  }
+
+  /** Changes the lifetime or replaces the metadata or the network rules. */
+  update(changes: { lifetime?: LifetimeRequest; metadata?: Record<string, string>; network?: NetworkRequest },
+    options: CallOptions = {}): Promise<WireSandbox> {
+    return this.#server.json(sandboxPath(this.id), { ...options, method: "PATCH", json: changes });
+  }
+
+  /** Reports the network policy, with the last attempts. */
+  network(options: CallOptions & { last?: number } = {}): Promise<NetworkReport> {
+    const { last, ...call } = options;
+    return this.#server.json(sandboxPath(this.id, "network"),
+      { ...call, query: last === undefined ? {} : { last: String(last) } });
+  }
+
+  /** Reports the resources that the sandbox uses. */
+  stats(options: CallOptions = {}): Promise<SandboxUsage> {
+    return this.#server.json(sandboxPath(this.id, "stats"), options);
+  }
+
+  /** Sends a request to an HTTP server on a port in the sandbox. */
+  fetch(port: number, path = "/", options: CallOptions & { method?: string; headers?: Record<string, string>;
+    body?: BodyInit } = {}): Promise<Response> {
+    return this.#server.sendAny(`${sandboxPath(this.id, "ports", String(port))}/${path.replace(/^\//, "")}`, options);
+  }
+
+  /** Empties the workspace. */
+  clean(options: CallOptions = {}): Promise<void> {
+    return this.#server.done(sandboxPath(this.id, "clean"), { ...options, method: "POST", json: {} });
+  }
+
+  /** Ends the sandbox, unless it has ended. Its files are lost. */
+  async close(options: CallOptions = {}): Promise<void> {
+    try {
+      await this.#server.done(sandboxPath(this.id), { ...options, method: "DELETE" });
+    } catch (e) {
+      if (!(e instanceof FumehoodError && e.kind === "not_found")) {
+        throw e;
+      }
+    }
+  }
+
+  /** Ends the sandbox at the end of `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+function request(program: Program, options: SandboxRunOptions): object {
+  return defined({ ...runRequest(program, options), context: options.context, dir: options.dir,
+    interactive: options.interactive });
+}
+
+function signalOf(options: CallOptions): CallOptions {
+  return options.signal ? { signal: options.signal } : {};
+}
