@@ -74,7 +74,7 @@ func TestLineWidthIsMeasured(t *testing.T) {
 func findWideLines(t *testing.T, root string) map[string][]string {
 	t.Helper()
 	wide := map[string][]string{}
-	for _, name := range sources(t, root, ".go", ".md", ".sh", ".py", ".js", ".mjs") {
+	for _, name := range sources(t, root, ".go", ".md", ".sh", ".py", ".js", ".mjs", ".ts") {
 		if path.Base(name) == "CHANGELOG.md" {
 			continue
 		}

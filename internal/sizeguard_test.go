@@ -137,10 +137,13 @@ func sources(t *testing.T, dir string, extensions ...string) []string {
 	return paths
 }
 
+// unreadFolders have test data, build output, and other people's code.
+var unreadFolders = []string{"testdata", "build", "dist", "node_modules"}
+
 func foreign(dir string) bool {
 	name := filepath.Base(dir)
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil || strings.HasPrefix(name, ".") || name == "testdata" || name == "build"
+	return err == nil || strings.HasPrefix(name, ".") || slices.Contains(unreadFolders, name)
 }
 
 // goFile is one parsed file. Its dir is the import path within the module.
