@@ -138,7 +138,7 @@ func sources(t *testing.T, dir string, extensions ...string) []string {
 }
 
 // unreadFolders have test data, build output, and other people's code.
-var unreadFolders = []string{"testdata", "build", "dist", "node_modules"}
+var unreadFolders = []string{"testdata", "build", "dist", "generated", "node_modules"}
 
 func foreign(dir string) bool {
 	name := filepath.Base(dir)

@@ -1,7 +1,7 @@
 import type { RunResult } from "./result.js";
 import type { Sandbox, SandboxRunOptions } from "./sandbox.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
-import type { Completion } from "./wire.js";
+import type { Completion } from "./generated/wire.js";
 
 /** An interpreter of a sandbox that keeps its variables between runs. */
 export class Context {

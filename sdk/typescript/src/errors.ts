@@ -1,4 +1,4 @@
-import type { Hint, Problem } from "./wire.js";
+import type { Hint, Problem } from "./generated/wire.js";
 
 /** What kind of failure a problem is. A newer server may send others. */
 export type ErrorKind =

@@ -1,5 +1,5 @@
 import { errorOf, FumehoodError } from "./errors.js";
-import type { Done, Exception, Problem, Progress, ResultEvent, OutputPiece, Started } from "./wire.js";
+import type { Done, Exception, Problem, Progress, ResultEvent, OutputPiece, Started } from "./generated/wire.js";
 
 /** One event of a run. A stream can continue after any id. */
 export type RunEvent = { id: number } & (

@@ -1,6 +1,6 @@
 import { FumehoodError } from "./errors.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
-import type { FileInfo, FileList } from "./wire.js";
+import type { FileInfo, FileList } from "./generated/wire.js";
 
 /** Options of a listing. */
 export interface ListOptions extends CallOptions {

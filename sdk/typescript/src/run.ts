@@ -1,7 +1,7 @@
 import { followRun, type OpenStream, type ReconnectOptions, type RunEvent } from "./events.js";
 import { Collector, type RunResult } from "./result.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
-import type { Run as WireRun } from "./wire.js";
+import type { Run as WireRun } from "./generated/wire.js";
 
 /** Callbacks of a run, called as its events arrive. */
 export interface RunCallbacks {

@@ -8,7 +8,7 @@ import { RunResult } from "./result.js";
 import { collect, Run, type RunCallbacks } from "./run.js";
 import { type CallOptions, sandboxPath, Server, type ServerOptions } from "./server.js";
 import type { Answer, Context as WireContext, ContextList, LifetimeRequest, NetworkReport, NetworkRequest,
-  Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList, SandboxUsage } from "./wire.js";
+  Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList, SandboxUsage } from "./generated/wire.js";
 
 /** The configuration of a new sandbox. */
 export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOptions {

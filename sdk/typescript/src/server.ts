@@ -1,5 +1,5 @@
 import { errorOf, FumehoodError } from "./errors.js";
-import type { Problem } from "./wire.js";
+import type { Problem } from "./generated/wire.js";
 
 /** The address of a server, and how to call it. */
 export interface ServerOptions {
