@@ -14,7 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// listen listens on an address. An address that other machines can reach requires keys.
+// listen listens on an address. An address that other machines can reach requires keys. Busy: it is in use.
 func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
@@ -32,6 +32,7 @@ func listen(address string, keys []httpd.Key) (net.Listener, error) {
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Kind = sandbox.Busy
 		e.Fix = "another program listens there: stop it, or choose another address, such as --listen 127.0.0.1:7071"
 	}
 	return nil, e

@@ -87,15 +87,17 @@ func clearStale(path string) error {
 			"choose another path, or remove it")
 	}
 	conn, err := net.Dial("unix", path)
+	var dead bool
 	if err == nil {
+		dead = listenerIsDead(conn)
 		conn.Close()
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) { // a socket without a listener
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another program listens on " + path,
+	if !dead && !errors.Is(err, syscall.ECONNREFUSED) { // a socket without a listener
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "--listen", Msg: "another program listens on " + path,
 			Fix: "stop it, or choose another path", Err: err}
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "--listen", Msg: "another server just took " + path,
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "--listen", Msg: "another server just took " + path,
 			Fix: "stop it, or choose another path", Err: err}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

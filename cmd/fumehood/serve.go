@@ -161,12 +161,15 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(f.listen, keys)
-	if err != nil {
+	var listener net.Listener
+	if err := a.afterPredecessor(ctx, f.listen, func() (err error) {
+		listener, err = listen(f.listen, keys)
+		return err
+	}); err != nil {
 		return err
 	}
 	defer listener.Close()
-	kept, err := a.openState(f.living.stateDir)
+	kept, err := a.openState(ctx, f.living.stateDir)
 	if err != nil {
 		return err
 	}

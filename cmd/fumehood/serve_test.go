@@ -427,13 +427,13 @@ func TestServeLiving(t *testing.T) {
 		t.Errorf("without a key: %d", code)
 	}
 	a := testApp(t)
-	if _, err := a.openState(state); sandbox.KindOf(err) != sandbox.Unavailable || !strings.Contains(sandbox.FixOf(err),
-		"stop the other server") {
+	if _, err := a.openState(t.Context(), state); sandbox.KindOf(err) != sandbox.Busy ||
+		!strings.Contains(sandbox.FixOf(err), "stop the other server") {
 		t.Errorf("a second server on the same state: %v", err)
 	}
 	s.stop(t)
 	s.exit <- 0 // for the end of the test
-	kept, err := a.openState(state)
+	kept, err := a.openState(t.Context(), state)
 	if err != nil {
 		t.Fatal(err)
 	}

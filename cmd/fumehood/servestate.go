@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/internal/store"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -26,7 +27,7 @@ type state struct {
 }
 
 // openState opens the state folder; "" is the default one.
-func (a *app) openState(dir string) (*state, error) {
+func (a *app) openState(ctx context.Context, dir string) (*state, error) {
 	if dir == "" {
 		if dir = a.env().StateDir(); dir == "" {
 			return nil, invalid("--state-dir", "the state of living sandboxes needs a home",
@@ -37,8 +38,11 @@ func (a *app) openState(dir string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.Open(filepath.Join(dir, storeFile))
-	if err != nil {
+	var s *store.Store
+	if err := a.afterPredecessor(ctx, "the state folder "+terminal.VisibleName(dir), func() (err error) {
+		s, err = store.Open(filepath.Join(dir, storeFile))
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return &state{s, filepath.Join(dir, logsDir)}, nil

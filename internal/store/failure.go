@@ -61,7 +61,7 @@ func failed(step, path string, err error) error {
 		}
 		e.Kind = sandbox.Internal
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
-		e.Msg, e.Err = "another process has it open", nil
+		e.Kind, e.Msg, e.Err = sandbox.Busy, "another process has it open", nil
 		e.Fix = "stop the other server, or give this one another state folder"
 	case codes.SQLITE_FULL:
 		e.Fix = "free space in its folder"

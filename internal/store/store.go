@@ -52,8 +52,9 @@ type Store struct {
 	mu sync.Mutex // held during a transaction
 }
 
-// Open opens the store in a file, named by an absolute path without links, or makes it. The file is refused with
-// Unavailable and stays as it is if another process has it open, it is damaged, not a store, or of a newer version.
+// Open opens the store in a file, named by an absolute path without links, or makes it. The file is refused, and stays
+// as it is, with Busy if another process has it open, and with Unavailable if it is damaged, not a store, or of a newer
+// version.
 func Open(path string) (*Store, error) {
 	if err := prepare(path); err != nil {
 		return nil, err

@@ -364,7 +364,7 @@ func TestSecondOpener(t *testing.T) {
 		t.Errorf("another process: %v: %s", err, out)
 	}
 	_, err = Open(path)
-	if sandbox.KindOf(err) != sandbox.Unavailable || sandbox.FixOf(err) == "" {
+	if sandbox.KindOf(err) != sandbox.Busy || sandbox.FixOf(err) == "" {
 		t.Errorf("the same process: %v", err)
 	}
 	if err := opener().Run(); err == nil {
