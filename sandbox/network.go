@@ -61,11 +61,12 @@ func CheckConnections(n int) error {
 }
 
 // Secret is a value that the code uses and never has. In its place it has a random placeholder, in the environment
-// variable Name. The gate puts the value into the headers of HTTPS requests to Hosts, which are thereby allowed.
-// Elsewhere the placeholder is sent unchanged.
+// variable Name. The gate puts the value into Headers of HTTPS requests to Hosts, which are thereby allowed. Elsewhere
+// the placeholder is sent unchanged. No answer of these hosts repeats the value.
 type Secret struct {
 	Name        string   // as the shell accepts it
 	Hosts       []string // names, as in Allow; port 443 unless a rule gives others
+	Headers     []string // that may carry the value, at most 16; empty is Authorization and usual headers of API keys
 	Value       string   `json:"-"` // only kept in memory; "" after a restart of the server
 	Placeholder string   // a Gate completes a policy with it
 }

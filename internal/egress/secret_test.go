@@ -30,6 +30,10 @@ const token = "ghp_R3alValue0123456789"
 
 // vault is a server of HTTPS for some names, which keeps the headers that it is sent and echoes them.
 type vault struct {
+	TLS *tls.Config // with certificates for all names
+
+	knows map[string]http.HandlerFunc // by path
+
 	mu   sync.Mutex
 	seen []string
 }
@@ -37,13 +41,18 @@ type vault struct {
 func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	v.mu.Lock()
-	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Key")+string(body))
+	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")+
+		r.Header.Get("X-Goog-Meta-K")+string(body))
 	v.mu.Unlock()
+	if known := v.knows[r.URL.Path]; known != nil {
+		known(w, r)
+		return
+	}
 	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 	if upgrade := r.Header.Get("Upgrade"); upgrade != "" {
 		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
-			fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Echo: %s\r\n\r\n",
-				upgrade, r.Header.Get("Authorization"))
+			fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"+
+				"X-Echo: %s\r\n\r\n", upgrade, r.Header.Get("Authorization"))
 			c.Close()
 		}
 		return
@@ -78,13 +87,13 @@ func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault
 		t.Fatal(err)
 	}
 	at = newPlaceWith(t, p, func(o *Options) { o.Roots = roots })
-	outside = &vault{}
+	outside = &vault{TLS: &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return signer.Certificate(h.ServerName)
+	}}}
 	server := httptest.NewUnstartedServer(outside)
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return signer.Certificate(h.ServerName)
-	}}
+	server.TLS = outside.TLS.Clone()
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	plain := httptest.NewServer(outside)
@@ -114,15 +123,16 @@ func TestSecret(t *testing.T) {
 	held := policy.Secrets[0].Placeholder
 	p, outside, trust := openPlace(t, policy)
 	curl := "curl -sS --cacert " + trust + " "
-	basic := func(s string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + s)) }
+	basic := base64.StdEncoding.EncodeToString([]byte("user:" + token))
 	for _, c := range []struct{ args, want, seen string }{
 		{"--http1.1 -H 'Authorization: Bearer " + held + "' 'https://api.test/a%2Fb?x=;y'",
 			"HTTP/2.0 GET /a%2Fb?x=;y auth=Bearer " + held + " body=0", "api.test Bearer " + token},
 		{"--http2 -H 'Authorization: Bearer " + held + "' -d k=" + held + " https://api.test/p",
 			"HTTP/2.0 POST /p auth=Bearer " + held + " body=55", "api.test Bearer " + token + "k=" + held},
-		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic " + basic(held) + " body=0",
-			"api.test Basic " + basic(token)},
-		{"-H 'X-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
+		{"-u user:" + held + " https://api.test/", "HTTP/2.0 GET / auth=Basic dXNlcj" + held + "== body=0",
+			"api.test Basic " + basic},
+		{"-H 'X-Api-Key: a" + held + "b' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test a" + token + "b"},
+		{"-H 'X-Goog-Meta-K: " + held + "' https://api.test/", "HTTP/2.0 GET / auth= body=0", "api.test " + held},
 		{"-H 'Authorization: Bearer " + held + "' https://other.test/o",
 			"HTTP/2.0 GET /o auth=Bearer " + held + " body=0",
 			"other.test Bearer " + held},
@@ -160,8 +170,8 @@ func TestSecret(t *testing.T) {
 			t.Errorf("it came back, or not as it should: %s", got)
 		}
 	}
-	got := p.run(curl + "-i --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Authorization: Bearer " + held +
-		"' https://api.test/up")
+	got := p.run(curl + "-i --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' " +
+		"-H 'Authorization: Bearer " + held + "' https://api.test/up")
 	if strings.Contains(got, token) || !strings.Contains(got, " 101 ") || !strings.Contains(got, held) {
 		t.Errorf("the answer to an upgrade: %s", got)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/fumehood-dev/fumehood/api"
@@ -39,11 +38,11 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(a.Stopping(), cancel)()
-	conn, err := s.DialPort(ctx, port)
+	program, err := s.DialPort(ctx, port)
 	if err != nil {
 		return portError(err)
 	}
-	conn = &speaksFirst{Conn: conn, spoke: make(chan struct{})}
+	conn := duplex.NewSpeaksFirst(program.(duplex.Conn))
 	defer conn.Close()
 	defer w.PassOn(r)()
 	p := &passing{port: port, prefix: strings.TrimSuffix(r.URL.EscapedPath(), "/-"), tail: httpd.Tail(r)}
@@ -67,28 +66,6 @@ func (a *apiV1) toPort(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		"the server on port "+strconv.Itoa(port)+" did not answer in HTTP/1.1",
 		"read the output of the program; for other protocols than HTTP, GET .../ports/"+strconv.Itoa(port)+
 			" with Upgrade: tcp opens a tunnel")
-}
-
-// speaksFirst delays reads until this side has written: net/http logs bytes that come earlier.
-type speaksFirst struct {
-	net.Conn
-	once  sync.Once
-	spoke chan struct{}
-}
-
-func (c *speaksFirst) Read(p []byte) (int, error) {
-	<-c.spoke
-	return c.Conn.Read(p)
-}
-
-func (c *speaksFirst) Write(p []byte) (int, error) {
-	c.once.Do(func() { close(c.spoke) })
-	return c.Conn.Write(p)
-}
-
-func (c *speaksFirst) Close() error {
-	c.once.Do(func() { close(c.spoke) })
-	return c.Conn.Close()
 }
 
 func portOf(r *http.Request) (int, error) {

@@ -101,18 +101,12 @@ func (b *passedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack hands over the connection, for a protocol that the client requests. The server's limit of connections no
-// longer counts it. The connection first returns the bytes that the client sent right behind its request; the reader
-// reads from the connection.
+// Hijack hands over the connection, for a protocol that the client requests, as duplex.Hijack does. The server's limit
+// of connections no longer counts it.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := w.control.Hijack()
-	if err != nil {
-		return nil, nil, err
+	conn, buffered, err := duplex.Hijack(w.ResponseWriter)
+	if err == nil {
+		w.status = http.StatusSwitchingProtocols
 	}
-	w.status = http.StatusSwitchingProtocols
-	if both, ok := conn.(duplex.Conn); ok {
-		early := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
-		conn = &duplex.Buffered{Conn: both, First: io.MultiReader(early, conn)}
-	}
-	return conn, bufio.NewReadWriter(bufio.NewReader(conn), buffered.Writer), nil
+	return conn, buffered, err
 }

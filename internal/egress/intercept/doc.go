@@ -4,6 +4,7 @@
 //   - authority.go signs a certificate for each name, with an authority that only this sandbox trusts
 //   - server.go ends TLS and serves HTTP/1 and HTTP/2
 //   - request.go decides about one request and forwards it
-//   - secrets.go finds placeholders in headers, and inserts the values of secrets
-//   - redact.go replaces values in answers by their placeholders
+//   - secrets.go replaces placeholders in headers by the values of secrets
+//   - transport.go connects to servers
+//   - clean.go replaces values in answers by their placeholders; finder.go finds them
 package intercept

@@ -1,9 +1,11 @@
 package intercept
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -21,7 +24,7 @@ import (
 type exchange struct {
 	conn           *Conn
 	attempt        sandbox.NetworkAttempt
-	swaps          []swap       // secrets that were inserted
+	transport      http.RoundTripper
 	sent, received atomic.Int64 // bytes of the bodies
 }
 
@@ -33,9 +36,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.config.End()
 	c := r.Context().Value(connKey{}).(*Conn)
-	x := &exchange{conn: c, attempt: sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS,
+	x := &exchange{conn: c, transport: c.transport}
+	x.attempt = sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS,
 		Name: c.Name, Address: c.To.Addr(), Port: c.To.Port(),
-		Method: r.Method, Path: r.RequestURI}}
+		Method: r.Method, Path: r.RequestURI}
 	defer func() {
 		x.attempt.Duration = time.Since(x.attempt.Time)
 		x.attempt.Sent, x.attempt.Received = x.sent.Load(), x.received.Load()
@@ -50,38 +54,52 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		x.fail(w, status, reason)
 		return
 	}
+	if policy.HasSecretFor(c.Name, c.To.Port()) {
+		x.transport = cleaned{c.transport, s.cleanerFor(policy)}
+	}
 	x.attempt.Allowed = true
 	s.forward(x, w, r)
 }
 
 // decide decides whether the request may pass. The reason of a refusal has a status.
 func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Request) (status int, reason string) {
-	name, err := rules.HostName(r.Host)
-	if err != nil || name != x.conn.Name {
+	name, port, err := rules.Authority(r.Host)
+	switch {
+	case err != nil || name != x.conn.Name:
 		return http.StatusMisdirectedRequest, "the request is for another host than the connection"
+	case port != 0 && port != x.conn.To.Port():
+		return http.StatusMisdirectedRequest, "the request is for another port than the connection"
+	case r.Method == http.MethodConnect:
+		return http.StatusMethodNotAllowed, sniff.ErrConnect.Error()
+	case !strings.HasPrefix(r.RequestURI, "/"): // origin-form (RFC 9112, section 3.2.1)
+		return http.StatusBadRequest, "the target of the request is not a path"
 	}
 	v := policy.CheckName(d, name)
 	if x.attempt.Rule = v.Rule; !v.Allowed {
 		return http.StatusForbidden, v.Reason
 	}
-	if r.Method == http.MethodConnect {
-		return http.StatusMethodNotAllowed, sniff.ErrConnect.Error()
-	}
 	return 0, ""
 }
 
-// insertSecrets inserts the secrets that this host may receive. It refuses a request whose secret is lost.
+// insertSecrets inserts the secrets that this host may receive. It refuses requests to a host of a secret whose value
+// is lost: the gate could not remove the value from the answer.
 func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status int, reason string) {
-	found := findPlaceholders(secrets, x.conn.Name, x.conn.To.Port(), h)
-	x.attempt.Misplaced = found.misplaced
-	for _, s := range found.usable {
-		x.attempt.Secrets = append(x.attempt.Secrets, s.Name)
+	name, port := x.conn.Name, x.conn.To.Port()
+	var lost []string
+	for i := range secrets {
+		if s := &secrets[i]; s.Value == "" && s.MayGoTo(name, port) {
+			lost = append(lost, s.Name)
+		}
 	}
-	if len(found.lost) > 0 {
+	if len(lost) > 0 {
 		return http.StatusForbidden, "the server has restarted and does not know the value of " +
-			strings.Join(found.lost, ", ") + "; set it again"
+			strings.Join(lost, ", ") + "; set it again"
 	}
-	x.swaps = insertSecrets(h, found.usable)
+	done := insertSecrets(secrets, name, port, h)
+	x.attempt.Secrets, x.attempt.Misplaced = done.inserted, done.misplaced
+	if done.size > maxInserted {
+		return http.StatusRequestHeaderFieldsTooLarge, "the values of its secrets have more than 64 KiB"
+	}
 	return 0, ""
 }
 
@@ -94,13 +112,11 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(x.conn.ctx, cancel)()
 	proxy := httputil.ReverseProxy{
-		Transport:     x.conn.transport,
+		Transport:     x.transport,
 		FlushInterval: -1,
 		Rewrite:       x.rewrite,
 		ModifyResponse: func(answer *http.Response) error {
 			x.attempt.Status = answer.StatusCode
-			redactHeader(answer.Header, x.swaps)
-			redactBody(answer, x.swaps)
 			if answer.StatusCode != http.StatusSwitchingProtocols {
 				answer.Body = &countedBody{answer.Body, &x.received}
 			}
@@ -111,26 +127,33 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(&headerRedactor{w, x.swaps}, r.WithContext(ctx))
-	redactHeader(w.Header(), x.swaps) // the trailers
+	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(ctx)))
 }
 
-// rewrite makes the request to the server from the sandbox's. With a secret it asks for an answer that can be searched.
+// hijackable hands over the connection without loss.
+type hijackable struct{ http.ResponseWriter }
+
+func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return duplex.Hijack(h.ResponseWriter)
+}
+
+// Unwrap is for http.ResponseController.
+func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// rewrite makes the request to the server. Its target and Host are made anew, of parts that were checked.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	host := x.conn.Name
 	if port := x.conn.To.Port(); port != 443 {
 		host += ":" + strconv.Itoa(int(port))
 	}
-	p.SetURL(&url.URL{Scheme: "https", Host: host})
-	p.Out.URL.Path, p.Out.URL.RawPath, p.Out.URL.RawQuery = p.In.URL.Path, p.In.URL.RawPath, p.In.URL.RawQuery
-	p.Out.Host = p.In.Host
+	in := p.In.URL
+	p.Out.Host = host
+	p.Out.URL = &url.URL{Scheme: "https", Host: host, Path: in.Path, RawPath: in.RawPath, ForceQuery: in.ForceQuery,
+		RawQuery: strings.ReplaceAll(in.RawQuery, " ", "%20")} // package url checks no query
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values := p.In.Header[name]; values != nil {
 			p.Out.Header[name] = values
 		}
-	}
-	if len(x.swaps) > 0 && p.Out.Header.Get("Accept-Encoding") != "" {
-		p.Out.Header.Set("Accept-Encoding", "identity")
 	}
 }
 

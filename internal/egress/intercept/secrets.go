@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,95 +11,112 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
+const (
+	placeholderPrefix = "fumehood_placeholder_"
+	placeholderRandom = 16 // bytes, in hexadecimal
+)
+
 // NewPlaceholder returns the random text that a sandbox has in place of a secret's value.
 func NewPlaceholder() string {
-	var b [16]byte
+	var b [placeholderRandom]byte
 	_, _ = rand.Read(b[:]) // it never fails
-	return "fumehood_placeholder_" + hex.EncodeToString(b[:])
+	return placeholderPrefix + hex.EncodeToString(b[:])
 }
 
-// placeholders are the secrets whose placeholders are in a request.
-type placeholders struct {
-	usable    []rules.Secret
-	lost      []string // names of those whose values the server does not know since it restarted
-	misplaced []string // names of those that are not for this host
+// maxInserted is the most bytes of values that one request may carry. Real requests carry a few values.
+const maxInserted = 64 << 10
+
+// insertion is what happened to the placeholders in the headers of one request. Its lists have names of secrets.
+type insertion struct {
+	inserted  []string
+	misplaced []string // those that this host or this header does not receive
+	size      int      // bytes of the values
 }
 
-// findPlaceholders looks for placeholders in the headers of a request to a canonical name.
-func findPlaceholders(secrets []rules.Secret, name string, port uint16, h http.Header) (found placeholders) {
-	for _, s := range secrets {
-		switch in := slices.Concat(slices.Collect(maps.Values(h))...); {
-		case !holds(in, s.Placeholder):
-		case !s.MayGoTo(name, port):
-			found.misplaced = append(found.misplaced, s.Name)
-		case s.Value == "":
-			found.lost = append(found.lost, s.Name)
-		default:
-			found.usable = append(found.usable, s)
+// insertSecrets replaces the placeholders in the headers of a request to a canonical name by the values that this name
+// may receive in these headers. It reads each header once. If the values have more than maxInserted bytes, it stops,
+// and the request must not be sent.
+func insertSecrets(secrets []rules.Secret, name string, port uint16, h http.Header) (done insertion) {
+	for header, values := range h {
+		for i, value := range values {
+			values[i] = replacePlaceholders(value, func(placeholder string) string {
+				at := slices.IndexFunc(secrets, func(s rules.Secret) bool { return s.Placeholder == placeholder })
+				if at < 0 || done.size > maxInserted {
+					return placeholder
+				}
+				s := &secrets[at]
+				if !s.MayGoTo(name, port) || !s.MayGoIn(header) {
+					done.misplaced = addName(done.misplaced, s.Name)
+					return placeholder
+				}
+				done.inserted = addName(done.inserted, s.Name)
+				done.size += len(s.Value)
+				return s.Value
+			})
 		}
 	}
-	return found
+	slices.Sort(done.inserted)
+	slices.Sort(done.misplaced)
+	return done
 }
 
 // Misplaced returns the names of the secrets whose placeholders are in these values of headers.
 func Misplaced(secrets []rules.Secret, values []string) (names []string) {
-	for _, s := range secrets {
-		if holds(values, s.Placeholder) {
-			names = append(names, s.Name)
-		}
+	for _, value := range values {
+		replacePlaceholders(value, func(placeholder string) string {
+			for _, s := range secrets {
+				if s.Placeholder == placeholder {
+					names = addName(names, s.Name)
+				}
+			}
+			return placeholder
+		})
 	}
 	return names
 }
 
-func holds(values []string, placeholder string) bool {
-	return slices.ContainsFunc(values, func(v string) bool { return replace(v, placeholder, "") != v })
+func addName(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
 }
 
-// swap is a text that the gate inserted, and the text that it replaced.
-type swap struct{ value, placeholder string }
-
-// insertSecrets replaces placeholders in headers by the values of secrets. The last insertion is the first swap, so that
-// redacting an answer undoes them in order: credentials may hold several values.
-func insertSecrets(h http.Header, secrets []rules.Secret) (swaps []swap) {
-	for _, s := range secrets {
-		for _, values := range h {
-			for i, before := range values {
-				values[i] = replace(before, s.Placeholder, s.Value)
-				if values[i] == before {
-					continue
-				}
-				swaps = append(swaps, swap{s.Value, s.Placeholder})
-				if !strings.Contains(before, s.Placeholder) {
-					swaps = append(swaps, swap{credentials(values[i]), credentials(before)})
-				}
-			}
-		}
+// replacePlaceholders replaces what looks like a placeholder in the value of a header, or in the user and password of
+// the scheme Basic (RFC 7617).
+func replacePlaceholders(value string, by func(placeholder string) string) string {
+	if strings.Contains(value, placeholderPrefix) {
+		return replaceIn(value, by)
 	}
-	slices.Reverse(swaps)
-	return swaps
-}
-
-// replace replaces a placeholder in the value of a header, or in the user and password of the scheme Basic (RFC 7617).
-func replace(value, placeholder, by string) string {
-	if placeholder == "" {
-		return value
-	}
-	if strings.Contains(value, placeholder) {
-		return strings.ReplaceAll(value, placeholder, by)
-	}
-	scheme, _, _ := strings.Cut(value, " ")
+	scheme, credentials, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Basic") {
 		return value
 	}
-	plain, err := base64.StdEncoding.DecodeString(credentials(value))
-	if err != nil || !strings.Contains(string(plain), placeholder) {
+	pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credentials))
+	if err != nil || !strings.Contains(string(pair), placeholderPrefix) {
 		return value
 	}
-	return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(plain), placeholder, by)))
+	return scheme + " " + base64.StdEncoding.EncodeToString([]byte(replaceIn(string(pair), by)))
 }
 
-// credentials returns the text after the scheme of an Authorization header.
-func credentials(value string) string {
-	_, rest, _ := strings.Cut(value, " ")
-	return strings.TrimSpace(rest)
+// replaceIn replaces what looks like a placeholder in a text.
+func replaceIn(text string, by func(placeholder string) string) string {
+	var out strings.Builder
+	for {
+		at := strings.Index(text, placeholderPrefix)
+		if at < 0 {
+			out.WriteString(text)
+			return out.String()
+		}
+		end := at + len(placeholderPrefix)
+		digits := text[end:min(end+2*placeholderRandom, len(text))]
+		if len(digits) == 2*placeholderRandom && strings.Trim(digits, "0123456789abcdef") == "" {
+			end += len(digits)
+			out.WriteString(text[:at])
+			out.WriteString(by(text[at:end]))
+		} else {
+			out.WriteString(text[:end])
+		}
+		text = text[end:]
+	}
 }

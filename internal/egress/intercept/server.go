@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/duplex"
@@ -18,9 +19,8 @@ import (
 )
 
 const (
-	maxStreams       = 100             // requests at once on one connection (HTTP/2)
-	idleTimeout      = 5 * time.Minute // that a connection may wait for its next request
-	handshakeTimeout = 10 * time.Second
+	maxStreams  = 100             // requests at once on one connection (HTTP/2)
+	idleTimeout = 5 * time.Minute // that a connection may wait for its next request
 )
 
 // Config configures a Server.
@@ -40,6 +40,10 @@ type Server struct {
 	signer   *Signer
 	http     *http.Server
 	listener listener
+
+	mu      sync.Mutex
+	cleaner *cleaner
+	cleans  *rules.Rules // those that cleaner is for
 }
 
 // NewServer makes a server. Its connections are those that Serve is given.
@@ -51,7 +55,8 @@ func NewServer(c Config) (*Server, error) {
 	s := &Server{config: c, signer: signer, listener: listener{accepted: make(chan net.Conn)}}
 	s.listener.ctx, s.listener.end = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: http.HandlerFunc(s.handle),
+		Handler:                      http.HandlerFunc(s.handle),
+		DisableGeneralOptionsHandler: true, // handle decides about OPTIONS *
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
 			GetCertificate: s.certificate},
 		ReadHeaderTimeout: sniff.HeadTimeout,
@@ -73,6 +78,16 @@ func (s *Server) Run() { _ = s.http.ServeTLS(&s.listener, "", "") } // it only r
 
 // Close ends all connections.
 func (s *Server) Close() { _ = s.http.Close() } // which the gate has reset
+
+// cleanerFor returns the cleaner for the secrets of a policy.
+func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cleans != policy {
+		s.cleaner, s.cleans = &cleaner{newFinder(policy.Secrets)}, policy
+	}
+	return s.cleaner
+}
 
 // listener is a net.Listener of the connections that Serve is given.
 type listener struct {
@@ -131,44 +146,11 @@ func (c *Conn) Close() error {
 func (s *Server) Serve(ctx context.Context, c *Conn) {
 	c.ctx, c.end = context.WithCancel(ctx)
 	defer c.end()
-	c.transport = &http.Transport{
-		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
-		TLSClientConfig:       &tls.Config{ServerName: c.Name, RootCAs: s.config.Roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   handshakeTimeout,
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // compressed bodies pass unchanged
-		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       idleTimeout,
-		MaxConnsPerHost:       maxStreams,
-	}
+	c.transport = s.newTransport(c)
 	defer c.transport.CloseIdleConnections()
 	select {
 	case s.listener.accepted <- c:
 		<-c.ctx.Done()
 	case <-ctx.Done():
 	}
-}
-
-// dial connects to the server for as long as the sandbox's connection lasts. http.Transport itself would go on dialling
-// after the request has ended.
-func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	server, err := c.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &serverConn{server, context.AfterFunc(c.ctx, func() { server.Close() })}, nil
-}
-
-// serverConn is a connection to the server, which ends with the sandbox's connection. Closing it forgets it there.
-type serverConn struct {
-	net.Conn
-	forget func() bool
-}
-
-func (s *serverConn) Close() error {
-	s.forget()
-	return s.Conn.Close()
 }

@@ -85,13 +85,14 @@ func isASCII(s string) bool {
 	return true
 }
 
-// HostName returns the canonical name in a Host header or an authority.
-func HostName(host string) (string, error) {
+// Authority returns the canonical name and the port of a Host header or an authority. The port is 0 if it has none.
+func Authority(host string) (name string, port uint16, err error) {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		if _, err := ParsePort(host[i+1:]); err != nil {
-			return "", err
+		if port, err = ParsePort(host[i+1:]); err != nil {
+			return "", 0, err
 		}
 		host = host[:i]
 	}
-	return CanonicalName(host)
+	name, err = CanonicalName(host)
+	return name, port, err
 }

@@ -3,7 +3,9 @@ package rules
 import (
 	"errors"
 	"maps"
+	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -245,4 +247,36 @@ func FuzzRule(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSecretHeaders: a secret may be in the headers that it names, else in the usual ones, which the docs list.
+func TestSecretHeaders(t *testing.T) {
+	secret := sandbox.Secret{Name: "A", Hosts: []string{"api.test"}, Value: "long enough"}
+	for named, want := range map[string]string{"": "Authorization X-Api-Key", "x-mine": "X-Mine", "cookie": "Cookie",
+		"x mine": "error", "Accept-Encoding": "error", "host": "error", "Proxy-Authorization": "error"} {
+		if secret.Headers = nil; named != "" {
+			secret.Headers = []string{named}
+		}
+		r, err := Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{secret}})
+		if err != nil {
+			if want != "error" || !strings.Contains(err.Error(), "network.secrets[0].headers[0]") {
+				t.Errorf("%q: %v", named, err)
+			}
+			continue
+		}
+		for _, header := range []string{"Authorization", "X-Api-Key", "X-Mine", "Cookie", "X-Goog-Meta-K"} {
+			if got := r.Secrets[0].MayGoIn(header); got != strings.Contains(want, header) {
+				t.Errorf("%q may be in %s: %v", named, header, got)
+			}
+		}
+	}
+	docs, err := os.ReadFile("../../../docs/network.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range usualHeaders {
+		if http.CanonicalHeaderKey(name) != name || !strings.Contains(string(docs), "`"+name+"`") {
+			t.Errorf("%s is not canonical, or not in docs/network.md", name)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -12,19 +13,43 @@ import (
 
 const (
 	maxSecrets = 64
-	minValue   = 8       // characters: the gate replaces a value wherever an answer repeats it
-	maxValue   = 8 << 10 // characters; servers accept heads of 8 KiB and more
-	portHTTPS  = 443
+	maxHeaders = 16 // of one secret
+	// MinValue is the fewest bytes of a value: the gate replaces a value wherever an answer repeats it.
+	MinValue = 8
+	// MaxValue is the most bytes of a value. Servers accept heads of 8 KiB and more.
+	MaxValue  = 8 << 10
+	portHTTPS = 443
 )
+
+// usualHeaders may carry a value whose secret names no headers. Servers use them for credentials and, unlike others
+// such as X-Goog-Meta-Note, do not store them for a later reader. docs/network.md lists them.
+var usualHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Apikey", "X-Auth-Token", "X-Access-Token",
+	"X-Auth-Key", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key", "Private-Token", "Job-Token", "Deploy-Token",
+	"X-Github-Token", "X-Vault-Token", "X-Consul-Token", "X-Shopify-Access-Token", "X-Subscription-Token",
+	"X-Rapidapi-Key", "X-Figma-Token", "Xi-Api-Key", "Dd-Api-Key", "Dd-Application-Key", "Circle-Token"}
+
+// noValue are headers that hold no value: they frame a message or name its host, or the gate sets or removes them.
+var noValue = []string{"Host", "Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Authenticate",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "Expect",
+	"Accept-Encoding", "Range", "If-Range", "X-Ms-Range", "A-Im"}
 
 // Secret is a secret of a policy, with the rules for where its value may go.
 type Secret struct {
 	sandbox.Secret
-	hosts table
+	hosts   table
+	headers []string // canonical
 }
 
 // MayGoTo reports whether the value may be put into requests to a canonical name at a port.
 func (s *Secret) MayGoTo(name string, port uint16) bool { return s.hosts.has(name, port) }
+
+// MayGoIn reports whether a header of this canonical name may carry the value.
+func (s *Secret) MayGoIn(header string) bool { return slices.Contains(s.headers, header) }
+
+// HasSecretFor reports whether the value of some secret may go to a canonical name at a port.
+func (r *Rules) HasSecretFor(name string, port uint16) bool {
+	return slices.ContainsFunc(r.Secrets, func(s Secret) bool { return s.MayGoTo(name, port) })
+}
 
 // addSecrets checks secrets and adds them. It intercepts and allows their hosts.
 func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
@@ -40,6 +65,9 @@ func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
 		if slices.ContainsFunc(r.Secrets, func(other Secret) bool { return other.Name == s.Name }) {
 			return sandbox.Invalidf(where+".name", "two secrets have the name %s", s.Name)
 		}
+		if err := s.setHeaders(where); err != nil {
+			return err
+		}
 		for j, host := range s.Hosts {
 			one, err := r.addIntercepted(fmt.Sprintf("%s.hosts[%d]", where, j), host)
 			if err != nil {
@@ -51,6 +79,28 @@ func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
 			}
 		}
 		r.Secrets = append(r.Secrets, s)
+	}
+	return nil
+}
+
+// setHeaders checks which headers may carry the value.
+func (s *Secret) setHeaders(where string) error {
+	if s.headers = usualHeaders; len(s.Headers) == 0 {
+		return nil
+	}
+	if len(s.Headers) > maxHeaders {
+		return sandbox.Invalidf(where+".headers", "%d are more than %d", len(s.Headers), maxHeaders)
+	}
+	s.headers = nil
+	for i, name := range s.Headers {
+		canonical := http.CanonicalHeaderKey(name)
+		switch at := fmt.Sprintf("%s.headers[%d]", where, i); {
+		case !httpguts.ValidHeaderFieldName(name) || len(name) > maxLabel:
+			return sandbox.Invalidf(at, "%.80q is not the name of a header", name)
+		case slices.Contains(noValue, canonical):
+			return sandbox.Invalidf(at, "%s cannot carry a value; name a header for credentials", canonical)
+		}
+		s.headers = append(s.headers, canonical)
 	}
 	return nil
 }
@@ -69,9 +119,9 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(s.Hosts) == 0:
 		return sandbox.Invalidf(where+".hosts", "is missing; name the hosts that may receive %s", s.Name)
 	case v == "" && s.Placeholder != "": // the server that knew the value has ended
-	case len(v) < minValue || len(v) > maxValue:
+	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
-			s.Name, len(v), minValue, maxValue)
+			s.Name, len(v), MinValue, MaxValue)
 	case !httpguts.ValidHeaderFieldValue(v) || strings.TrimSpace(v) != v:
 		return sandbox.Invalidf(where+".value", "%s has a control character, or a blank at an end; "+
 			"no header can hold it", s.Name)

@@ -41,7 +41,7 @@ func FuzzRequests(f *testing.F) {
 			if err != nil {
 				return // the library is stricter about targets and values; a body cut short ends all
 			}
-			if name, err := rules.HostName(q.Host); err == nil && name != host {
+			if name, _, err := rules.Authority(q.Host); err == nil && name != host {
 				t.Fatalf("%q asks %q, and was taken for %q", passed, name, host)
 			}
 			if _, err := io.Copy(io.Discard, q.Body); err != nil {
@@ -62,7 +62,7 @@ func follow(b []byte, step int) (passed []byte, hosts []string) {
 		if err != nil {
 			return Body{}, err
 		}
-		name, err := rules.HostName(q.Host)
+		name, _, err := rules.Authority(q.Host)
 		if err != nil {
 			return Body{}, err
 		}

@@ -1,0 +1,205 @@
+package intercept
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+)
+
+// cleaner is the one place where values are removed from what a host of secrets answers: it replaces the values of all
+// secrets of the sandbox by their placeholders, whichever request carried them. It does not see values that a host
+// encodes otherwise than in Base64.
+type cleaner struct{ find *finder }
+
+// errEncoded refuses an answer that the cleaner cannot read.
+const errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
+
+// requestPlain changes the headers of a request so that the host compresses nothing and sends no parts: a part may end
+// within a value.
+func requestPlain(h http.Header) {
+	h.Set("Accept-Encoding", "identity")
+	for _, name := range []string{"Range", "If-Range", "X-Ms-Range", "A-Im"} {
+		h.Del(name)
+	}
+}
+
+// isPlain reports whether the body of an answer is not compressed.
+func isPlain(h http.Header) bool {
+	return !slices.ContainsFunc(h["Content-Encoding"], func(coding string) bool {
+		return coding != "" && !strings.EqualFold(coding, "identity")
+	})
+}
+
+// cleaned is a transport with clean answers.
+type cleaned struct {
+	http.RoundTripper
+	*cleaner
+}
+
+// RoundTrip implements http.RoundTripper. It cleans answers of all statuses, also interim ones (1xx).
+func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
+	requestPlain(r.Header)
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			c.header(http.Header(h)) // before the hooks that have been set
+			return nil
+		}}))
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer.Status = "" // its text passes in a 101
+	c.header(answer.Header)
+	c.header(answer.Trailer) // the names; the body adds values at its end
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return answer, nil // the body is the connection
+	}
+	if r.Method != http.MethodHead && answer.StatusCode != http.StatusNotModified {
+		answer.ContentLength = -1 // a placeholder has another length than its value
+		answer.Header.Del("Content-Length")
+		if !isPlain(answer.Header) {
+			answer.Body.Close()
+			return nil, errEncoded
+		}
+	}
+	answer.Body = &cleanBody{ReadCloser: answer.Body, answer: answer, cleaner: c.cleaner, stream: stream{find: c.find}}
+	return answer, nil
+}
+
+// header replaces values in headers or trailers. It removes a header whose name has one.
+func (c *cleaner) header(h http.Header) {
+	for name, values := range h {
+		if c.text(name) != name {
+			delete(h, name)
+			continue
+		}
+		for i := range values {
+			values[i] = c.text(values[i])
+		}
+	}
+}
+
+// text replaces values in a text.
+func (c *cleaner) text(s string) string {
+	return string((&stream{find: c.find}).write([]byte(s), true))
+}
+
+// cleanBody is the body of an answer.
+type cleanBody struct {
+	io.ReadCloser
+	answer  *http.Response
+	cleaner *cleaner
+	stream  stream
+	clean   []byte // not yet read
+	err     error
+}
+
+const cleanSize = 16 << 10 // bytes read at once
+
+func (b *cleanBody) Read(p []byte) (int, error) {
+	for len(b.clean) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		var n int
+		chunk := make([]byte, cleanSize)
+		n, b.err = b.ReadCloser.Read(chunk)
+		if b.err == nil || b.err == io.EOF {
+			b.clean = b.stream.write(chunk[:n], b.err == io.EOF)
+		} // the end of an answer that broke off may be a part of a value
+	}
+	n := copy(p, b.clean)
+	b.clean = b.clean[n:]
+	return n, nil
+}
+
+// Close cleans the trailers, which net/http adds at the end of the body, also unannounced ones.
+func (b *cleanBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cleaner.header(b.answer.Trailer)
+	return err
+}
+
+// stream replaces values in a text that comes in pieces. How much it returns, and when, does not depend on values: it
+// holds back the last bytes in which a value may be incomplete, back to the last byte that no value can have.
+type stream struct {
+	find     *finder
+	held     []byte
+	searched int    // in held, before this position
+	spans    []span // of held; they do not overlap
+	begun    bool   // the placeholder of the first span has been returned
+}
+
+// held back are as many bytes as the longest pattern has, with the characters before and after it.
+const maxHeld = maxPattern + 2
+
+// write returns what is final of the text up to now.
+func (s *stream) write(piece []byte, last bool) (clean []byte) {
+	s.held = append(s.held, piece...)
+	final := max(len(s.held)-maxHeld, 0)
+	if i := lastControl(piece); i >= 0 {
+		final = max(final, len(s.held)-len(piece)+i+1)
+	}
+	to := len(s.held) - 1 // the character after a pattern may have bits of the value
+	if last {
+		final, to = len(s.held), len(s.held)
+	}
+	s.find.find(s.held, s.searched, to, s.add)
+	s.searched = max(to+1, 0)
+	clean = s.release(final)
+	s.held = s.held[:copy(s.held, s.held[final:])]
+	s.searched = max(s.searched-final, 0)
+	return clean
+}
+
+// lastControl returns the position of the last byte that no value can have (RFC 9110, section 5.5), or -1.
+func lastControl(b []byte) int {
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < ' ' && b[i] != '\t' || b[i] == 0x7f {
+			return i
+		}
+	}
+	return -1
+}
+
+// add adds a span, which may overlap earlier ones.
+func (s *stream) add(one span) {
+	for len(s.spans) > 0 {
+		before := s.spans[len(s.spans)-1]
+		if before.end <= one.start {
+			break
+		}
+		if before.start < one.start || s.begun && len(s.spans) == 1 {
+			one.start, one.placeholder = before.start, before.placeholder
+		}
+		one.end = max(one.end, before.end)
+		s.spans = s.spans[:len(s.spans)-1]
+	}
+	s.spans = append(s.spans, one)
+}
+
+// release returns the text before a position, and moves the spans.
+func (s *stream) release(final int) (clean []byte) {
+	at, done := 0, 0
+	for ; done < len(s.spans) && s.spans[done].start < final; done++ {
+		one := s.spans[done]
+		if clean = append(clean, s.held[at:one.start]...); !s.begun {
+			clean = append(clean, one.placeholder...)
+		}
+		at, s.begun = min(one.end, final), one.end > final
+		if s.begun {
+			break
+		}
+	}
+	clean = append(clean, s.held[at:final]...)
+	s.spans = s.spans[:copy(s.spans, s.spans[done:])]
+	for i := range s.spans {
+		s.spans[i].start, s.spans[i].end = max(s.spans[i].start-final, 0), s.spans[i].end-final
+	}
+	return clean
+}

@@ -1,0 +1,170 @@
+package intercept
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	userValue = "the first value"
+	passValue = "ghp_Sec0nd/Value+=?"
+)
+
+// twoSecrets are secrets for api.test.
+func twoSecrets(t *testing.T) []rules.Secret {
+	t.Helper()
+	compiled, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{
+		{Name: "USER_NAME", Hosts: []string{"api.test"}, Value: userValue, Placeholder: NewPlaceholder()},
+		{Name: "PASSWORD", Hosts: []string{"api.test"}, Value: passValue, Placeholder: NewPlaceholder(),
+			Headers: []string{"authorization", "x-mine"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Secrets
+}
+
+func basic(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(s)) }
+
+// TestInsertSecrets: values are put only into the headers that each secret permits, and all values of a pair at once.
+func TestInsertSecrets(t *testing.T) {
+	secrets := twoSecrets(t)
+	user, pass := secrets[0].Placeholder, secrets[1].Placeholder
+	for _, c := range []struct {
+		header, sent, want string
+		inserted, lacks    []string
+	}{
+		{"Authorization", "Bearer " + user, "Bearer " + userValue, []string{"USER_NAME"}, nil},
+		{"Authorization", basic(user + ":" + pass), basic(userValue + ":" + passValue),
+			[]string{"PASSWORD", "USER_NAME"}, nil},
+		{"Authorization", basic(pass), basic(passValue), []string{"PASSWORD"}, nil},
+		{"X-Mine", pass + pass + user, passValue + passValue + user, []string{"PASSWORD"}, []string{"USER_NAME"}},
+		{"X-Api-Key", user + pass, userValue + pass, []string{"USER_NAME"}, []string{"PASSWORD"}},
+		{"X-Goog-Meta-K", user + pass, user + pass, nil, []string{"PASSWORD", "USER_NAME"}},
+		{"Authorization", user[:40] + user, user[:40] + userValue, []string{"USER_NAME"}, nil},
+		{"Authorization", user[:len(user)-1], user[:len(user)-1], nil, nil},
+		{"Authorization", "Basic " + user + "!", "Basic " + userValue + "!", []string{"USER_NAME"}, nil},
+	} {
+		h := http.Header{c.header: {c.sent}}
+		done := insertSecrets(secrets, "api.test", 443, h)
+		if got := h[c.header][0]; got != c.want || !slices.Equal(done.inserted, c.inserted) ||
+			!slices.Equal(done.misplaced, c.lacks) {
+			t.Errorf("%s: %s is sent as %q with %+v", c.header, c.sent, got, done)
+		}
+		h = http.Header{c.header: {c.sent}}
+		if done := insertSecrets(secrets, "other.test", 443, h); h[c.header][0] != c.sent || done.inserted != nil {
+			t.Errorf("another host gets %q", h[c.header])
+		}
+	}
+	h := http.Header{"Authorization": {strings.Repeat(user, 1<<20/len(user))}}
+	if done := insertSecrets(secrets, "api.test", 443, h); done.size <= maxInserted ||
+		done.size > maxInserted+len(userValue) {
+		t.Errorf("%d bytes of values are inserted", done.size)
+	}
+}
+
+// pieces returns what a stream returns for each piece of a text, the last one at the end of the text.
+func pieces(f *finder, texts ...string) (out []string) {
+	s := stream{find: f}
+	for i, text := range texts {
+		out = append(out, string(s.write([]byte(text), i == len(texts)-1)))
+	}
+	return out
+}
+
+// TestStreamHides: no part of a value comes back, in any letter case, in Base64 at any position, over the boundaries of
+// pieces, and where two values overlap.
+func TestStreamHides(t *testing.T) {
+	secrets := twoSecrets(t)
+	f := newFinder(secrets)
+	held := secrets[1].Placeholder
+	for before := range 4 {
+		for after := range 4 {
+			plain := "aaaa"[:before] + passValue + "zzzz"[:after]
+			for _, text := range []string{plain, strings.ToUpper(plain), strings.ToLower(plain),
+				base64.StdEncoding.EncodeToString([]byte(plain)),
+				base64.RawURLEncoding.EncodeToString([]byte(plain))} {
+				for cut := range len(text) {
+					got := strings.Join(pieces(f, text[:cut], text[cut:]), "")
+					left := strings.Replace(got, held, "", 1)
+					if len(left) == len(got) || len(left) > 12 {
+						t.Fatalf("%q at %d: %q", text, cut, got)
+					}
+				}
+			}
+		}
+	}
+	overlapping := newFinder([]rules.Secret{
+		{Secret: sandbox.Secret{Value: "abcdefgh1234", Placeholder: "<1>"}},
+		{Secret: sandbox.Secret{Value: "efgh1234wxyz", Placeholder: "<2>"}},
+		{Secret: sandbox.Secret{Value: "aaaaaaaa", Placeholder: "<3>"}}})
+	for text, want := range map[string]string{"abcdefgh1234wxyz": "<1>", "efgh1234wxyzabcdefgh1234": "<2><1>",
+		strings.Repeat("a", 100_000): "<3>", "": "", "aaaaaaa": "aaaaaaa", "\x00aaaaaaaa\n": "\x00<3>\n"} {
+		if got := strings.Join(pieces(overlapping, text, ""), ""); got != want {
+			t.Errorf("%.40q: %.40q, want %q", text, got, want)
+		}
+		letters := strings.Split(text, "")
+		if got := strings.Join(pieces(overlapping, append(letters, "")...), ""); got != want {
+			t.Errorf("%.40q in letters: %.40q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestStreamIsNoOracle: how much of an answer is returned, and when, is the same for a text with the beginning of a
+// value and for another text of that length.
+func TestStreamIsNoOracle(t *testing.T) {
+	f := newFinder(twoSecrets(t))
+	for _, around := range []string{"", "\n", strings.Repeat("x", 2*maxHeld)} {
+		for n := 1; n < len(passValue); n++ {
+			guess, other := passValue[:n], strings.Repeat("#", n)
+			for range 2 { // the guess comes in one piece, or in two with a pause
+				right := pieces(f, around, guess, "", "!"+around, "end")
+				wrong := pieces(f, around, other, "", "!"+around, "end")
+				for i := range right {
+					if len(right[i]) != len(wrong[i]) {
+						t.Fatalf("%d characters: %d bytes of piece %d, else %d", n, len(right[i]), i, len(wrong[i]))
+					}
+				}
+				guess, other = guess[:n/2], other[:n/2]
+			}
+		}
+	}
+	line := pieces(f, "data: "+passValue+"\n", "data: ", "\n\n", "")
+	if len(line[0]) < 10 || line[1] != "" || line[2] != "data: \n\n" {
+		t.Errorf("lines are returned as %q", line)
+	}
+}
+
+// TestHeaders: values are removed from the values and names of headers.
+func TestHeaders(t *testing.T) {
+	secrets := twoSecrets(t)
+	c := &cleaner{newFinder(secrets)}
+	h := http.Header{"X-Echo": {"a " + passValue, basic("u:" + passValue)}, http.CanonicalHeaderKey("x-" +
+		"GHP_sec0nd"): {"1"}, "X-" + strings.ToUpper(userValue): {"2"}}
+	c.header(h)
+	if got := fmt.Sprint(h); strings.Contains(got, passValue) || strings.Contains(got, basic("u:" + passValue)[10:]) ||
+		len(h) != 2 || h["X-Echo"][0] != "a "+secrets[1].Placeholder {
+		t.Error(got)
+	}
+}
+
+// BenchmarkStream is the cost of a byte of an answer, with the most secrets.
+func BenchmarkStream(b *testing.B) {
+	var secrets []rules.Secret
+	for i := range 64 {
+		secrets = append(secrets, rules.Secret{Secret: sandbox.Secret{Value: fmt.Sprintf("token-%d-%08d", i, i*7919),
+			Placeholder: NewPlaceholder()}})
+	}
+	f, chunk := newFinder(secrets), []byte(strings.Repeat("an ordinary line of an answer\n", 500))
+	b.SetBytes(int64(len(chunk)))
+	s := stream{find: f}
+	for b.Loop() {
+		s.write(chunk, false)
+	}
+}

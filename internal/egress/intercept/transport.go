@@ -1,0 +1,93 @@
+package intercept
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+)
+
+const (
+	handshakeTimeout = 10 * time.Second
+	protocolHTTP2    = "h2" // in ALPN (RFC 9113, section 3.1)
+)
+
+// newTransport makes the transport of the requests of one connection.
+//
+// A connection of HTTP/1 carries one request, and the server may speak only after it: http.Transport prints other bytes
+// with package log, and they may have a secret. Nor can an answer reach another request.
+func (s *Server) newTransport(c *Conn) *http.Transport {
+	return &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return c.dialTLS(ctx, &tls.Config{ServerName: c.Name, RootCAs: s.config.Roots,
+				MinVersion: tls.VersionTLS12})
+		},
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   -1,   // ends connections of HTTP/1 after a request
+		DisableCompression:    true, // compressed bodies pass unchanged
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       idleTimeout,
+		MaxConnsPerHost:       maxStreams,
+	}
+}
+
+// websocketKey marks the context of a request that needs HTTP/1: http.Transport would do so itself.
+type websocketKey struct{}
+
+func markWebsocket(r *http.Request) *http.Request {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), websocketKey{}, true))
+}
+
+// dialTLS connects to the server and shakes hands.
+func (c *Conn) dialTLS(ctx context.Context, config *tls.Config) (net.Conn, error) {
+	raw, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config.NextProtos = []string{protocolHTTP2, "http/1.1"}
+	if ctx.Value(websocketKey{}) != nil {
+		config.NextProtos = nil
+	}
+	server := tls.Client(raw, config)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := server.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	if server.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
+		return server, nil
+	}
+	return duplex.NewSpeaksFirst(server), nil
+}
+
+// dial connects to the server for as long as the sandbox's connection lasts. http.Transport itself would go on dialling
+// after the request has ended.
+func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	server, err := c.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &serverConn{server, context.AfterFunc(c.ctx, func() { server.Close() })}, nil
+}
+
+// serverConn is a connection to the server, which ends with the sandbox's connection. Closing it forgets it there.
+type serverConn struct {
+	net.Conn
+	forget func() bool
+}
+
+func (s *serverConn) Close() error {
+	s.forget()
+	return s.Conn.Close()
+}
