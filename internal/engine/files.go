@@ -16,6 +16,9 @@ import (
 // Paths of files in a living sandbox are absolute, or relative to the workspace. Everything is done in the sandbox, by
 // its guest, with the rights of the code. Errors: NotFound, Exists, Invalid, TooLarge where the disk is full.
 
+// FileBuffer is the most bytes of a file or a listing that are held for a slow reader.
+const FileBuffer = guest.MaxUnread
+
 // Bounds of one listing.
 const (
 	MaxFileList  = 10_000  // entries
@@ -121,32 +124,45 @@ func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.
 // ListFiles lists a folder to a depth of at least 1, with paths relative to it. more reports whether there are others.
 func (s *Sandbox) ListFiles(ctx context.Context, folder string, depth, limit int) (
 	list []sandbox.FileInfo, more bool, err error) {
-	if depth < 1 || depth > plan.MaxDepth {
-		return nil, false, sandbox.Invalidf("depth", "must be from 1 to %d", plan.MaxDepth)
-	}
-	if limit <= 0 || limit > MaxFileList {
-		limit = MaxFileList
-	}
-	err = s.files(ctx, folder, func(c *client.Client, full string) (err error) {
-		list = nil
-		names := 0
-		more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)},
-			func(f guest.FileInfo) error {
-				if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
-					return errNamesFull
-				}
-				list = append(list, fileInfo(f))
-				return nil
-			})
-		return err
+	more, err = s.EachFile(ctx, folder, depth, limit, func(f sandbox.FileInfo) error {
+		list = append(list, f)
+		return nil
 	})
-	if errors.Is(err, errNamesFull) {
-		return list, true, nil
-	}
 	if err != nil {
 		return nil, false, err
 	}
 	return list, more, nil
+}
+
+// EachFile is ListFiles, with a call of take for each file as the sandbox reports it. An error of take ends it and is
+// returned.
+func (s *Sandbox) EachFile(ctx context.Context, folder string, depth, limit int,
+	take func(sandbox.FileInfo) error) (more bool, err error) {
+	if depth < 1 || depth > plan.MaxDepth {
+		return false, sandbox.Invalidf("depth", "must be from 1 to %d", plan.MaxDepth)
+	}
+	if limit <= 0 || limit > MaxFileList {
+		limit = MaxFileList
+	}
+	names, begun := 0, false
+	err = s.files(ctx, folder, func(c *client.Client, full string) (err error) {
+		if begun {
+			return errCut
+		}
+		more, err = c.ListDir(ctx, guest.ListDir{Path: full, Depth: uint32(depth), Limit: uint32(limit)},
+			func(f guest.FileInfo) error {
+				begun = true
+				if names += len(f.Path) + len(f.Target) + len(f.Err); names > maxFileNames {
+					return errNamesFull
+				}
+				return take(fileInfo(f))
+			})
+		return err
+	})
+	if errors.Is(err, errNamesFull) {
+		return true, nil
+	}
+	return more, err
 }
 
 // MakeFolder makes a folder and those above it. An existing one is no error.

@@ -62,7 +62,7 @@ const (
 	MaxDone = 256 << 10 // of the done event; each log keeps room for it
 	memory  = 256 << 10 // that Append fills before it syncs by itself
 	kept    = 16 << 10  // that a finished log keeps in memory for followers
-	piece   = 256 << 10 // that is read from a file at a time
+	piece   = 64 << 10  // that is read from a file at a time
 )
 
 // doneRoom is what is kept free for Finish: the done event, and for each stream an event that shows a gap.

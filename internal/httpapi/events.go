@@ -54,7 +54,7 @@ var errFollowed = errors.New("that was the last event")
 // follow sends the events of a run after one, up to another, and waits for those to come, until the run ends, the
 // client leaves or the server stops. The run continues without it.
 func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Run, after, until uint64) error {
-	s := &eventStream{out: w}
+	s := &eventStream{out: w, reserve: func(n int64) error { return a.TryReserve(w, n) }}
 	if after < startedID {
 		s.first = func() { s.event(startedID, api.EventStarted, api.Started{ID: x.ID()}) }
 	}

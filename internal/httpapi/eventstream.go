@@ -16,8 +16,11 @@ import (
 const (
 	// between comments in a silent stream, so that proxies keep it and a lost client is noticed
 	heartbeat = 15 * time.Second
-	maxUnsent = 256 << 10 // bytes of output that wait to be sent together with what follows
-	pieceHead = 256       // bytes of an output event beside the output, or a little more
+	maxUnsent = 64 << 10 // bytes of output that wait to be sent together with what follows
+	pieceHead = 256      // bytes of an output event beside the output, or a little more
+
+	keptUnsent = 16 << 10  // bytes of the buffer of a stream that waits for events
+	mostUnsent = 384 << 10 // bytes of the JSON of an event with up to 64 KiB; the log counts larger ones
 )
 
 // noBuffering, with "no", makes nginx pass events on at once.
@@ -28,6 +31,9 @@ type eventStream struct {
 	out   *httpd.Response
 	first func()      // appends the first event; may be nil
 	gone  func(error) // called once, when the client receives nothing any more; may be nil
+	// takes room for so many bytes, besides 64 KiB, until the request ends; nil if the slot of a run counts them
+	reserve  func(int64) error
+	reserved int64
 
 	mu     sync.Mutex // guards all below, and writing
 	buf    bytes.Buffer
@@ -112,10 +118,18 @@ func (s *eventStream) output(id uint64, name string, piece api.OutputPiece, data
 
 // send writes buf. Callers hold mu, so a slow reader blocks the program.
 func (s *eventStream) send() error {
+	need := int64(s.buf.Len()) - maxUnsent - s.reserved
+	if need > 0 && s.reserve != nil && s.buf.Len() <= mostUnsent {
+		if err := s.reserve(need); err != nil {
+			s.buf = bytes.Buffer{}
+			return err
+		}
+		s.reserved += need
+	}
 	return s.write(func() error {
 		_, err := s.out.Write(s.buf.Bytes())
-		if s.buf.Reset(); s.buf.Cap() > 2*maxUnsent {
-			s.buf = bytes.Buffer{} // a large value has been sent
+		if s.buf.Reset(); s.buf.Cap() > keptUnsent {
+			s.buf = bytes.Buffer{}
 		}
 		return err
 	})

@@ -36,15 +36,14 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	held, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
+	text, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
 		return executeJSON(newExecuteAnswer(r)), 0
 	})
-	defer held.Release()
 	if err != nil {
 		return err
 	}
 	release()
-	return a.WriteJSON(w, held.Text)
+	return a.WriteJSON(w, text)
 }
 
 func newExecuteAnswer(r *sandbox.Result) *api.ExecuteAnswer {

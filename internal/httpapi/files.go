@@ -47,19 +47,26 @@ func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	case q.truth("stat"):
 		return a.WriteJSON(w, showFile(info))
 	case info.Type == sandbox.TypeFolder || q.truth("list"):
-		list, more, err := s.ListFiles(r.Context(), file, depth, limit)
-		if err != nil {
-			return err
-		}
-		out := api.FileList{Files: make([]api.FileInfo, len(list)), More: more}
-		for i, f := range list {
-			out.Files[i] = showFile(f)
-		}
-		return a.WriteJSON(w, out)
+		return a.listFiles(w, r, s, file, depth, limit)
 	case info.Type != sandbox.TypeFile:
 		return sandbox.Invalidf("path", "it is a %s, which cannot be read", info.Type)
 	}
 	return a.sendFile(w, r, s, file, info.Size)
+}
+
+// listFiles streams a listing. Nothing of it stays in memory.
+func (a *apiV1) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder string, depth, limit int) error {
+	if err := a.Reserve(r.Context(), w, engine.FileBuffer); err != nil {
+		return err
+	}
+	list := a.NewList(w, "files")
+	more, err := s.EachFile(r.Context(), folder, depth, limit, func(f sandbox.FileInfo) error {
+		return list.Add(showFile(f))
+	})
+	if err != nil {
+		return list.Fail(err)
+	}
+	return list.End(&more)
 }
 
 // sendFile streams a regular file, or a range of it. Nothing of it stays in memory.
@@ -86,7 +93,10 @@ func (a *apiV1) sendFile(w *httpd.Response, r *http.Request, s *engine.Sandbox, 
 		body.start()
 		return nil
 	}
-	_, err := s.ReadFile(r.Context(), file, begin, end-begin, body)
+	err := a.Reserve(r.Context(), w, min(end-begin, engine.FileBuffer))
+	if err == nil {
+		_, err = s.ReadFile(r.Context(), file, begin, end-begin, body)
+	}
 	switch {
 	case !body.started && err != nil:
 		return err

@@ -52,7 +52,7 @@ func (a *apiV1) network(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 
 // followNetwork sends attempts as events until the client leaves or the server stops.
 func (a *apiV1) followNetwork(w *httpd.Response, r *http.Request, log sandbox.NetworkLog, after uint64) error {
-	s := &eventStream{out: w}
+	s := &eventStream{out: w, reserve: func(n int64) error { return a.TryReserve(w, n) }}
 	return a.streamEvents(w, r, s, func(ctx context.Context) error {
 		for {
 			list, err := log.Follow(ctx, after)

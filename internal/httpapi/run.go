@@ -66,13 +66,12 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
-	held, err := a.CarryOut(r.Context(), w, run, answerWith(include))
-	defer held.Release()
+	text, err := a.CarryOut(r.Context(), w, run, answerWith(include))
 	if err != nil {
 		return err
 	}
 	release()
-	return a.WriteJSON(w, held.Text)
+	return a.WriteJSON(w, text)
 }
 
 // answerWith returns a function that lays out answers with sections even if they are empty.
@@ -95,11 +94,10 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, i
 	})
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
-	held, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
+	text, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
 		o := answer.NewOutcome(wording.HTTP, r, include...)
 		return answer.JSONOf(&o), events.holdRest(r)
 	})
-	defer held.Release()
 	if err != nil {
 		if events.problem(a.Problem(w, err)) {
 			return nil
@@ -107,7 +105,7 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, i
 		return err
 	}
 	release()
-	events.done(held.Text)
+	events.done(text)
 	return nil
 }
 

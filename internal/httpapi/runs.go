@@ -86,18 +86,17 @@ func (a *apiV1) runInside(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return a.began(w, r, x, &run, streams && !req.Background)
 	}
 	w.Header().Set(api.HeaderRun, string(run.ID))
-	held, err := a.Hold(r.Context(), w, &run.Request, answerWith(include),
+	text, err := a.Hold(r.Context(), w, &run.Request, answerWith(include),
 		func(deliver func(*sandbox.Result) error) error {
 			run.Deliver = deliver
 			_, err := s.Run(r.Context(), run)
 			return err
 		})
-	defer held.Release()
 	if err != nil {
 		return err
 	}
 	release()
-	return a.WriteJSON(w, held.Text)
+	return a.WriteJSON(w, text)
 }
 
 // began answers for a run that continues without its client: with the run, or with its events.
@@ -122,12 +121,13 @@ func onRun(h func(*httpd.Response, *http.Request, *engine.Run) error) living {
 }
 
 func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	runs := s.Runs()
-	out := api.RunList{Runs: make([]api.Run, len(runs))}
-	for i, x := range runs {
-		out.Runs[i] = showRun(x)
+	out := a.NewList(w, "runs")
+	for _, x := range s.Runs() {
+		if err := out.Add(showRun(x)); err != nil {
+			return out.Fail(err)
+		}
 	}
-	return a.WriteJSON(w, out)
+	return out.End(nil)
 }
 
 func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Run) error {

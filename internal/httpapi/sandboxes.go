@@ -129,11 +129,13 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := api.SandboxList{Sandboxes: make([]api.Sandbox, len(list)), More: more}
-	for i, s := range list {
-		out.Sandboxes[i] = showSandbox(s, false)
+	out := a.NewList(w, "sandboxes")
+	for _, s := range list {
+		if err := out.Add(showSandbox(s, false)); err != nil {
+			return out.Fail(err)
+		}
 	}
-	return a.WriteJSON(w, out)
+	return out.End(&more)
 }
 
 func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {

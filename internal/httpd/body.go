@@ -50,18 +50,37 @@ func (b *Body) grow(most int64) bool {
 	return true
 }
 
-// ReadBody reads the JSON body of a request. It counts as held until Release, as the decoded value lives as long as the
-// run. The caller releases it, also after an error.
+// Hold counts n further bytes until Release. It returns a Busy error if too many are held.
+func (b *Body) Hold(n int64) error {
+	if !b.room.Take(b.owner, n) {
+		return errBodies()
+	}
+	b.taken += n
+	return nil
+}
+
+func errBodies() error {
+	return &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory", Fix: "try again later"}
+}
+
+// ReadBody reads the JSON body of a request, and refuses one with too many values. The text and the values that a
+// decoder makes of it count as held until Release, as they live as long as the run. The caller releases it, also after
+// an error.
 func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := checkContentType(r); err != nil {
 		return &Body{room: s.bodies, owner: w.owner}, err
 	}
 	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
 	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
-	if err == nil {
-		w.unread = false
+	if err != nil {
+		return b, err
 	}
-	return b, err
+	w.unread = false
+	shape := shapeOf(b.Data)
+	if err := shape.check(); err != nil {
+		return b, err
+	}
+	return b, b.Hold(max(0, shape.size-freeBody))
 }
 
 // readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many
@@ -82,8 +101,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 	end, pace := time.Now().Add(bounds.total), bounds.pace
 	for {
 		if len(b.Data) == cap(b.Data) && !b.grow(size) {
-			return b, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory",
-				Fix: "try again later"}
+			return b, errBodies()
 		}
 		// an error means a writer without a connection, as in tests
 		control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))

@@ -6,33 +6,30 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // freeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
 const freeAnswer = 64 << 10
 
-// LayOut converts a result to its answer. more is the size of other values that the caller holds until Release. It must
-// not wait for the client, as the run holds its slot.
+// LayOut converts a result to its answer. more is the size of other values that the caller holds until the request
+// ends. It must not wait for the client, as the run holds its slot.
 type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
 
-// HeldAnswer is an answer in memory, counted in the room for answers until Release.
-type HeldAnswer struct {
-	Text  *answer.JSON
-	room  *room.Room
-	owner string
-	taken int64
+// Reserve takes n bytes of the room for answers until the request ends, as soon as they are free. Handlers reserve what
+// they hold while their client reads, beyond 64 KiB. It returns TooLarge if a client may never hold as much, and Busy if
+// it takes too long.
+func (s *Server) Reserve(ctx context.Context, w *Response, n int64) error {
+	return w.reserve(ctx, s.answers, n, s.waits.answer)
 }
 
-// Release frees the room of the answer. It may be called twice.
-func (a *HeldAnswer) Release() {
-	a.room.Give(a.owner, a.taken)
-	a.taken = 0
+// TryReserve is Reserve without a wait, for what is in memory already: otherwise the answers that wait would be held
+// uncounted.
+func (s *Server) TryReserve(w *Response, n int64) error {
+	return w.reserve(context.Background(), s.answers, n, 0)
 }
 
-// TakeRoom takes n bytes of the room for answers, at most the client's share, as soon as they are free. The caller
-// releases them once.
+// TakeRoom is Reserve for at most the client's share. The caller releases the bytes once.
 func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release func(), err error) {
 	n = min(n, s.answers.Share())
 	if !s.answers.Wait(ctx, w.owner, n, s.waits.answer) {
@@ -43,10 +40,8 @@ func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release fu
 }
 
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room
-// limits what is held for slow readers, and the slots limit what waits for room. The caller releases the answer, also
-// after an error.
-func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot,
-	layOut LayOut) (*HeldAnswer, error) {
+// limits what is held for slow readers, and the slots limit what waits for room.
+func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot, layOut LayOut) (*answer.JSON, error) {
 	run.Owner = w.Key
 	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
@@ -55,30 +50,22 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot,
 	})
 }
 
-// Hold performs a request, which hands its result to deliver, and holds the answer. The caller releases it, also after
-// an error.
+// Hold performs a request, which hands its result to deliver, and returns the answer. Its room is taken until the
+// request ends.
 func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request, layOut LayOut,
-	perform func(deliver func(*sandbox.Result) error) error) (*HeldAnswer, error) {
-	a := &HeldAnswer{room: s.answers, owner: w.owner}
-	err := perform(func(result *sandbox.Result) error {
+	perform func(deliver func(*sandbox.Result) error) error) (text *answer.JSON, err error) {
+	err = perform(func(result *sandbox.Result) error {
 		s.ran(w, request, result)
-		text, more := layOut(result)
+		laid, more := layOut(result)
 		// they are in the answer
 		result.Stdout, result.Stderr, result.Files, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil, nil
-		need := max(0, text.Size()+more-freeAnswer)
-		if need > a.room.Share() {
-			return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less output or fewer files",
-				Msg: "the run ended, but its answer is over the limit of " + sandbox.FormatBytes(a.room.Share()) +
-					" for the unread answers of one client"}
+		if err := s.Reserve(ctx, w, laid.Size()+more-freeAnswer); err != nil {
+			return &sandbox.Error{Kind: sandbox.KindOf(err), Msg: "the run ended, but its answer was dropped", Err: err}
 		}
-		if !a.room.Wait(ctx, a.owner, need, s.waits.answer) {
-			return &sandbox.Error{Kind: sandbox.Busy, Fix: "read answers sooner, or try again later",
-				Msg: "the run ended, but its answer was dropped: too many answers to slow readers are held in memory"}
-		}
-		a.Text, a.taken = text, need
+		text = laid
 		return nil
 	})
-	return a, err
+	return text, err
 }
 
 // Began logs a run that continues without its client.

@@ -34,6 +34,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	r = s.cutTail(r)
 	s.metrics.inFlight.Inc()
 	defer func() { // also where contain cuts the connection
+		out.end(s.answers)
 		s.metrics.inFlight.Dec()
 		s.record(out, r, time.Since(started))
 	}()
@@ -141,11 +142,15 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 // WriteJSON answers with v, whose type always has a JSON form, and status 200.
 func (s *Server) WriteJSON(w *Response, v any) error { return s.WriteStatus(w, http.StatusOK, v) }
 
-// WriteStatus answers with v, which may be an *answer.JSON. It ignores errors of the client's connection.
+// WriteStatus answers with v. An *answer.JSON is one that Hold returned; the JSON of any other value is counted here. It
+// ignores errors of the client's connection.
 func (s *Server) WriteStatus(w *Response, status int, v any) error {
 	text, ok := v.(*answer.JSON)
 	if !ok {
 		text = answer.NewLayout().Around(v)
+		if err := s.TryReserve(w, text.Size()-freeAnswer); err != nil {
+			return err
+		}
 	}
 	h := w.Header()
 	h.Set("Content-Type", api.MediaJSON)

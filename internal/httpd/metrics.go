@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"bytes"
 	"cmp"
 	"net/http"
 	"strconv"
@@ -140,8 +141,26 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	by("network_bytes_total", bytes, float64(s.Network.Received), "direction", "received")
 }
 
-// ShowMetrics is the handler of GET /metrics.
+// ShowMetrics is the handler of GET /metrics. While the client reads, the answer is held as text alone, and counted.
 func (s *Server) ShowMetrics(w *Response, r *http.Request) error {
-	s.metrics.handler.ServeHTTP(w, r)
+	text := buffered{ResponseWriter: w, status: http.StatusOK}
+	s.metrics.handler.ServeHTTP(&text, r)
+	if err := s.TryReserve(w, int64(text.Cap())-freeAnswer); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	w.WriteHeader(text.status)
+	_, _ = w.Write(text.Bytes()) // an error is of the client's connection
 	return nil
 }
+
+// buffered is an answer that is kept.
+type buffered struct {
+	http.ResponseWriter
+	bytes.Buffer
+	status int
+}
+
+func (b *buffered) WriteHeader(status int)            { b.status = status }
+func (b *buffered) Write(p []byte) (int, error)       { return b.Buffer.Write(p) }
+func (b *buffered) WriteString(s string) (int, error) { return b.Buffer.WriteString(s) }

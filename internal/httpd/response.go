@@ -1,8 +1,13 @@
 package httpd
 
 import (
+	"context"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/room"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Response is the writer of one request, with its facts for log and metrics.
@@ -23,6 +28,10 @@ type Response struct {
 	bytes  int64
 	unread bool // the body was not read to its end
 	passed bool // the answer is a program's in a sandbox
+
+	mu    sync.Mutex // guards all below
+	held  int64      // bytes of the room for answers
+	ended bool
 }
 
 // paceBytes is how much is written under one deadline.
@@ -83,3 +92,34 @@ func (w *Response) FlushError() error {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// reserve takes n bytes of a room until the end of the request. It waits for them, but not longer than longest.
+func (w *Response) reserve(ctx context.Context, in *room.Room, n int64, longest time.Duration) error {
+	if n <= 0 {
+		return nil
+	}
+	if n > in.Share() {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less at a time", Msg: "the answer is over the limit of " +
+			sandbox.FormatBytes(in.Share()) + " for the unread answers of one client"}
+	}
+	if !in.Wait(ctx, w.owner, n, longest) {
+		return &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory",
+			Fix: "read answers sooner, or try again later"}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		in.Give(w.owner, n)
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the request has ended"}
+	}
+	w.held += n
+	return nil
+}
+
+// end frees what the request has reserved.
+func (w *Response) end(in *room.Room) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	in.Give(w.owner, w.held)
+	w.held, w.ended = 0, true
+}

@@ -19,6 +19,9 @@ const (
 	maxRead  = 48 << 10 // bytes of one part of a file
 	maxDepth = 16
 	maxList  = 500 // entries
+
+	// what a part of a file or a list takes at most: in JSON each byte may take six, and the text comes twice
+	textResult = 2 * 6 * maxRead * resultCopies
 )
 
 type readOut struct {
@@ -65,6 +68,9 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.reserve(textResult); err != nil {
+		return nil, err
+	}
 	var data bytes.Buffer
 	info, err := box.ReadFile(c.ctx, in.Path, in.Offset, in.Length, &data)
 	if err != nil {
@@ -72,6 +78,9 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	}
 	out := readOut{Path: in.Path, Size: info.Size, Offset: in.Offset, Type: http.DetectContentType(data.Bytes())}
 	if whole && pictures[out.Type] && info.Size <= int64(c.session.server.imageRoom()) {
+		if err := c.reserve(resultCopies * info.Size * 4 / 3); err != nil {
+			return nil, err
+		}
 		data.Reset()
 		if _, err := box.ReadFile(c.ctx, in.Path, 0, info.Size, &data); err != nil {
 			return nil, err
@@ -194,6 +203,9 @@ func listFiles(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 	}
 	box, why, err := c.session.sandbox(c.ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.reserve(textResult); err != nil {
 		return nil, err
 	}
 	files, more, err := box.ListFiles(c.ctx, in.Path, in.Depth, maxList)

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"sync"
@@ -31,6 +33,42 @@ type door struct {
 type owner struct {
 	*Server
 	handler http.Handler
+
+	mu       sync.Mutex          // guards all below
+	requests map[string]*request // by id, while they are served
+}
+
+// request is a request to /mcp, for the call of a tool that it carries.
+type request struct {
+	response  *httpd.Response
+	arguments json.RawMessage // of the tool
+}
+
+// requestHeader has the id of a request, by which a call finds it.
+const requestHeader = "X-Request-Id"
+
+// enter makes a request known to its call, until leave.
+func (o *owner) enter(x *request, h http.Header) (leave func()) {
+	id := x.response.ID
+	h.Set(requestHeader, id)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.requests[id] = x
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.requests, id)
+	}
+}
+
+// find returns the request of a call.
+func (o *owner) find(h http.Header) (*request, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.requests[h.Get(requestHeader)]; x != nil {
+		return x, nil
+	}
+	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Msg: "the request has ended"}
 }
 
 // Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned
@@ -55,8 +93,21 @@ func (d *door) of(name string) *owner {
 	if o := d.owners[name]; o != nil {
 		return o
 	}
-	o := &owner{Server: New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Create{Owner: name},
-		Public: true, Log: d.Log()})}
+	o := &owner{requests: map[string]*request{}}
+	o.Server = New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Create{Owner: name}, Public: true,
+		Log: d.Log(), arguments: func(h http.Header) (json.RawMessage, error) {
+			x, err := o.find(h)
+			if err != nil {
+				return nil, err
+			}
+			return x.arguments, nil
+		}, reserve: func(ctx context.Context, h http.Header, n int64) error {
+			x, err := o.find(h)
+			if err != nil {
+				return err
+			}
+			return d.Reserve(ctx, x.response, n)
+		}})
 	serverOf := func(*http.Request) *sdk.Server { return o.sdk }
 	o.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             engine.DefaultIdle,
@@ -71,31 +122,73 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 	if o == nil {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Msg: "this server is shutting down"}
 	}
+	x := &request{response: w}
 	if r.Method == http.MethodPost {
 		if r.ContentLength > maxMessage {
-			return tooLarge()
+			return tooLarge(maxMessage)
 		}
 		body, err := d.ReadBody(w, r)
 		defer body.Release()
 		if err != nil {
 			return err
 		}
-		if len(body.Data) > maxMessage {
-			return tooLarge()
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body.Data))
 		if r.Header.Get(sessionHeader) == "" && o.count() >= maxSessions {
 			return &sandbox.Error{Kind: sandbox.Busy, Op: "mcp", Msg: "too many sessions are open",
 				Fix: "end sessions that are no longer needed: DELETE /mcp"}
 		}
+		small, err := x.message(body)
+		if err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(small))
 	}
+	// A call goes on when its client leaves, so its request is served, and what it holds is counted, until the call ends.
+	r = r.WithContext(context.WithoutCancel(r.Context()))
+	defer o.enter(x, r.Header)()
 	o.handler.ServeHTTP(w, r)
 	return nil
 }
 
-func tooLarge() error {
-	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the message is over the limit of " +
-		sandbox.FormatBytes(maxMessage)}
+// message returns the message of a body for the SDK, which holds several copies of each, and the last one as long as
+// the session. So it never gets the arguments of a tool; they stay here.
+func (x *request) message(body *httpd.Body) (small []byte, err error) {
+	var m struct {
+		Version json.RawMessage `json:"jsonrpc,omitempty"`
+		ID      json.RawMessage `json:"id,omitempty"`
+		Method  string          `json:"method"`
+		Params  struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+			Meta      struct {
+				Token json.RawMessage `json:"progressToken,omitempty"`
+			} `json:"_meta,omitzero"`
+		} `json:"params"`
+	}
+	text := bytes.TrimLeft(body.Data, " \t\r\n")
+	switch {
+	case len(body.Data) > maxMessage:
+		return nil, tooLarge(maxMessage)
+	case len(text) > 0 && text[0] == '[':
+		return nil, sandbox.Invalidf("", "a batch of messages is not supported; send each message in its own request")
+	}
+	if err := body.Hold(argumentCopies * int64(len(body.Data))); err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(text, &m) == nil && m.Method == "tools/call" {
+		x.arguments, m.Params.Arguments = m.Params.Arguments, json.RawMessage("{}")
+		if text, err = json.Marshal(m); err != nil {
+			return nil, err
+		}
+	}
+	body.Data = nil
+	if len(text) > maxSmall {
+		return nil, tooLarge(maxSmall)
+	}
+	return text, nil
+}
+
+func tooLarge(most int64) error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the message is over the limit of " + sandbox.FormatBytes(most)}
 }
 
 // count returns the number of open sessions.

@@ -96,9 +96,34 @@ func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, err
 	p := c.progress()
 	defer p.close()
 	r.Output, r.Progress = p.take, p.step
-	result, err := box.Run(c.ctx, engine.RunRequest{Request: r})
-	if err != nil {
-		return nil, err
+	var out *sdk.CallToolResult
+	_, err = box.Run(c.ctx, engine.RunRequest{Request: r, Deliver: func(result *sandbox.Result) error {
+		made := c.report(box, why, result)
+		result.Stdout, result.Stderr, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the report
+		text, err := json.Marshal(made)
+		if err == nil {
+			err = c.reserve(resultCopies * int64(len(text)))
+		}
+		if err != nil {
+			return &sandbox.Error{Kind: sandbox.KindOf(err), Msg: "the run ended, but its result was dropped", Err: err}
+		}
+		out = made
+		return nil
+	}})
+	return out, err
+}
+
+// resultCopies is how often a result is in memory while the client reads: as values, as JSON and as an event.
+const resultCopies = 3
+
+// freeResult is how much of a result needs no room. Connections are limited too.
+const freeResult = 64 << 10
+
+// reserve takes room for a result of so many bytes until the call is answered.
+func (c *call) reserve(n int64) error {
+	reserve := c.session.server.config.reserve
+	if reserve == nil || n <= freeResult {
+		return nil
 	}
-	return c.report(box, why, result), nil
+	return reserve(c.ctx, c.request.Extra.Header, n-freeResult)
 }

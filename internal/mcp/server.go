@@ -2,8 +2,11 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +25,22 @@ type Config struct {
 	// over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
 	Public bool
 	Log    *slog.Logger // nil discards
+
+	// returns the arguments of the call with these headers; nil if the SDK has them
+	arguments func(request http.Header) (json.RawMessage, error)
+	// takes room for so many bytes of a result, until the request with these headers is answered; nil over stdio
+	reserve func(ctx context.Context, request http.Header, n int64) error
 }
 
-// maxMessage limits one message of a client, in bytes. Decoded, hostile JSON takes up to 60 times as much.
+// maxMessage limits one message of a client, in bytes.
 const maxMessage = 4 << 20
+
+// maxSmall limits a message without the arguments of its tool.
+const maxSmall = 64 << 10
+
+// argumentCopies is how often the arguments of a tool are in memory during its call, besides as they came: decoded, and
+// as the input of a program.
+const argumentCopies = 2
 
 // versions are those of the protocol that have sessions over every transport.
 var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
@@ -59,12 +74,33 @@ func New(config Config) *Server {
 				}
 			},
 		})
+	s.sdk.AddReceivingMiddleware(forget)
 	for _, t := range tools(config.Living.Spec) {
 		s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return s.call(ctx, t, r), nil
 		})
 	}
 	return s
+}
+
+// forget removes what the SDK would keep of a client for as long as its session, and this server does not use.
+func forget(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		switch r := r.(type) {
+		case *sdk.ServerRequest[*sdk.InitializeParams]:
+			if p := r.Params; p != nil {
+				*p = sdk.InitializeParams{ProtocolVersion: p.ProtocolVersion, Capabilities: &sdk.ClientCapabilities{}}
+				if !slices.Contains(versions, p.ProtocolVersion) {
+					p.ProtocolVersion = ""
+				}
+			}
+		case *sdk.InitializedRequest:
+			if r.Params != nil {
+				*r.Params = sdk.InitializedParams{}
+			}
+		}
+		return next(ctx, method, r)
+	}
 }
 
 // session returns the session of a session of the SDK. It is closed if the server is.

@@ -103,7 +103,14 @@ type call struct {
 // call carries out a call. An error becomes text for the model.
 func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.CallToolResult {
 	c := &call{ctx, s.session(r.Session), r}
-	out, err := t.call(c, r.Params.Arguments)
+	arguments, err := r.Params.Arguments, error(nil)
+	if s.config.arguments != nil {
+		arguments, err = s.config.arguments(r.Extra.Header)
+	}
+	var out *sdk.CallToolResult
+	if err == nil {
+		out, err = t.call(c, arguments)
+	}
 	if err == nil {
 		return out
 	}
