@@ -32,7 +32,7 @@ func pathOf(r *http.Request, absent string) (string, error) {
 // readFiles is GET of a file, of a folder's listing, or of a description.
 func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	q := query{r: r}
-	depth, limit := q.number("depth", 1, 1, 1<<16), q.number("limit", 0, 1, engine.MaxFileList)
+	of := listing{depth: q.number("depth", 1, 1, 1<<16), limit: q.number("limit", 0, 1, engine.MaxFileList)}
 	if q.err != nil {
 		return q.err
 	}
@@ -40,6 +40,7 @@ func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	if err != nil {
 		return err
 	}
+	of.folder = file
 	info, err := s.Stat(r.Context(), file)
 	switch {
 	case err != nil:
@@ -47,20 +48,26 @@ func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	case q.truth("stat"):
 		return a.WriteJSON(w, showFile(info))
 	case info.Type == sandbox.TypeFolder || q.truth("list"):
-		return a.listFiles(w, r, s, file, depth, limit)
+		return a.listFiles(w, r, s, of)
 	case info.Type != sandbox.TypeFile:
 		return sandbox.Invalidf("path", "it is a %s, which cannot be read", info.Type)
 	}
 	return a.sendFile(w, r, s, file, info.Size)
 }
 
+// listing is what a request lists.
+type listing struct {
+	folder       string
+	depth, limit int
+}
+
 // listFiles streams a listing. Nothing of it stays in memory.
-func (a *apiV1) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder string, depth, limit int) error {
+func (a *apiV1) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox, of listing) error {
 	if err := a.Reserve(r.Context(), w, engine.FileBuffer); err != nil {
 		return err
 	}
 	list := a.NewList(w, "files")
-	more, err := s.EachFile(r.Context(), folder, depth, limit, func(f sandbox.FileInfo) error {
+	more, err := s.EachFile(r.Context(), of.folder, of.depth, of.limit, func(f sandbox.FileInfo) error {
 		return list.Add(showFile(f))
 	})
 	if err != nil {
