@@ -18,17 +18,19 @@ const (
 	KeySize = 32
 )
 
+// MaxUnread is the most bytes of one call that wait for its reader.
+const MaxUnread = wire.InitialCredit
+
 // Bounds of the protocol. Each side enforces them on what it reads.
 const (
 	MaxConnections  = 64
 	PreambleTimeout = 5 * time.Second
-	MaxData         = 32 << 10           // one Data or Output message: small enough that none delays another stream by much
-	MaxUnread       = wire.InitialCredit // bytes of one call that wait for its reader
-	MaxPath         = 4096               // PATH_MAX
-	MaxProcesses    = 4096               // processes with a record that is not acknowledged
-	MaxBuffer       = 8 << 20            // output kept for one stream of one process
-	DefaultBuffer   = 256 << 10          // the default of Start.Buffer
-	MaxLimits       = 32                 // of one Start; the kernel knows half as many
+	MaxData         = 32 << 10  // one Data or Output message: small enough that none delays another stream by much
+	MaxPath         = 4096      // PATH_MAX
+	MaxProcesses    = 4096      // processes with a record that is not acknowledged
+	MaxBuffer       = 8 << 20   // output kept for one stream of one process
+	DefaultBuffer   = 256 << 10 // the default of Start.Buffer
+	MaxLimits       = 32        // of one Start; the kernel knows half as many
 )
 
 // EnvExecution is the variable that marks the processes of an execution.

@@ -26,8 +26,9 @@ func TestUnreadListing(t *testing.T) {
 	}
 	const path = "/v1/sandboxes/work/files?list=1"
 	for range 8 {
-		if _, line := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n", path,
-			alice["X-API-Key"])); !strings.Contains(line, "200") {
+		_, line := r.hold("127.0.0.1", fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n",
+			path, alice["X-API-Key"]))
+		if !strings.Contains(line, "200") {
 			t.Fatal(line)
 		}
 	}
@@ -70,7 +71,8 @@ func TestLargeAnswer(t *testing.T) {
 // TestManyValues: a body with too many values is refused before it is decoded, and one with many is counted.
 func TestManyValues(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
-	for _, body := range []string{`{"network":{"secrets":[{"name":"A","hosts":[` + strings.Repeat(`"",`, 200_000) + `""]}]}}`,
+	hosts := strings.Repeat(`"",`, 200_000)
+	for _, body := range []string{`{"network":{"secrets":[{"name":"A","hosts":[` + hosts + `""]}]}}`,
 		`{"args":` + strings.Repeat(`[`, 5000)} {
 		if p := r.refused("POST", "/v1/run", body, nil, 413); !strings.Contains(p.Detail, "the body has more than") {
 			t.Error(p.Detail)

@@ -17,8 +17,8 @@ const freeAnswer = 64 << 10
 type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
 
 // Reserve takes n bytes of the room for answers until the request ends, as soon as they are free. Handlers reserve what
-// they hold while their client reads, beyond 64 KiB. It returns TooLarge if a client may never hold as much, and Busy if
-// it takes too long.
+// they hold while their client reads, beyond 64 KiB. It returns TooLarge if a client may never hold as much, and Busy
+// if it takes too long.
 func (s *Server) Reserve(ctx context.Context, w *Response, n int64) error {
 	return w.reserve(ctx, s.answers, n, s.waits.answer)
 }

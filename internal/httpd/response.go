@@ -99,8 +99,9 @@ func (w *Response) reserve(ctx context.Context, in *room.Room, n int64, longest 
 		return nil
 	}
 	if n > in.Share() {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less at a time", Msg: "the answer is over the limit of " +
-			sandbox.FormatBytes(in.Share()) + " for the unread answers of one client"}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less at a time",
+			Msg: "the answer is over the limit of " + sandbox.FormatBytes(in.Share()) +
+				" for the unread answers of one client"}
 	}
 	if !in.Wait(ctx, w.owner, n, longest) {
 		return &sandbox.Error{Kind: sandbox.Busy, Msg: "too many answers to slow readers are held in memory",

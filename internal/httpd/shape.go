@@ -29,8 +29,8 @@ type shape struct {
 	size   int64 // of the decoded values beside their text
 }
 
-// shapeOf scans JSON without decoding it. Of a text that is not JSON it returns no less than what a decoder makes of the
-// part before the error.
+// shapeOf scans JSON without decoding it. Of a text that is not JSON it returns no less than what a decoder makes of
+// the part before the error.
 func shapeOf(text []byte) (s shape) {
 	depth := 0
 	s.values = 1

@@ -9,8 +9,8 @@ import (
 
 // TestShape: the size of a shape is no less than what encoding/json takes for it.
 func TestShape(t *testing.T) {
-	for _, piece := range []string{`{"":0}`, `{"a":{}}`, `[]`, `{}`, `[[0]]`, `{"":[{"":[]}]}`, `0`, `true`, `""`, `"\\"`,
-		`"\"{[,:"`, `[0,1,2]`, `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9}`} {
+	for _, piece := range []string{`{"":0}`, `{"a":{}}`, `[]`, `{}`, `[[0]]`, `{"":[{"":[]}]}`, `0`, `true`, `""`,
+		`"\\"`, `"\"{[,:"`, `[0,1,2]`, `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9}`} {
 		const n = 2000
 		text := []byte("[" + strings.Repeat(piece+",", n) + piece + "]")
 		s := shapeOf(text)

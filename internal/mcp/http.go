@@ -142,7 +142,7 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(small))
 	}
-	// A call goes on when its client leaves, so its request is served, and what it holds is counted, until the call ends.
+	// A call goes on when its client leaves. So its request is served until the call ends, and counts what it holds.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	defer o.enter(x, r.Header)()
 	o.handler.ServeHTTP(w, r)

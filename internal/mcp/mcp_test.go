@@ -39,8 +39,8 @@ func (installer) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.W
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(), Slots: 16,
-		Packages: installer{}})
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}, Languages: lang.All(),
+		Slots: 16, Packages: installer{}})
 	if err != nil {
 		t.Fatal(err)
 	}

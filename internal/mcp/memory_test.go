@@ -72,9 +72,10 @@ func heap() int64 {
 func TestManyValues(t *testing.T) {
 	r, c := newRig(t)
 	for what, meta := range map[string]string{"lists": strings.Repeat("[],", 1<<20) + "0",
-		"objects": strings.Repeat(`{"":0},`, 500_000) + "0", "levels": strings.Repeat("[", 1000) + strings.Repeat("]", 1000)} {
-		response := r.post(c.ID(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_files","_meta":{"a":[`+
-			meta+`]}}}`)
+		"objects": strings.Repeat(`{"":0},`, 500_000) + "0",
+		"levels":  strings.Repeat("[", 1000) + strings.Repeat("]", 1000)} {
+		response := r.post(c.ID(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_files",`+
+			`"_meta":{"a":[`+meta+`]}}}`)
 		response.Body.Close()
 		if response.StatusCode != 413 {
 			t.Errorf("%s: %s", what, response.Status)
@@ -127,7 +128,8 @@ func TestHeldMessages(t *testing.T) {
 	}
 
 	for _, method := range []string{"initialize", "ping", "notifications/initialized"} {
-		response := r.post(c.ID(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"_meta":{"a":%q}}}`, method, long))
+		response := r.post(c.ID(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"_meta":{"a":%q}}}`,
+			method, long))
 		response.Body.Close()
 		if response.StatusCode != 413 {
 			t.Errorf("a large %s: %s", method, response.Status)
@@ -136,15 +138,17 @@ func TestHeldMessages(t *testing.T) {
 	const sessions = 100
 	before = heap()
 	for range sessions {
-		response := r.post("", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",
-			"capabilities":{"experimental":{"a":%q}},"clientInfo":{"name":%q,"version":""},"_meta":{"a":%q}}}`,
+		response := r.post("", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize",
+			"params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"a":%q}},
+			"clientInfo":{"name":%q,"version":""},"_meta":{"a":%q}}}`,
 			long[:20<<10], long[:20<<10], long[:20<<10]))
 		response.Body.Close()
 		session := response.Header.Get("Mcp-Session-Id")
 		if response.StatusCode != 200 || session == "" {
 			t.Fatal(response.Status)
 		}
-		response = r.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":{"a":%q}}}`, long[:1000]))
+		response = r.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/initialized",
+			"params":{"_meta":{"a":%q}}}`, long[:1000]))
 		response.Body.Close()
 	}
 	if stays := heap() - before; stays > sessions*60<<10 {

@@ -99,7 +99,8 @@ func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, err
 	var out *sdk.CallToolResult
 	_, err = box.Run(c.ctx, engine.RunRequest{Request: r, Deliver: func(result *sandbox.Result) error {
 		made := c.report(box, why, result)
-		result.Stdout, result.Stderr, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil // they are in the report
+		// they are in the report
+		result.Stdout, result.Stderr, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil
 		text, err := json.Marshal(made)
 		if err == nil {
 			err = c.reserve(resultCopies * int64(len(text)))
