@@ -411,11 +411,10 @@ func (x *Run) Info() RunInfo {
 	if x.context != nil {
 		i.Context = x.context.name
 	}
-	if x.isDone() {
+	if x.result != nil { // before its last event, so that a client that saw the event finds the run ended
+		i.Status, i.ExitCode = x.result.Status, x.result.ExitCode
+	} else if x.isDone() {
 		i.Status = sandbox.StatusLost
-		if x.result != nil {
-			i.Status, i.ExitCode = x.result.Status, x.result.ExitCode
-		}
 	}
 	return i
 }
