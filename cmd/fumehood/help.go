@@ -65,7 +65,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
 			"connections", "connections-per-key", "max-connections"}},
-		{"Living sandboxes", []string{"state-dir", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},
+		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},
 		{"Packages", append([]string{"no-packages"}, keptPackages...)},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},

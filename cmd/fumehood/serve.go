@@ -53,6 +53,7 @@ type serveFlags struct {
 
 type livingFlags struct {
 	stateDir string
+	private  bool // for one program: ends with standard input, and keeps no state
 	maxFile  sizeValue
 }
 
@@ -68,6 +69,7 @@ func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
 	*logs = eventlog.DefaultQuota
 	flags.Var(logs, "log-space", "disk for logs of ended runs; drops the oldest (default "+logs.String()+")")
 	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
+	flags.BoolVar(&f.living.private, "private", false, "end when stdin does, with all sandboxes; keep no state")
 }
 
 type sizeValue int64
@@ -169,11 +171,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer listener.Close()
-	kept, err := a.openState(ctx, f.living.stateDir)
-	if err != nil {
-		return err
+	var kept *state
+	if !f.living.private {
+		if kept, err = a.openState(ctx, f.living.stateDir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, kept.Close()) }()
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
 	metrics := httpd.NewMetrics(versionOf())
 	f.config.Observer = metrics
 	e, err := a.openServing(ctx, f, keys, listener.Addr(), kept)
@@ -204,6 +208,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	select {
 	case err := <-failed:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
+	case <-a.programEnds(f):
+		return closeDoors(doors)
 	case <-ctx.Done():
 	}
 	return a.drain(server, e.Engine, doors, f.drainTimeout)
@@ -214,11 +220,22 @@ type door struct {
 	listener net.Listener
 }
 
+// closeDoors ends all connections.
+func closeDoors(doors []door) error {
+	var errs []error
+	for _, d := range doors {
+		errs = append(errs, d.server.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
 	kept *state) (*openedEngine, error) {
 	config := &f.config
-	config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
+	if kept != nil {
+		config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
+	}
 	config.Living.Ports = descriptorsOf(capacity.Host(), engine.DefaultPorts, portParts)
 	config.Gate = a.gate(f.gates)
 	bound(config, keys)
@@ -241,8 +258,10 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 		return nil, err
 	}
 	a.recover(ctx, e.backends)
-	if err := a.takeOver(ctx, e, kept); err != nil {
-		return nil, errors.Join(err, e.Close())
+	if kept != nil {
+		if err := a.takeOver(ctx, e, kept); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
 	}
 	return e, a.checkBackends(ctx, e, config.Default)
 }

@@ -109,6 +109,34 @@ func startServerWith(t *testing.T, change func(*Main), args ...string) *served {
 	return s
 }
 
+// A private server ends, with its sandboxes, once the program that started it closed its standard input or died.
+func TestServePrivate(t *testing.T) {
+	stdin, program, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	s := &served{said: &said{}, exit: make(chan int, 1)}
+	m := testApp(t).Main
+	m.Stdin, m.Stdout, m.Stderr = stdin, s.said, s.said
+	go func() {
+		s.exit <- m.Run(context.Background(), []string{"serve", "--private", "--listen", "127.0.0.1:0"})
+	}()
+	s.url = s.said.wait(t, `listening on (\S+)`)[1]
+	if code, answer := s.post(t, "/v1/sandboxes", `{`+weaker+`}`); code != http.StatusCreated {
+		t.Errorf("%d %v", code, answer)
+	}
+	program.Close()
+	select {
+	case code := <-s.exit:
+		if code != 0 {
+			t.Errorf("it ended with %d and said:\n%s", code, s.said)
+		}
+	case <-time.After(stepTimeout):
+		t.Fatalf("it does not end; it said:\n%s", s.said)
+	}
+}
+
 func (s *served) stop(t *testing.T) {
 	s.interrupt()
 	select {
