@@ -48,8 +48,9 @@ typescript: ## the TypeScript compiler for this processor, which runs in sandbox
 	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$(ARCH) ./cmd/fumehood-typescript
 
 .PHONY: sdk
-sdk: ## the packages of the clients, in build/sdk
+sdk: build ## the packages of the clients, in build/sdk
 	bash scripts/typescript.sh build
+	bash scripts/python.sh build bin/fumehood
 
 .PHONY: demo
 demo: programs ## run a useful script, three hostile ones, and two steps in a living sandbox

@@ -72,6 +72,7 @@ section verify-gvisor 1200 "$fumehood" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$fumehood"
 section mcp 600 bash scripts/mcp.sh "$fumehood"
 section typescript 600 bash scripts/typescript.sh test "$fumehood" node deno bun
+section python 900 bash scripts/python.sh test "$fumehood"
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -fumehood "$fumehood"
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -fumehood "$fumehood"

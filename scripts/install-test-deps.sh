@@ -15,6 +15,7 @@ readonly UPDATE_SECONDS=180 # bound on one refresh of the lists
 PACKAGES=(
   ca-certificates # the certificates that sandboxes see
   bash python3    # languages of the sandbox
+  python3-venv    # the Python client
   python3-numpy   # native code, threads and much memory in ordinary programs
   gcc libc6-dev   # the race detector, and C in a sandbox
   perl            # a language of the sandbox
@@ -37,7 +38,6 @@ done
 if [ -n "$all" ]; then
   PACKAGES+=(
     bubblewrap slirp4netns # the peers that benchmarks compare with
-    python3-venv # schemathesis
     redis-server # packages that machines share; the tests start their own
 
     # The other languages of the sandbox.

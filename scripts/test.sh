@@ -32,6 +32,7 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   step 'corpus, gvisor, program' 600 \
     env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 2 -timeout 6m $full || true
   step 'TypeScript client' 240 bash scripts/typescript.sh test build/bin/fumehood || true
+  step 'Python client' 240 bash scripts/python.sh smoke build/bin/fumehood || true
 }
 
 steps_table build/test.md

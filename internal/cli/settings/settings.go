@@ -34,6 +34,7 @@ const NoSetting = "fumehood: no setting"
 var otherVariables = []string{
 	"FUMEHOOD_LIBEXEC",   // the folder of the guest program
 	"FUMEHOOD_KEY",       // the API key for a server
+	"FUMEHOOD_PROGRAM",   // this program, for the clients that start a server
 	"FUMEHOOD_EXECUTION", // marks the processes of a run, which may start fumehood themselves
 }
 

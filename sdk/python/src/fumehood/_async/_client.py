@@ -1,0 +1,103 @@
+"""A server, and what does not belong to one sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from fumehood._async._sandbox import AsyncSandbox
+from fumehood._async._transport import AsyncTransport
+from fumehood._errors import Unavailable
+from fumehood._events import Collector, split
+from fumehood._models._runs import Answer
+from fumehood._models._sandboxes import SandboxInfo, SandboxList
+from fumehood._models._server import Capabilities, Languages
+from fumehood._wire import EVENTS, body_of, sandbox_path, shell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self, Unpack
+
+    from fumehood._arguments import OneShotArguments
+    from fumehood._models._requests import SandboxOptions
+    from fumehood._models._server import Language
+
+PAGE = 500  # sandboxes of one request
+WHOLE_RUN = None  # no time limit of the client: the server ends the run
+
+
+class AsyncClient:
+    """A server: its sandboxes, its languages, and runs in fresh sandboxes.
+
+    server is http://HOST:PORT, https://HOST:PORT or unix:PATH; the default is FUMEHOOD_SERVER, else a server that this
+    program starts and that ends with it. key is an API key; the default is FUMEHOOD_KEY. The methods raise
+    FumehoodError.
+    """
+
+    def __init__(self, server: str | None = None, key: str | None = None) -> None:
+        self._transport = AsyncTransport(server, key)
+
+    async def close(self) -> None:
+        """Close the connections. The sandboxes stay."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def run(
+        self,
+        code: str | None = None,
+        *,
+        language: str = "python",
+        command: str | Sequence[str] | None = None,
+        **arguments: Unpack[OneShotArguments],
+    ) -> Answer:
+        """Run code, or a command, in a fresh sandbox that then ends, and return its answer.
+
+        A failed program is a status of the answer.
+        """
+        what = {"code": code, "language": language} if command is None else {"command": shell(command)}
+        callbacks, body = split({**arguments, **what})
+        if not callbacks:
+            return await self._transport.ask(Answer, "POST", "/v1/run", json=body, timeout=WHOLE_RUN)
+        async with self._transport.stream("POST", "/v1/run", json=body, headers=EVENTS) as response:
+            answer = await self._transport.collect(response, Collector(callbacks))
+        if answer is None:
+            raise Unavailable("the server's stream of events broke off; it ended the run")
+        return answer
+
+    async def create(self, name: str | None = None, **options: Unpack[SandboxOptions]) -> AsyncSandbox:
+        """Create a living sandbox, or find the one of this name. The caller removes it."""
+        body = body_of({**options, "name": name})
+        info = await self._transport.ask(SandboxInfo, "POST", "/v1/sandboxes", json=body, timeout=WHOLE_RUN)
+        return AsyncSandbox.of(self._transport, info)
+
+    async def get(self, name: str) -> AsyncSandbox:
+        """Return a living sandbox by its name or id. It raises NotFound if there is none."""
+        return AsyncSandbox.of(self._transport, await self._transport.ask(SandboxInfo, "GET", sandbox_path(name)))
+
+    async def sandboxes(self, metadata: Mapping[str, str] | None = None) -> list[SandboxInfo]:
+        """List the living sandboxes that have this metadata, the oldest first."""
+        found: list[SandboxInfo] = []
+        query: dict[str, Any] = {"limit": PAGE, "metadata": [f"{k}:{v}" for k, v in (metadata or {}).items()]}
+        while True:
+            page = await self._transport.ask(SandboxList, "GET", "/v1/sandboxes", params=query)
+            found += page.sandboxes
+            if not page.more or not page.sandboxes:
+                return found
+            query["after"] = found[-1].id
+
+    async def capabilities(self) -> Capabilities:
+        """Report the backends, features and maxima of the server."""
+        return await self._transport.ask(Capabilities, "GET", "/v1/capabilities")
+
+    async def languages(self) -> list[Language]:
+        """Report the languages of the server, with their versions and modules."""
+        return (await self._transport.ask(Languages, "GET", "/v1/languages", timeout=WHOLE_RUN)).languages

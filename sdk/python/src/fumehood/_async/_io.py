@@ -1,0 +1,41 @@
+"""The input and output of the asynchronous clients. _sync/_io.py is the other half."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import anyio
+import anyio.to_thread
+import httpx
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+T = TypeVar("T")
+
+PIECE = 1 << 16
+
+sleep = anyio.sleep
+
+
+def open_client(socket: str | None, **options: Any) -> httpx.AsyncClient:
+    """Return an HTTP client; socket is the path of a unix socket."""
+    transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+    return httpx.AsyncClient(transport=transport, **options)
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call a function that blocks."""
+    return await anyio.to_thread.run_sync(function)
+
+
+def shielded() -> AbstractContextManager[object]:
+    """Return a context that a cancellation does not interrupt, for at most 10 seconds."""
+    return anyio.move_on_after(10, shield=True)
+
+
+async def pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    """Read a file in pieces."""
+    while piece := await in_thread(lambda: file.read(PIECE)):
+        yield piece

@@ -1,0 +1,138 @@
+"""Runs in a living sandbox."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fumehood._async import _io
+from fumehood._errors import FumehoodError, NotFound, Unavailable
+from fumehood._events import Collector, Event, event_of, split
+from fumehood._models._runs import Answer
+from fumehood._models._sandboxes import RunInfo
+from fumehood._wire import EVENTS, RUN_HEADER, Backoff, sandbox_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from fumehood._arguments import Output
+    from fumehood._async._sandbox import AsyncSandbox
+    from fumehood._async._transport import AsyncTransport
+    from fumehood._events import RawEvent
+
+RECONNECT_SECONDS = 60.0  # how long a client tries to reach a server that restarts
+
+
+class AsyncRun:
+    """A run in a living sandbox. It continues without its client, and its events can be read any number of times."""
+
+    def __init__(self, transport: AsyncTransport, sandbox: str, id: str) -> None:
+        self._transport = transport
+        self._sandbox = sandbox
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} in {self._sandbox}>"
+
+    async def info(self) -> RunInfo:
+        """Describe the run: its status, times and exit code."""
+        return await self._transport.ask(RunInfo, "GET", self._path())
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Give each event with a higher id than after, until the last one.
+
+        If the connection breaks, it continues after the last event, also while a server restarts.
+        """
+        async for number, name, raw in self._follow(after):
+            yield event_of(number, name, raw)
+
+    async def wait(self, **callbacks: Unpack[Output]) -> Answer:
+        """Wait for the end of the run, and return its answer. The callbacks receive all output from its start."""
+        return await self._collect(Collector(callbacks))
+
+    async def _collect(self, collector: Collector) -> Answer:
+        async for event in self._follow(collector.last):
+            answer = collector.take(*event)
+            if answer:
+                return answer
+        raise AssertionError("the events of a run end with its last event")
+
+    async def _follow(self, after: int) -> AsyncIterator[RawEvent]:
+        backoff = Backoff(RECONNECT_SECONDS)
+        while True:
+            cause = Unavailable("the stream of events broke off")
+            try:
+                async with self._transport.stream(
+                    "GET", self._path("events"), params={"after": after}, headers=EVENTS
+                ) as response:
+                    async for event in self._transport.events(response):
+                        after = event[0]
+                        backoff.reset()
+                        yield event
+                        if event[1] in ("done", "problem"):
+                            return
+            except Unavailable as e:
+                cause = e
+            wait = backoff.next()
+            if wait == math.inf:
+                raise cause
+            await _io.sleep(wait)
+
+    async def write(self, data: str | bytes, *, eof: bool = False) -> None:
+        """Append to the standard input of an interactive run, and close it with eof."""
+        content = data.encode() if isinstance(data, str) else data
+        await self._transport.json("POST", self._path("stdin"), params={"eof": "1"} if eof else None, content=content)
+
+    async def signal(self, signal: str | int) -> None:
+        """Send a signal, such as SIGTERM, to a command. Code in a context accepts only SIGINT."""
+        await self._transport.json("POST", self._path("signal"), json={"signal": signal})
+
+    async def interrupt(self) -> None:
+        """Interrupt the run. Code in a context keeps its variables."""
+        await self.signal("SIGINT")
+
+    async def cancel(self) -> None:
+        """End the run, and wait for its end. It is no error if the run has ended already."""
+        with suppress(NotFound):
+            await self._transport.json("DELETE", self._path())
+
+    def _path(self, *steps: str) -> str:
+        return sandbox_path(self._sandbox, "runs", self.id, *steps)
+
+
+async def run_to_end(sandbox: AsyncSandbox, arguments: dict[str, Any]) -> Answer:
+    """Run code or a command, and return its answer. It survives a restart of the server.
+
+    If the caller gives up, by an exception of a callback, a cancellation or Ctrl-C, the run is canceled.
+    """
+    callbacks, body = split(arguments)
+    transport, path = sandbox._transport, sandbox_path(sandbox.id, "run")
+    if body.get("return_files"):  # the API has them only without a stream
+        return await transport.ask(Answer, "POST", path, json=body, timeout=None)
+    collector, run = Collector(callbacks), None
+    try:
+        try:
+            async with transport.stream("POST", path, json=body, headers=EVENTS) as response:
+                run = sandbox.find_run(response.headers[RUN_HEADER])
+                answer = await transport.collect(response, collector)
+                if answer:
+                    return answer
+        except Unavailable:
+            if run is None:
+                raise
+        return await run._collect(collector)
+    except FumehoodError:
+        raise
+    except BaseException:
+        if run is not None:
+            with _io.shielded():
+                await give_up(run)
+        raise
+
+
+async def give_up(run: AsyncRun) -> None:
+    """Cancel a run that nobody waits for."""
+    with suppress(FumehoodError):  # else it ends at its time limit
+        await run.cancel()
