@@ -10,11 +10,13 @@ type Capabilities struct {
 	Languages      []string              `json:"languages"`
 	Defaults       Limits                `json:"defaults"` // Limits of a run that names none.
 	Max            Limits                `json:"max"`      // Highest limits that a run may name; null: no maximum.
-	Network        []sandbox.NetworkMode `json:"network"`  // Supported network modes.
-	Slots          int                   `json:"slots"`    // Concurrent runs.
-	Queue          int                   `json:"queue"`    // Runs that may wait for a slot.
-	MaxBodyBytes   int64                 `json:"max_body_bytes"`
-	MaxFileBytes   int64                 `json:"max_file_bytes"` // Largest file that can be sent to a living sandbox.
+	Network        []sandbox.NetworkMode `json:"network"`  // Network modes that a request may name.
+	// Rules that those of a request must lie within; public: all names and public addresses. null: no bound.
+	NetworkAllow []string `json:"network_allow"`
+	Slots        int      `json:"slots"` // Concurrent runs.
+	Queue        int      `json:"queue"` // Runs that may wait for a slot.
+	MaxBodyBytes int64    `json:"max_body_bytes"`
+	MaxFileBytes int64    `json:"max_file_bytes"` // Largest file that can be sent to a living sandbox.
 }
 
 // Backend is one backend and the state of its isolation layers on this host.

@@ -29,6 +29,9 @@ type NetworkPolicy struct {
 	// Authority is what the sandbox trusts for what the gate reads. A Gate completes a policy with it.
 	Authority *Authority
 
+	// Ceiling bounds what the rules open; nil is no bound. The engine sets it.
+	Ceiling *NetworkCeiling
+
 	MaxConnections int   // at once; 0 is DefaultConnections
 	ConnectionRate int   // new connections a second; 0 is DefaultConnectionRate
 	MaxSent        int64 // bytes that leave, over the life of the sandbox; 0 is no limit
@@ -42,6 +45,21 @@ func (p NetworkPolicy) Wanted() NetworkMode {
 	}
 	return p.Mode
 }
+
+// NetworkCeiling is the most that an operator lets network policies open, whatever they list.
+type NetworkCeiling struct {
+	Mode NetworkMode // the highest mode of a policy
+	// Allow has rules as in NetworkPolicy.Allow. Each rule of a policy must lie within one of them, or within
+	// NetworkPublic. Mode full requires NetworkPublic.
+	Allow []string
+}
+
+// NetworkPublic in a NetworkCeiling stands for all names and all public addresses. It does not open addresses that are
+// private, link-local, reserved, of a metadata service or of the host.
+const NetworkPublic = "public"
+
+// DefaultNetworkCeiling is the ceiling of servers whose operator names none.
+var DefaultNetworkCeiling = NetworkCeiling{Mode: NetworkFull, Allow: []string{NetworkPublic}}
 
 // Bounds of a network where its policy names none.
 const (

@@ -30,7 +30,8 @@ type health struct {
 	why     error    // why not ready, or nil
 	allowed []string // limits that the user waives
 
-	Max map[string]string `json:"max"` // by limit, the default of serve's --max-...
+	Max     map[string]string `json:"max"` // by limit, the default of serve's --max-...
+	Network ceilingHealth     `json:"network"`
 }
 
 type backendHealth struct {
@@ -54,6 +55,7 @@ type languageHealth struct {
 func (a *app) newDoctor() *cobra.Command {
 	var backend, root string
 	var allowUnenforced []string
+	var most ceilingFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the isolation that this host can enforce, and fixes",
@@ -65,10 +67,15 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 		Example: "  fumehood doctor\n  fumehood doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ceiling, err := most.ceiling()
+			if err != nil {
+				return err
+			}
 			h, err := a.examine(cmd.Context(), backend, root, allowUnenforced)
 			if err != nil {
 				return err
 			}
+			h.Network = ceilingHealth(*ceiling)
 			if a.json {
 				err = a.printJSON(h)
 			} else {
@@ -81,6 +88,10 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 		},
 	}
 	allowFlag(cmd, &allowUnenforced, "ready also where limit `NAME` is not enforced (repeatable)")
+	most.add(cmd) // from the configuration of serve
+	for _, name := range []string{"max-network", "network-allow"} {
+		_ = cmd.Flags().MarkHidden(name) // it exists
+	}
 	cmd.Flags().StringVar(&backend, "backend", "", "backend `NAME` to judge (default "+defaultBackend+")")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	cmd.Flags().StringVar(&root, "root", "", "`DIR` with the root file system (default that of this host)")
@@ -222,6 +233,7 @@ func (a *app) printHealth(h *health) {
 		most = append(most, l.Flag+" "+h.Max[string(l.Name)])
 	}
 	fmt.Fprintf(a.Stdout, "serve\n  a request may ask for %s (--max-... changes it)\n", strings.Join(most, ", "))
+	fmt.Fprintf(a.Stdout, "  a request may open %s (--max-network and --network-allow change it)\n", h.Network)
 	if h.Auto != "" {
 		fmt.Fprintf(a.Stdout, "--backend auto is %s here\n", h.Auto)
 	}

@@ -48,7 +48,8 @@ type serveFlags struct {
 
 	packageFlags
 	noPackages bool
-	checkFlags
+	checking   checkFlags
+	network    ceilingFlags
 }
 
 type livingFlags struct {
@@ -58,13 +59,15 @@ type livingFlags struct {
 }
 
 func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
-	flags.StringVar(&f.living.stateDir, "state-dir", "", "`DIR` of their records and logs (default /var/lib or ~/.local/state)")
+	flags.StringVar(&f.living.stateDir, "state-dir", "",
+		"`DIR` of their records and logs (default /var/lib or ~/.local/state)")
 	flags.IntVar(&f.config.Living.Most, "sandboxes", engine.DefaultSandboxes,
 		fmt.Sprintf("living sandboxes at once (default %d)", engine.DefaultSandboxes))
 	flags.IntVar(&f.config.Living.OwnerMost, "owner-sandboxes", 0,
 		"living sandboxes of one API key (default half, with several keys)")
 	f.living.maxFile = httpd.DefaultMaxFile
-	flags.Var(&f.living.maxFile, "max-file", "largest upload to a living sandbox (default "+f.living.maxFile.String()+")")
+	flags.Var(&f.living.maxFile, "max-file",
+		"largest upload to a living sandbox (default "+f.living.maxFile.String()+")")
 	logs := (*sizeValue)(&f.config.Living.LogBytes)
 	*logs = eventlog.DefaultQuota
 	flags.Var(logs, "log-space", "disk for logs of ended runs; drops the oldest (default "+logs.String()+")")
@@ -88,12 +91,7 @@ func (v *sizeValue) Set(text string) error {
 	return err
 }
 
-func (a *app) newServe() *cobra.Command {
-	var f serveFlags
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve the HTTP API",
-		Long: `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback requires
+const longServe = `Serve serves the HTTP API, which /openapi.json describes. An address other than loopback requires
 API keys; the commands of this user reach the server by a socket in the run folder, without a key.
 The first interrupt or SIGTERM refuses new runs and waits for active ones; the second ends them.
 
@@ -102,7 +100,18 @@ else the first --allow-backend. Requests may name any image; if other machines c
 only images that match --allow-image (* and ? are wildcards).
 
 A request may name limits up to --max-...; fumehood doctor shows them for this host. A maximum
-below a built-in default lowers it; a named default over a named maximum is an error.`,
+below a built-in default lowers it; a named default over a named maximum is an error.
+
+A request may open a network up to --max-network, to all public addresses. With --network-allow only
+to what it lists: names, addresses, and public. Private addresses, those of this host and of
+metadata services are only open if it lists them, as in --network-allow public,10.1.0.0/16.`
+
+func (a *app) newServe() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the HTTP API",
+		Long:  longServe,
 		Example: `  fumehood serve & curl -s localhost:7070/v1/run -d '{"language":"python","code":"print(6*7)"}'
   fumehood serve --listen unix:/run/user/1000/fumehood.sock
   fumehood keys create alice --file keys
@@ -153,7 +162,8 @@ below a built-in default lowers it; a named default over a named maximum is an e
 	addFreedoms(flags, &f.config.NestedFilters, &f.config.Terminals)
 	f.packageFlags.add(flags)
 	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
-	f.checkFlags.add(cmd)
+	f.checking.add(cmd)
+	f.network.add(cmd)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -240,7 +250,10 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	config.Gate = a.gate(f.gates)
 	bound(config, keys)
 	var err error
-	if config.Checks, err = f.checks(); err != nil {
+	if config.Checks, err = f.checking.checks(); err != nil {
+		return nil, err
+	}
+	if config.Ceiling, err = f.network.ceiling(); err != nil {
 		return nil, err
 	}
 	if err := f.restrict(addr); err != nil {

@@ -26,6 +26,9 @@ var attacksElsewhere = map[string][]string{
 
 	// broadcast addresses, and prefixes that a route makes the host's
 	"E17": {"internal/egress: TestCanaries", "internal/egress: TestRoutes", "internal/egress: TestRouteChanges"},
+	// a client of the API that names addresses which the operator does not list
+	"E18": {"cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",
+		"internal/egress/rules: TestAboveCeiling"},
 
 	// These begin with an installation, which is no program of a run.
 	"I01": {"cmd/fumehood: TestPackagesBuild"},

@@ -50,11 +50,17 @@ func (h *Host) Total() Total {
 	return h.tally.total
 }
 
-// Check checks whether a policy can be enforced. The error is Invalid and names the position of the rule.
+// Check checks whether a policy can be enforced and lies within its ceiling. The error is Invalid and names the
+// position of the rule.
 func Check(p sandbox.NetworkPolicy) error {
-	_, err := rules.Compile(p)
-	return err
+	if _, err := rules.Compile(p); err != nil {
+		return err
+	}
+	return rules.CheckWithin(p, routeOf)
 }
+
+// CheckCeiling completes a ceiling and checks it.
+func CheckCeiling(c *sandbox.NetworkCeiling) error { return rules.CheckCeiling(c) }
 
 // Complete implements sandbox.Gate.
 func (h *Host) Complete(p *sandbox.NetworkPolicy) error {

@@ -50,8 +50,10 @@ type Config struct {
 
 	Living LivingConfig
 
-	Gate   sandbox.Gate // opens networks; nil is none
-	Checks Checks
+	Gate sandbox.Gate // opens networks; nil is none
+	// Ceiling bounds the networks of requests; nil is no bound. Installers of packages are not bound.
+	Ceiling *sandbox.NetworkCeiling
+	Checks  Checks
 
 	Packages sandbox.Packager // finds and installs packages; nil is none
 
@@ -93,6 +95,8 @@ type OneShot struct {
 	// memory limit new runs. The sandbox is closed or closing by then, and no timeout counts. Deliver must return when
 	// its client is gone. It may modify the result. Run returns its error.
 	Deliver func(*sandbox.Result) error
+
+	installs bool // a step of an installation: its network is that of the operator's index
 }
 
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
@@ -162,7 +166,7 @@ func New(config Config) (*Engine, error) {
 		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
 			AllowUnenforced: config.AllowUnenforced,
 			NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
-			Images: config.Images, Network: networkRules(config.Gate)},
+			Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one

@@ -99,7 +99,8 @@ type Capabilities struct {
 	Backends  []Probed
 	Languages []sandbox.Language
 	Defaults  sandbox.Limits
-	Max       sandbox.Limits // a zero field is no maximum
+	Max       sandbox.Limits          // a zero field is no maximum
+	Ceiling   *sandbox.NetworkCeiling // of networks; nil is none
 	Slots     int
 	Queue     int
 }
@@ -113,6 +114,7 @@ func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 		Languages: e.config.Languages,
 		Defaults:  e.config.Defaults,
 		Max:       e.config.Max,
+		Ceiling:   e.config.Ceiling,
 		Slots:     e.config.Slots,
 		Queue:     e.config.Queue,
 	}

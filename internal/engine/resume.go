@@ -43,6 +43,7 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 			func(b sandbox.Backend) bool { return b.Name() == record.Backend }); i >= 0 {
 			b = e.config.Backends[i]
 		}
+		e.lower(&record)
 		r := &takeover{sandbox: newSandbox(e, b, record), answered: time.Now(), left: map[string]guest.ProcessInfo{}}
 		r.life, r.sandbox.abandon = context.WithCancel(e.stop)
 		e.living.mu.Lock()
@@ -68,6 +69,15 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 	all.Wait()
 	e.sweepPackages()
 	return gone
+}
+
+// lower bounds the network of a sandbox by this server's ceiling. That of an earlier server no longer counts.
+func (e *Engine) lower(record *sandbox.Record) {
+	policy := record.Spec.Network
+	if err := e.rules.CheckNetwork(&policy); err != nil {
+		e.log.Warn("this server opens less than the network policy of a sandbox", "sandbox", record.ID, "err", err)
+	}
+	record.Spec.Network.Ceiling = e.rules.Ceiling
 }
 
 // takeover takes over one sandbox.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,10 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 		Queue:          c.Queue,
 		MaxBodyBytes:   a.MaxBody(),
 		MaxFileBytes:   a.MaxFile(),
+	}
+	if most := c.Ceiling; most != nil {
+		out.Network = out.Network[:slices.Index(out.Network, most.Mode)+1]
+		out.NetworkAllow = answer.List(most.Allow)
 	}
 	for i, b := range c.Backends {
 		backend := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel,

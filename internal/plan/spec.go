@@ -20,6 +20,7 @@ type Rules struct {
 	DefaultEnv      []string                           // under that of languages, specs and requests
 	Images          func(reference string) bool        // reports whether specs may name an image; nil is all
 	Network         func(*sandbox.NetworkPolicy) error // completes the rules of a network; nil refuses all networks
+	Ceiling         *sandbox.NetworkCeiling            // of networks; nil is none
 }
 
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is
@@ -150,6 +151,7 @@ func CheckWaivers(names []string) error {
 
 // CheckNetwork completes a network policy and refuses one that cannot be enforced as it is written.
 func (r *Rules) CheckNetwork(n *sandbox.NetworkPolicy) error {
+	n.Ceiling = r.Ceiling
 	switch n.Mode {
 	case "":
 		n.Mode = sandbox.NetworkNone

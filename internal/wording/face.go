@@ -168,7 +168,7 @@ var flagsOfFields = func() map[string]string {
 		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env",
 		"return_files": "--return", "language": "--lang", "dir": "--workdir", "entry": "FILE", "file name": "FILE",
 		"network": "--network", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
-		"network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
+		"max_network": "--max-network", "network_allow": "--network-allow", "network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
 		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata", "root": "--root",
 		"checks": "--checks", "packages": "--packages", "stdin": "--stdin", "files": "--file", "name": "--name",
 		"context": "--context", "interactive": "--interactive",

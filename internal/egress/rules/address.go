@@ -18,14 +18,16 @@ var special = []struct {
 	{netip.MustParsePrefix("198.18.0.0/30"), "the sandbox's own network", true},
 	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address", true},
 	{netip.MustParsePrefix("255.255.255.255/32"), "the broadcast address", true},
+	{netip.MustParsePrefix("100.100.100.200/32"), "a metadata address", false}, // Alibaba's
+	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata address", false},   // Azure's
+	{netip.MustParsePrefix("192.0.0.192/32"), "a metadata address", false},     // Oracle's
 	{netip.MustParsePrefix("10.0.0.0/8"), "a private address", false},
-	// RFC 6598; 100.100.100.200 serves Alibaba's metadata
+	// RFC 6598
 	{netip.MustParsePrefix("100.64.0.0/10"), "a private address", false},
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local or metadata address", false},
 	{netip.MustParsePrefix("172.16.0.0/12"), "a private address", false},
 	{netip.MustParsePrefix("192.168.0.0/16"), "a private address", false},
-	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata address", false}, // Azure's
-	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address", false},     // 192.0.0.192 serves Oracle's metadata
+	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address", false},
 	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address", false},
 	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address", false},
 	{netip.MustParsePrefix("198.18.0.0/15"), "a reserved address", false},
@@ -42,7 +44,10 @@ var special = []struct {
 	{netip.MustParsePrefix("2002::/16"), "an IPv4 address in another form", true},      // 6to4
 	{sandbox.LinkAddress6.Masked(), "the sandbox's own network", true},
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address", true},
-	{netip.MustParsePrefix("fc00::/7"), "a private address", false}, // fd00:ec2::254 and fd20:ce::254 serve metadata
+	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata address", false}, // Amazon's
+	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata address", false},  // Google's
+	{netip.MustParsePrefix("fd00:42::42/128"), "a metadata address", false},   // Scaleway's
+	{netip.MustParsePrefix("fc00::/7"), "a private address", false},
 	{netip.MustParsePrefix("fe80::/10"), "a link-local or metadata address", false},
 	{netip.MustParsePrefix("2001::/23"), "a reserved address", false},
 	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address", false},

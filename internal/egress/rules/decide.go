@@ -55,6 +55,10 @@ type Destination struct {
 
 // DecideLookup decides whether a canonical name may be resolved: some port of it must be allowed.
 func (r *Rules) DecideLookup(name string) Verdict {
+	return r.under(r.decideLookup(name), func(c *Rules) Verdict { return c.decideLookup(name) })
+}
+
+func (r *Rules) decideLookup(name string) Verdict {
 	return r.decideName(name, ports.all, func(ports) bool { return true })
 }
 
@@ -63,8 +67,11 @@ func (r *Rules) decideName(name string, denies, allows func(ports) bool) Verdict
 	if no := r.deny.find(name, denies); no != nil {
 		return Verdict{Name: name, Rule: no.String(), Reason: Denied}
 	}
-	if r.mode == sandbox.NetworkFull {
+	switch r.mode {
+	case sandbox.NetworkFull:
 		return Verdict{Allowed: true, Name: name, Rule: string(r.mode)}
+	case sandbox.NetworkNone:
+		return Verdict{Name: name, Reason: NoRule}
 	}
 	if yes := r.allow.find(name, allows); yes != nil {
 		return Verdict{Allowed: true, ByName: true, Name: name, Rule: yes.String()}
@@ -72,14 +79,18 @@ func (r *Rules) decideName(name string, denies, allows func(ports) bool) Verdict
 	return Verdict{Name: name, Reason: NoRule}
 }
 
-// decideNameAt decides about a canonical name at a port. UDP requires a rule that gives the port.
+// decideNameAt decides about a canonical name at a port. UDP requires a rule of the policy that gives the port.
 func (r *Rules) decideNameAt(name string, port uint16, udp bool) Verdict {
 	return r.decideName(name, func(p ports) bool { return p.has(port) },
-		func(p ports) bool { return p.has(port) && !(udp && p.all()) })
+		func(p ports) bool { return p.has(port) && (!udp || r.isCeiling || !p.all()) })
 }
 
 // Decide decides about a destination.
 func (r *Rules) Decide(d Destination) Verdict {
+	return r.under(r.decide(d), func(c *Rules) Verdict { return c.decide(d) })
+}
+
+func (r *Rules) decide(d Destination) Verdict {
 	class, never := Classify(d.To.Addr())
 	v := Verdict{}
 	if len(d.Names) > 0 {
@@ -147,8 +158,13 @@ func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
 // MayResolveTo decides whether the resolver may return an address. An address that no connection can reach would
 // mislead.
 func (r *Rules) MayResolveTo(a netip.Addr, route Route) bool {
+	return r.mayResolveTo(a, route) && (r.ceiling == nil || r.ceiling.rules.mayResolveTo(a, route))
+}
+
+func (r *Rules) mayResolveTo(a netip.Addr, route Route) bool {
 	class, never := Classify(a)
-	return !never && !route.never() && (class == "" && route == RouteAway || slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
-		return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, route)
-	}))
+	return !never && !route.never() && (class == "" && route == RouteAway ||
+		slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
+			return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, route)
+		}))
 }

@@ -5,7 +5,11 @@ import "slices"
 // CheckName decides about a connection that states the canonical name that it is for: in its TLS hello or a Host
 // header. "" is a connection that has stated none yet.
 func (r *Rules) CheckName(d Destination, name string) Verdict {
-	v := r.Decide(d)
+	return r.under(r.checkName(d, name), func(c *Rules) Verdict { return c.checkName(d, name) })
+}
+
+func (r *Rules) checkName(d Destination, name string) Verdict {
+	v := r.decide(d)
 	if !v.Allowed || name == "" {
 		return v
 	}

@@ -19,6 +19,9 @@ type Rules struct {
 	allow     table
 	deny      table
 	intercept table // names whose TLS ends in the gate
+
+	ceiling   *ceiling // nil is none
+	isCeiling bool     // they are the rules of a ceiling
 }
 
 // Bounds are the limits of one gate. Zero bytes are no limit.
@@ -46,15 +49,17 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	if n := len(p.Allow) + len(p.Deny) + len(p.Inspect); n > maxRules {
 		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
 	}
+	if p.Ceiling != nil {
+		if err := r.lower(p.Ceiling); err != nil {
+			return nil, err
+		}
+	}
 	allowed := map[string]string{} // rule -> where
 	for i, entry := range p.Allow {
 		where := fmt.Sprintf("network.allow[%d]", i)
-		one, err := parseAt(where, entry)
+		one, err := parseAllowed(where, entry)
 		if err != nil {
 			return nil, err
-		}
-		if class, never := classify(one.prefix); one.name == "" && never {
-			return nil, sandbox.Invalidf(where, "%s is %s, which no rule opens", &one, class)
 		}
 		allowed[one.String()] = where
 		r.allow.add(one)
@@ -79,6 +84,15 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// lower bounds the rules by a ceiling.
+func (r *Rules) lower(c *sandbox.NetworkCeiling) (err error) {
+	if height(r.mode) > height(c.Mode) {
+		r.mode = c.Mode
+	}
+	r.ceiling, err = compileCeiling(c)
+	return err
 }
 
 func (r *Rules) checkMode(p *sandbox.NetworkPolicy) error {

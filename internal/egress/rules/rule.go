@@ -60,6 +60,15 @@ func parseAt(where, entry string) (rule, error) {
 	return r, err
 }
 
+// parseAllowed parses a rule that opens something.
+func parseAllowed(where, entry string) (rule, error) {
+	one, err := parseAt(where, entry)
+	if class, never := classify(one.prefix); err == nil && one.name == "" && never {
+		return one, sandbox.Invalidf(where, "%s is %s, which no rule opens", &one, class)
+	}
+	return one, err
+}
+
 func parseRule(s string) (rule, error) {
 	if len(s) > maxRule {
 		return rule{}, fmt.Errorf("it is longer than %d bytes", maxRule)
@@ -177,11 +186,11 @@ func parseNetwork(host string) (p netip.Prefix, err error) {
 }
 
 // opens reports whether an allowing rule for a network opens an address of this class. A prefix wider than a special
-// range does not open the range: 0.0.0.0/0 means the internet.
+// range does not open the range: 0.0.0.0/0 means the internet, and 100.64.0.0/10 not the metadata service in it.
 func (r *rule) opens(to netip.AddrPort, class string, route Route) bool {
 	if !r.prefix.Contains(to.Addr()) || !r.ports.has(to.Port()) {
 		return false
 	}
 	special, _ := classify(r.prefix)
-	return (class == "" || special != "") && (route == RouteAway || r.prefix.IsSingleIP())
+	return (class == "" || special == class) && (route == RouteAway || r.prefix.IsSingleIP())
 }
