@@ -39,11 +39,13 @@ func (l Limits) complete() Limits {
 type budget struct {
 	limits      Limits
 	connections *room.Room
+	processor   *processor
 }
 
 func newBudget(l Limits) *budget {
 	l = l.complete()
-	return &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections))}
+	return &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
+		processor: newProcessor()}
 }
 
 // check refuses a policy that names more than any sandbox may have.

@@ -22,12 +22,17 @@ func newNeighbours(l Limits) neighbours {
 	return neighbours{&Host{Options: Options{Dial: w.dial, Resolve: w.resolve}, Limits: l}, w}
 }
 
+func (n neighbours) place(t *testing.T, p sandbox.NetworkPolicy, owner string) *place {
+	t.Helper()
+	return newPlaceOn(t, n.host, n.world, sandbox.Spec{Network: p, Limits: sandbox.DefaultLimits}, owner)
+}
+
 // TestConnectionsOfOwner: the sandboxes of an owner share its part of the connections, all sandboxes share the rest,
 // and an ended connection frees its part.
 func TestConnectionsOfOwner(t *testing.T) {
 	n := newNeighbours(Limits{Connections: 7, OwnerConnections: 5})
 	n.world.at("tcp", "9.9.9.9:25", listen(t, func(c net.Conn) { _, _ = io.Copy(c, c) }))
-	of := func(owner string) *place { return newPlaceOn(t, n.host, n.world, allow("9.9.9.9"), owner) }
+	of := func(owner string) *place { return n.place(t, allow("9.9.9.9"), owner) }
 	a, also, b := of("a"), of("warm"), of("b")
 	also.gate.SetOwner("a")
 	open := func(p *place, count int) (all []net.Conn) {

@@ -113,7 +113,7 @@ func (c *conn) fromServer() error {
 		return errIntercept
 	}
 	defer c.inspector.answersEnd()
-	return copyRaw(c.outer, func(b []byte) error {
+	return copyRaw(c.inspector.ctx, c.gate.meter.pace, c.outer, func(b []byte) error {
 		if err := c.count(0, len(b)); err != nil {
 			return err
 		}
@@ -176,6 +176,7 @@ func (c *conn) intercept() error {
 	if err != nil {
 		return err
 	}
+	c.gate.meter.pace.spend(handshakeTime)
 	name, _, _ := c.inspector.state()
 	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
 	var used atomic.Bool // outer
@@ -213,12 +214,17 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Begin: g.active.begin, End: g.active.work.Done})
+		Begin: g.beginRequest, End: g.active.work.Done})
 	if err == nil {
 		g.interceptor = s
 		g.active.work.Go(s.Run)
 	}
 	return s, err
+}
+
+func (g *gate) beginRequest() bool {
+	g.meter.pace.spend(requestTime)
+	return g.active.begin()
 }
 
 // dialAgain connects to the server once more: the first connection has ended, or a server of HTTP/1 gets several
@@ -251,6 +257,9 @@ type serverConn struct {
 }
 
 func (s *serverConn) Read(b []byte) (int, error) {
+	if err := s.conn.gate.meter.pace.wait(s.conn.inspector.ctx); err != nil {
+		return 0, err
+	}
 	n, err := s.Conn.Read(b)
 	if used := s.conn.count(0, n); used != nil {
 		s.conn.cut(used.Error())

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -8,49 +9,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyRaw passes the bytes of a connection to take, until the end. For a TCP connection it holds a buffer only while
-// there is something to read.
-func copyRaw(from net.Conn, take func([]byte) error) error {
+// copyRaw passes the bytes of a connection to take, until the end, at a pace. For a TCP connection it holds a buffer
+// only while there is something to read and the gate need not rest. ctx must end with the connection.
+func copyRaw(ctx context.Context, p *pace, from net.Conn, take func([]byte) error) error {
 	conn, ok := from.(*net.TCPConn)
 	if !ok {
-		return copyPlain(from, take)
+		return copyPlain(ctx, p, from, take)
 	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return errReset
 	}
-	var failed error
-	err = raw.Read(func(fd uintptr) bool {
-		b := copyBuffers.Get().(*[copySize]byte)
-		defer copyBuffers.Put(b)
-		for {
-			n, err := unix.Read(int(fd), b[:])
-			switch {
-			case errors.Is(err, unix.EINTR):
-				continue
-			case errors.Is(err, unix.EAGAIN):
-				return false
-			case err != nil:
-				failed = errReset
-			case n > 0:
-				if failed = take(b[:n]); failed == nil {
-					continue
-				}
-			}
-			return true
+	var end error
+	for end == nil {
+		if p.wait(ctx) != nil {
+			return errReset
 		}
-	})
-	if err != nil && failed == nil {
-		return errReset // it was closed
+		if raw.Read(func(fd uintptr) bool {
+			end = copyReady(int(fd), p, take)
+			return !errors.Is(end, unix.EAGAIN)
+		}) != nil {
+			return errReset // it was closed
+		}
 	}
-	return failed
+	if errors.Is(end, io.EOF) {
+		return nil
+	}
+	return end
+}
+
+// copyReady passes on what can be read, until the gate must rest, and returns why it stopped: nil is a rest.
+func copyReady(fd int, p *pace, take func([]byte) error) error {
+	b := copyBuffers.Get().(*[copySize]byte)
+	defer copyBuffers.Put(b)
+	for !p.inDebt() {
+		n, err := unix.Read(fd, b[:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return err
+		case err != nil:
+			return errReset
+		case n == 0:
+			return io.EOF
+		}
+		if err := take(b[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyPlain is copyRaw for the connections of another dialer.
-func copyPlain(from io.Reader, take func([]byte) error) error {
+func copyPlain(ctx context.Context, p *pace, from io.Reader, take func([]byte) error) error {
 	b := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(b)
-	for {
+	for p.wait(ctx) == nil {
 		n, err := from.Read(b[:])
 		if n > 0 {
 			if failed := take(b[:n]); failed != nil {
@@ -64,4 +79,5 @@ func copyPlain(from io.Reader, take func([]byte) error) error {
 			return errReset
 		}
 	}
+	return errReset
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -34,7 +35,9 @@ var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 type device struct {
 	file    *os.File
 	raw     syscall.RawConn
-	dropped func(packet) // called with each refused packet
+	ctx     context.Context // ends before close
+	pace    *pace           // of the frames in both directions
+	dropped func(packet)    // called with each refused packet
 	up      stack.NetworkDispatcher
 	done    chan struct{} // closed at the end of reading
 
@@ -42,7 +45,7 @@ type device struct {
 	fd      int          // -1 once closed
 }
 
-func newDevice(file *os.File, dropped func(packet)) (*device, error) {
+func newDevice(ctx context.Context, file *os.File, p *pace, dropped func(packet)) (*device, error) {
 	if err := file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, &sandbox.Error{Op: "device", Msg: "it is not in non-blocking mode", Err: err}
 	}
@@ -50,7 +53,7 @@ func newDevice(file *os.File, dropped func(packet)) (*device, error) {
 	if err != nil {
 		return nil, &sandbox.Error{Op: "device", Err: err}
 	}
-	d := &device{file: file, raw: raw, dropped: dropped, done: make(chan struct{})}
+	d := &device{file: file, raw: raw, ctx: ctx, pace: p, dropped: dropped, done: make(chan struct{})}
 	err = raw.Control(func(fd uintptr) { d.fd = int(fd) })
 	return d, err
 }
@@ -58,7 +61,7 @@ func newDevice(file *os.File, dropped func(packet)) (*device, error) {
 // read passes frames to the stack until the device ends or is closed.
 func (d *device) read() {
 	defer close(d.done)
-	for {
+	for d.pace.wait(d.ctx) == nil {
 		var end error
 		if err := d.raw.Read(func(fd uintptr) bool {
 			end = d.drain(int(fd))
@@ -69,11 +72,11 @@ func (d *device) read() {
 	}
 }
 
-// drain reads until there is nothing to read, and returns why it stopped.
+// drain reads until there is nothing to read, or the gate must rest, and returns why it stopped: nil is a rest.
 func (d *device) drain(fd int) error {
 	b := frameBuffers.Get().(*[maxFrame]byte)
 	defer frameBuffers.Put(b)
-	for {
+	for !d.pace.inDebt() {
 		n, err := unix.Read(fd, b[:])
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -81,9 +84,11 @@ func (d *device) drain(fd int) error {
 		case err != nil:
 			return err
 		case n > offloadSize:
+			d.pace.spend(frameCost(n))
 			d.deliver(b[offloadSize:n])
 		}
 	}
+	return nil
 }
 
 func (d *device) deliver(b []byte) {
@@ -110,6 +115,7 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	}
 	n := 0
 	for _, pkt := range list.AsSlice() {
+		d.pace.spend(frameCost(pkt.Size()))
 		d.write(pkt)
 		n++
 	}

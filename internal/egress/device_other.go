@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -19,7 +20,7 @@ type device struct {
 	done chan struct{}
 }
 
-func newDevice(*os.File, func(packet)) (*device, error) {
+func newDevice(context.Context, *os.File, *pace, func(packet)) (*device, error) {
 	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "device", Msg: "sandboxes have a network on Linux only"}
 }
 
@@ -30,4 +31,4 @@ func routeTo(netip.Addr) rules.Route { return rules.RouteUnknown }
 
 var forbidBroadcast func(string, string, syscall.RawConn) error
 
-func copyRaw(net.Conn, func([]byte) error) error { return errReset }
+func copyRaw(context.Context, *pace, net.Conn, func([]byte) error) error { return errReset }

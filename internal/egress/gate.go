@@ -32,7 +32,7 @@ type gate struct {
 	rules   atomic.Pointer[rules.Rules]
 	pins    pins
 	answers answerCache
-	meter   meter
+	meter   *meter
 
 	authority   *sandbox.Authority // nil for rules that intercept nothing
 	interceptor *intercept.Server  // nil until the first connection that it serves
@@ -53,7 +53,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, erro
 		return nil, err
 	}
 	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority,
-		meter: meter{budget: h.budget(), owner: owner}}
+		meter: newMeter(h.budget(), owner, spec.Limits.CPUMillis)}
 	g.active.flows = map[openFlow]struct{}{}
 	if g.options.Dial == nil {
 		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
@@ -63,8 +63,9 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, erro
 	}
 	g.rules.Store(compiled)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	if g.device, err = newDevice(file, g.logDropped); err != nil {
+	if g.device, err = newDevice(g.ctx, file, g.meter.pace, g.logDropped); err != nil {
 		g.cancel()
+		g.meter.close()
 		_ = file.Close() // nothing was written to it
 		return nil, &sandbox.Error{Op: "gate", Err: err}
 	}
@@ -145,6 +146,7 @@ func (g *gate) close() error {
 	g.waitAborting()
 	err := g.device.close()
 	g.stack.Wait()
+	g.meter.close()
 	return err
 }
 
@@ -168,6 +170,12 @@ func (g *gate) waitAborting() {
 			}
 		}
 	}
+}
+
+// add logs an attempt.
+func (g *gate) add(a Attempt) {
+	g.meter.pace.spend(attemptTime)
+	g.Log.add(a)
 }
 
 // logDropped logs a packet that the device dropped.

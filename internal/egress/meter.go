@@ -11,6 +11,7 @@ import (
 // meter counts a sandbox's use of its bounds, and of the budget that it shares with other sandboxes.
 type meter struct {
 	budget         *budget
+	pace           *pace
 	sent, received atomic.Int64
 
 	mu        sync.Mutex
@@ -28,6 +29,13 @@ const (
 	budgetFull = "the sandboxes of this server have as many connections open as they may have together"
 	asksFast   = "it asks for names faster than it may open connections"
 )
+
+func newMeter(b *budget, owner string, cpuMillis int64) *meter {
+	return &meter{budget: b, owner: owner, pace: b.processor.join(owner, cpuMillis, time.Now())}
+}
+
+// close returns the gate's share to others. All connections must have ended.
+func (m *meter) close() { m.budget.processor.leave(m.pace) }
 
 // bucket bounds a rate. A second's worth may begin at once.
 type bucket struct {
@@ -78,6 +86,7 @@ func (m *meter) claim() (reason string) {
 	switch {
 	case connections.Take(m.owner, 1):
 		m.open++
+		m.pace.spend(connectionTime)
 		return ""
 	case connections.HeldBy(m.owner) >= connections.Share():
 		return ownerFull
@@ -98,6 +107,7 @@ func (m *meter) setOwner(owner string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.budget.connections.Move(m.owner, owner, int64(m.open))
+	m.budget.processor.setOwner(m.pace, owner)
 	m.owner = owner
 }
 

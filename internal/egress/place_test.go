@@ -110,11 +110,11 @@ func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options
 	w := &world{servers: map[string]string{}, names: map[string][]netip.Addr{}}
 	h := &Host{Options: Options{Dial: w.dial, Resolve: w.resolve}}
 	more(&h.Options)
-	return newPlaceOn(t, h, w, policy, "")
+	return newPlaceOn(t, h, w, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "")
 }
 
 // newPlaceOn makes a place of an owner, whose gate is the host's.
-func newPlaceOn(t testing.TB, h *Host, w *world, policy sandbox.NetworkPolicy, owner string) *place {
+func newPlaceOn(t testing.TB, h *Host, w *world, spec sandbox.Spec, owner string) *place {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a network namespace and a device in it")
@@ -141,7 +141,6 @@ func newPlaceOn(t testing.TB, h *Host, w *world, policy sandbox.NetworkPolicy, o
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}
 	if p.gate, err = h.open(file, spec, owner); err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func TestSecret(t *testing.T) {
 // TestDialAgain: further dials of an intercepted connection have a deadline, count as open connections, and end with
 // the gate.
 func TestDialAgain(t *testing.T) {
-	g := &gate{Log: &Log{}, meter: meter{budget: newBudget(Limits{})}}
+	g := &gate{Log: &Log{}, meter: newMeter(newBudget(Limits{}), "", 1000)}
 	compiled, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
 	if err != nil {
 		t.Fatal(err)

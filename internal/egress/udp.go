@@ -106,7 +106,12 @@ func (s *session) run(policy *rules.Rules) {
 	s.active.Store(time.Now().UnixNano())
 	var back sync.WaitGroup
 	back.Go(func() {
-		s.relay(outer, s.inner, func(n int) error { return s.count(0, n) })
+		s.relay(outer, s.inner, func(n int) error {
+			if err := s.count(0, n); err != nil {
+				return err
+			}
+			return g.meter.pace.wait(g.ctx) // in the other direction, the device waits
+		})
 	})
 	checked := time.Now()
 	s.relay(s.inner, outer, func(n int) error {
