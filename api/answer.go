@@ -20,11 +20,12 @@ type Answer struct {
 type Outcome struct {
 	ID sandbox.ID `json:"id"`
 	// How the run ended. A failed program is a status, never an HTTP error.
-	Status    sandbox.Status     `json:"status"`
-	ExitCode  *int               `json:"exit_code"` // null if a signal ended the program or nothing ran.
-	Signal    *int               `json:"signal"`    // Number of the signal that ended the program, or null.
-	Exception *sandbox.Exception `json:"exception"` // The uncaught exception, or null.
-	Files     []File             `json:"files"`     // New and changed files that match return_files.
+	Status   sandbox.Status `json:"status"`
+	ExitCode *int           `json:"exit_code"` // null if a signal ended the program or nothing ran.
+	Signal   *int           `json:"signal"`    // Number of the signal that ended the program, or null.
+	// The uncaught exception, or null. It has no traceback if stderr has it.
+	Exception *sandbox.Exception `json:"exception"`
+	Files     []File             `json:"files"` // New and changed files that match return_files.
 	// Explanation and suggested fix in one or two sentences, or null.
 	Hint *string `json:"hint"`
 	// The hint in parts, most important first, with the facts of each.
@@ -39,11 +40,13 @@ type Outcome struct {
 	Phase string `json:"phase,omitempty" enum:"compile"`
 	// Output of the compiler: present if it failed or wrote anything, or if include names it.
 	Compile *Compile `json:"compile,omitempty"`
-	// Findings of the checks of the source text. They are advice, not isolation.
+	// Findings of the checks of the source text, which are advice, not isolation. Unless the request names checks or
+	// include names findings, or the server has checks configured, only those of rules that refuse code.
 	Findings []sandbox.Finding `json:"findings,omitzero"`
 	Skipped  []sandbox.Skipped `json:"skipped_files,omitzero"` // Files that match but were not returned, and why.
 	More     int               `json:"skipped_more,omitzero"`  // Number of further files that were not returned.
-	// The requested and the enforced policy: present if they differ, or if include names it.
+	// The requested and the enforced policy: present if they differ by more than the server's configuration waives, or
+	// if include names it.
 	Policy *Policy `json:"policy,omitempty"`
 }
 
@@ -64,8 +67,10 @@ var Sections = []Section{SectionCompile, SectionFindings, SectionOutput, Section
 
 // Result is a value that the code displayed.
 type Result struct {
-	Main bool              `json:"main"` // Whether it is the value of the last expression.
-	Data map[string]string `json:"data"` // The value by media type; base64 for image/png and image/jpeg.
+	Main bool `json:"main"` // Whether it is the value of the last expression.
+	// The value by media type; base64 for image/png and image/jpeg. Libraries have their own, such as
+	// application/vnd.plotly.v1+json.
+	Data map[string]string `json:"data"`
 }
 
 // Output has the details of stdout and stderr.

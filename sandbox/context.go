@@ -21,7 +21,7 @@ type Value struct {
 // Form is one form of a value.
 type Form struct {
 	// media type: text/plain, text/html, text/markdown, text/latex, image/svg+xml, image/png, image/jpeg,
-	// application/json
+	// application/json, or application/vnd.NAME+json of a library
 	Type string
 	Data []byte // of a text: UTF-8
 }

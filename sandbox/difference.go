@@ -1,6 +1,9 @@
 package sandbox
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Difference is one limit or policy that is enforced less strictly than requested. The caller has waived it, or had not
 // named it; otherwise the request is refused before code runs.
@@ -32,6 +35,16 @@ func (r *Result) Differences() []Difference {
 	all = appendUnequal(all, commands)
 	all = appendUnequal(all, Difference{"network", string(asked.Network.Mode), string(p.Network.Mode)})
 	return appendUnequal(all, Difference{"user", asked.User.String(), p.User.String()})
+}
+
+// Unexpected reports whether a difference exists that no standing waiver explains.
+func (s *Spec) Unexpected(all []Difference) bool {
+	for _, d := range all {
+		if !slices.Contains(s.StandingWaivers, d.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Policy) waived(name string) bool {

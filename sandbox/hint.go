@@ -73,10 +73,9 @@ type Offer struct {
 
 // The hints about how a run ended.
 type (
-	// HintExitCode: the program ended with a code other than 0.
+	// HintExitCode: the program ended with a code other than 0, and wrote nothing to stderr.
 	HintExitCode struct {
-		ExitCode int  `json:"exit_code"`
-		Silent   bool `json:"silent,omitempty"` // stderr is empty
+		ExitCode int `json:"exit_code"`
 	}
 	// HintSignal: a signal ended the program.
 	HintSignal struct {
@@ -172,7 +171,8 @@ type (
 	}
 	// HintNoNetwork: there is no network.
 	HintNoNetwork struct {
-		Living bool `json:"living,omitempty"` // the sandbox was there before, and lives on
+		Host   string `json:"host,omitempty"`   // that the program tried to reach
+		Living bool   `json:"living,omitempty"` // the sandbox was there before, and lives on
 	}
 	// HintRefused: the network policy refused connections.
 	HintRefused struct {
@@ -208,8 +208,31 @@ type (
 	HintReadOnly struct{ Named }
 	// HintOutside: a path lies outside of the places that a sandbox has for files.
 	HintOutside struct{ Named }
-	// HintNotebook: a line of the code begins with % or !, as only notebooks allow.
-	HintNotebook struct{ Offer }
+	// HintNotebook: the code has notebook syntax that is not supported. Name is a magic that a context lacks: "sql".
+	HintNotebook struct {
+		Named
+		Offer
+	}
+	// HintNoFont: no font of the root has letters of a picture. Package is the Debian package of one.
+	HintNoFont struct {
+		Package string `json:"package"`
+	}
+	// HintNotBuilt: a package lacks its native part, which must be built when the package is installed.
+	HintNotBuilt struct {
+		Named
+		Offer
+	}
+	// HintData: the library Name lacks data or programs that it downloads from Hosts.
+	HintData struct {
+		Name   string   `json:"name"`
+		Hosts  []string `json:"hosts"`
+		Living bool     `json:"living,omitempty"`
+	}
+	// HintRestart: packages were replaced that the context may have imported before. It keeps their old code.
+	HintRestart struct {
+		Names   []string `json:"names"`
+		Context string   `json:"context"`
+	}
 )
 
 // MissingCommand is a command that a script names.
@@ -256,6 +279,7 @@ var Hints = func() map[HintCode]Hint {
 		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{},
 		HintNoPackage{}, HintLeftOut{},
 		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
+		HintNoFont{}, HintNotBuilt{}, HintData{}, HintRestart{},
 		HintSkipped{}, HintUnmatched{}, HintElsewhere{}, HintLeft{},
 		FixSendFile, FixCreate, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,
 		FixText{}, FixParam{}, FixRaise{}, FixWaive{},
@@ -300,6 +324,10 @@ func (HintMissingFile) Code() HintCode  { return "missing_file" }
 func (HintReadOnly) Code() HintCode     { return "read_only" }
 func (HintOutside) Code() HintCode      { return "outside" }
 func (HintNotebook) Code() HintCode     { return "notebook_line" }
+func (HintNoFont) Code() HintCode       { return "no_font" }
+func (HintNotBuilt) Code() HintCode     { return "not_built" }
+func (HintData) Code() HintCode         { return "no_data" }
+func (HintRestart) Code() HintCode      { return "restart_context" }
 func (HintSkipped) Code() HintCode      { return "skipped" }
 func (HintUnmatched) Code() HintCode    { return "unmatched" }
 func (HintElsewhere) Code() HintCode    { return "files_elsewhere" }

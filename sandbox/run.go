@@ -127,7 +127,7 @@ type Captured struct {
 type Exception struct {
 	Name      string `json:"name"`
 	Value     string `json:"value"`
-	Traceback string `json:"traceback"`
+	Traceback string `json:"traceback,omitempty"` // as the interpreter prints it
 }
 
 // Result is the outcome of a run: status, output, files, usage and hints.

@@ -31,6 +31,10 @@ type Spec struct {
 	Metadata  map[string]string
 	// AllowUnenforced names members of Waivable that need not be enforced where the host cannot.
 	AllowUnenforced []string
+
+	// StandingWaivers are those of AllowUnenforced that the operator's configuration has for every sandbox. Answers
+	// report what they waive on request.
+	StandingWaivers []string
 }
 
 // Waives reports whether the caller waived the named layer or limit.

@@ -5,6 +5,7 @@ type Symptom struct {
 	Kind  SymptomKind
 	Name  string    // of the command, module or file; hostile
 	Limit LimitName // of SymptomLimit
+	Hosts []string  // of SymptomNoData
 }
 
 // SymptomKind is a kind of symptom.
@@ -12,16 +13,20 @@ type SymptomKind uint8
 
 // The kinds of symptoms. What each means for a run is decided by package diagnose.
 const (
-	SymptomLimit       SymptomKind = iota + 1 // Limit was reached
-	SymptomNoCommand                          // there is no program Name
-	SymptomNotProgram                         // the file Name cannot be executed
-	SymptomNoInstall                          // the installer Name failed
-	SymptomNoNetwork                          // an address could not be reached
-	SymptomNoModule                           // the module Name is missing
-	SymptomNoInput                            // standard input is empty
-	SymptomMissingFile                        // the file Name is missing
-	SymptomReadOnly                           // the place Name cannot be written to
-	SymptomTerminal                           // a terminal could not be opened
-	SymptomNotebook                           // a line of the code is for notebooks
-	SymptomESModule                           // an ECMAScript module calls require
+	SymptomLimit        SymptomKind = iota + 1 // Limit was reached
+	SymptomNoCommand                           // there is no program Name
+	SymptomNotProgram                          // the file Name cannot be executed
+	SymptomNoInstall                           // the installer Name failed
+	SymptomNoNetwork                           // an address could not be reached
+	SymptomNoModule                            // the module Name is missing
+	SymptomNoDependency                        // the package Name, which an installed one needs for some calls
+	SymptomNoInput                             // standard input is empty
+	SymptomMissingFile                         // the file Name is missing
+	SymptomReadOnly                            // the place Name cannot be written to
+	SymptomTerminal                            // a terminal could not be opened
+	SymptomNotebook                            // a line of the code is for notebooks
+	SymptomESModule                            // an ECMAScript module calls require
+	SymptomNoFont                              // no font has the character Name, a decimal code point
+	SymptomNotBuilt                            // the package Name lacks its native part
+	SymptomNoData                              // the library Name lacks what it downloads from Hosts
 )

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,10 +44,19 @@ func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer 
 	out, errs := render(r.Stdout), render(r.Stderr)
 	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text,
 		Results: NewResults(r.Results)}
+	a.Exception = WithoutTrace(a.Exception, a.Stderr)
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
 		a.Output = &api.Output{Stdout: out.Stream, Stderr: errs.Stream}
 	}
 	return a
+}
+
+// WithoutTrace returns an exception without the traceback that stderr has already.
+func WithoutTrace(e *sandbox.Exception, stderr string) *sandbox.Exception {
+	if e == nil || !strings.Contains(stderr, strings.TrimSpace(e.Traceback)) {
+		return e
+	}
+	return &sandbox.Exception{Name: e.Name, Value: e.Value}
 }
 
 // NewOutcome converts a result without its output and values.
@@ -70,7 +80,7 @@ func NewOutcome(f wording.Face, r *sandbox.Result, include ...api.Section) api.O
 	if len(r.Skipped) > 0 || included(api.SectionSkipped) {
 		o.Skipped = List(r.Skipped)
 	}
-	if differences := r.Differences(); len(differences) > 0 || included(api.SectionPolicy) {
+	if differences := r.Differences(); r.Requested.Unexpected(differences) || included(api.SectionPolicy) {
 		o.Policy = newPolicy(r, differences)
 	}
 	return o

@@ -68,15 +68,29 @@ func TestSections(t *testing.T) {
 		"skipped_files": func(r *sandbox.Result) { r.Skipped = []sandbox.Skipped{{Path: "a"}} },
 		"policy":        func(r *sandbox.Result) { r.Effective.Limits.Pids = sandbox.Unlimited },
 		"output":        func(r *sandbox.Result) { r.Stderr.Dropped = 1 },
+		"policy beyond the configuration": func(r *sandbox.Result) {
+			r.Effective.Limits.Pids = sandbox.Unlimited
+			r.Requested.StandingWaivers = []string{"memory"}
+		},
 		"compile": func(r *sandbox.Result) {
 			r.Compiled = &sandbox.Compiled{Stderr: sandbox.Captured{Head: []byte("a warning")}}
 		},
 	} {
 		r := succeeded()
 		change(r)
+		name, _, _ = strings.Cut(name, " ")
 		if _, fields := marshalled(r); fields[name] == nil || len(fields) != len(always)+1 {
 			t.Errorf("%s is not there: %v", name, fields)
 		}
+	}
+	waived := succeeded()
+	waived.Effective.Limits.Pids, waived.Requested.StandingWaivers = sandbox.Unlimited, []string{"pids"}
+	if text, fields := marshalled(waived); len(fields) != len(always) {
+		t.Error("the configuration waives it: ", text)
+	}
+	if _, fields := marshalled(waived, api.SectionPolicy); !strings.Contains(string(fields["policy"]),
+		`"name":"pids"`) {
+		t.Errorf("included: %s", fields["policy"])
 	}
 	r := succeeded()
 	r.Compiled = &sandbox.Compiled{ExitCode: -1, Failed: true}
@@ -152,5 +166,17 @@ func TestHintsOfOneRun(t *testing.T) {
 	SetHints(&o, wording.HTTP, []sandbox.Hint{sandbox.HintTimeout{}, sandbox.HintStateKept})
 	if *o.Hint != o.Hints[0].Text+" "+o.Hints[1].Text || strings.Contains(*o.Hint, "killed") {
 		t.Errorf("%q of %+v", *o.Hint, o.Hints)
+	}
+}
+
+// TestTracebackOnce: an answer has the traceback once.
+func TestTracebackOnce(t *testing.T) {
+	const trace = "Traceback\n  x\nE: v"
+	for stderr, want := range map[string]string{"a\n" + trace + "\n": "", "Traceback": trace} {
+		r := succeeded()
+		r.Exception, r.Stderr.Head = &sandbox.Exception{Name: "E", Value: "v", Traceback: trace}, []byte(stderr)
+		if a := New(wording.HTTP, r); a.Exception.Traceback != want || a.Exception.Value != "v" {
+			t.Errorf("%q: %+v", stderr, a.Exception)
+		}
 	}
 }

@@ -14,7 +14,7 @@ func newPolicy(r *sandbox.Result, differences []sandbox.Difference) *api.Policy 
 func NewPolicy(requested sandbox.Spec, effective sandbox.Policy, included bool) *api.Policy {
 	r := &sandbox.Result{Requested: requested, Asked: effective.Backend, Effective: effective}
 	differences := r.Differences()
-	if len(differences) == 0 && !included {
+	if !requested.Unexpected(differences) && !included {
 		return nil
 	}
 	return newPolicy(r, differences)

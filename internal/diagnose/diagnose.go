@@ -73,6 +73,9 @@ func Hints(f *Facts) []sandbox.Hint {
 	if f.compileFailed() && r.Status != sandbox.StatusCanceled && r.Status != sandbox.StatusRejected {
 		hints = append([]sandbox.Hint{sandbox.HintNotCompiled{ExitCode: r.Compiled.ExitCode}}, hints...)
 	}
+	if h := f.noFont(); h != nil {
+		hints = append(hints, h)
+	}
 	return append(hints, f.Found...)
 }
 
@@ -152,7 +155,7 @@ func (f *Facts) noNetwork() bool { return f.Result.Requested.Network.Mode == san
 func (f *Facts) failureHints() []sandbox.Hint {
 	r := f.Result
 	switch {
-	case r.Signal != 0 && f.Signaled:
+	case f.Signaled && (r.Signal != 0 || f.keptState()):
 		return nil // the caller knows
 	case r.Signal != 0:
 		return []sandbox.Hint{sandbox.HintInterrupted}
@@ -170,11 +173,19 @@ func (f *Facts) failureHints() []sandbox.Hint {
 	if f.compileFailed() {
 		return nil // HintNotCompiled says so
 	}
-	hints := []sandbox.Hint{sandbox.HintExitCode{ExitCode: r.ExitCode, Silent: len(r.Stderr.Head) == 0}}
+	var hints []sandbox.Hint
+	if len(r.Stderr.Head) == 0 {
+		hints = append(hints, sandbox.HintExitCode{ExitCode: r.ExitCode})
+	}
 	if names := PlainNames(f.Optional); len(names) > 0 {
 		hints = append(hints, sandbox.HintLeftOut{Names: names, Offer: sandbox.Offer{Packages: true, ByName: true}})
 	}
 	return hints
+}
+
+// keptState reports that code was interrupted, and its context kept.
+func (f *Facts) keptState() bool {
+	return slices.ContainsFunc(f.Found, func(h sandbox.Hint) bool { return h == sandbox.HintStateKept })
 }
 
 // refused reports what the network policy refused while the run ran. Other runs of the same sandbox at that time are

@@ -91,7 +91,6 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("npm error code EAI_AGAIN"), []string{"npm cannot install"}},
 		{free, end{}, failed("ReferenceError: require is not defined in ES module scope, you can use import " +
 			"instead"), []string{"write import"}},
-		{free, end{}, failed("boom"), []string{"exit code 1; see stderr."}},
 		{free, end{}, failed(""), []string{"wrote nothing"}},
 		{fenced, end{}, failed("SyntaxError: invalid syntax"), []string{"Markdown fence"}},
 		{free, end{}, failed("OSError: [Errno 28] No space left on device"), []string{"take 100MiB (tmpfs sizes: " +
@@ -114,7 +113,6 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("FileNotFoundError: [Errno 2] No such file or directory: '/mnt/Do as I say'"),
 			[]string{"A file was not found"}},
 		{free, end{}, failed("EOFError: EOF when reading a line"), []string{"stdin, which is empty", "--stdin FILE"}},
-		{fed, end{}, failed("EOFError: EOF when reading a line"), []string{"see stderr."}},
 		{free, end{}, failed("OSError: [Errno 24] Too many open files"), []string{"1024 open files"}},
 		{free, end{left: 2}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"2 background processes " +
 			"were still running"}},
@@ -135,6 +133,25 @@ func TestHints(t *testing.T) {
 	}
 	if got := hints(free, end{}, sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {
 		t.Errorf("a plain success is explained: %+v", got)
+	}
+	for _, c := range []struct {
+		f diagnose.Facts
+		r sandbox.Result
+	}{{free, failed("Traceback (most recent call last):\nZeroDivisionError: division by zero")}, {free, failed("boom")},
+		{fed, failed("EOFError: EOF when reading a line")}} {
+		if got := hints(c.f, end{}, c.r); len(got) != 0 {
+			t.Errorf("stderr says all of %q, and the hints are %+v", c.r.Stderr.Head, got)
+		}
+	}
+	drawn := sandbox.Result{Status: sandbox.StatusSucceeded, Stderr: sandbox.Captured{Head: []byte(
+		"x.py:1: UserWarning: Glyph 128512 (\\N{GRINNING FACE}) missing from current font.")}}
+	if got := hints(free, end{}, drawn); len(got) != 1 || got[0] != (sandbox.HintNoFont{Package: "fonts-symbola"}) {
+		t.Errorf("letters without a font: %+v", got)
+	}
+	stopped := free
+	stopped.Signaled, stopped.Found = true, []sandbox.Hint{sandbox.HintStateKept}
+	if got := hints(stopped, end{}, failed("KeyboardInterrupt")); len(got) != 1 || got[0] != sandbox.HintStateKept {
+		t.Errorf("an interrupted run: %+v", got)
 	}
 	free.Living = true
 	if got := hints(free, end{}, failed("curl: (6) Could not resolve host: "+

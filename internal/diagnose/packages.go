@@ -2,7 +2,9 @@ package diagnose
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -39,6 +41,39 @@ func (f *Facts) noInstall(name string) sandbox.Hint {
 		}
 	}
 	return h
+}
+
+// notBuilt returns the hint that a package lacks its native part.
+func (f *Facts) notBuilt(name string) sandbox.Hint {
+	h := sandbox.HintNotBuilt{Named: sandbox.Named{Name: name}}
+	if f.Language != nil && f.canInstall(f.Language) {
+		h.Offer = sandbox.Offer{Packages: true, ByName: true, Package: name}
+	}
+	return h
+}
+
+// noFont returns the hint about letters that no font has. A program reports them by a warning, whatever its end.
+func (f *Facts) noFont() sandbox.Hint {
+	if text := end(&f.Result.Stderr); strings.Contains(text, " missing from ") {
+		for _, s := range f.symptoms(text) {
+			if code, err := strconv.Atoi(s.Name); err == nil && s.Kind == sandbox.SymptomNoFont {
+				return sandbox.HintNoFont{Package: fontPackage(rune(code))}
+			}
+		}
+	}
+	return nil
+}
+
+// fontPackage names the Debian package of a font with a character.
+func fontPackage(r rune) string {
+	switch {
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo),
+		r >= 0x3000 && r < 0x3040, r >= 0xFF00 && r < 0xFFF0: // punctuation, and wide letters
+		return "fonts-noto-cjk"
+	case unicode.In(r, unicode.So, unicode.Sk):
+		return "fonts-symbola"
+	}
+	return "fonts-noto-core"
 }
 
 // canInstall reports whether packages of a language can be requested.

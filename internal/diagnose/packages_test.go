@@ -23,13 +23,13 @@ func TestPackageHints(t *testing.T) {
 	}{
 		{"python", python + "'yaml.x'", none, "before the run, add --packages auto. Code",
 			`add "packages": ["auto"]. Code`, "before the run, write a line %pip install pyyaml in the code. Code"},
-		{"python", python + "'yaml.x'", auto, "auto skips it. To install it before the " +
-			"run, add --packages pyyaml.", `add "packages": ["pyyaml"].`, "%pip install pyyaml"},
+		{"python", python + "'yaml.x'", auto, "auto does not find it. To install it before " +
+			"the run, add --packages pyyaml.", `add "packages": ["pyyaml"].`, "%pip install pyyaml"},
 		{"python", python + "'_x'", auto, "add --packages NAME.", `["NAME"]`, "%pip install NAME in"},
 		{"javascript", node + "'lodash/fp'", none, "add --packages auto.", `["auto"]`, cannot},
 		{"typescript", node + "'@s/x.js/y'", auto, "add --packages @s/x.js.", `["@s/x.js"]`, cannot},
-		{"python", "fatal: no yaml", auto, "see stderr. Optional packages were not " +
-			"installed: pyyaml, rich. To install one, add --packages NAME.", `add "packages": ["NAME"].`, "pyyaml, " +
+		{"python", "fatal: no yaml", auto, "Optional packages were not installed:" +
+			" pyyaml, rich. To install one, add --packages NAME.", `add "packages": ["NAME"].`, "pyyaml, " +
 			"rich."},
 		{"javascript", node + "'./util'\nRequire stack:\n- /workspace/main.js", none, "A file was not found: only " +
 			"files that were sent", `Send it in "files".`, "with write_file."},
@@ -48,6 +48,40 @@ func TestPackageHints(t *testing.T) {
 			"code runs: add", "Python 3", "%pip install NAME"},
 		{"javascript", "npm error code EAI_AGAIN", none, "npm cannot install anything: a sandbox has no network. " +
 			"Packages for JavaScript (Node) are", `["NAME"]`, "read-only. Use what is there"},
+		{"python", "ImportError: sklearn needs to be installed in order to use this module", none,
+			"add --packages scikit-learn.", `["scikit-learn"]`, "%pip install scikit-learn"},
+		{"python", "ImportError: Missing optional dependency 'openpyxl'.  Use pip or conda to install openpyxl.", auto,
+			"add --packages openpyxl.", `["openpyxl"]`, "%pip install openpyxl"},
+		{"python", "ImportError: `Import openpyxl` failed.  Use pip or conda", none, "--packages openpyxl.",
+			`["openpyxl"]`, "openpyxl"},
+		{"python", "bs4.exceptions.FeatureNotFound: Couldn't find a tree builder with the features you requested: " +
+			"lxml. Do you need to install a parser library?", none, "--packages lxml.", `["lxml"]`, "lxml"},
+		{"python", "LookupError: \n  Resource punkt not found.\n  >>> nltk.download('punkt')\n", none,
+			"allow it with --allow raw.githubusercontent.com; or use a root",
+			`{"allow": ["raw.githubusercontent.com"]}`,
+			"have the operator allow it with --allow raw"},
+		{"python", "OSError: [E050] Can't find model 'en_core_web_sm'. It doesn't", none, "spaCy needs files",
+			`allow": ` +
+				`["github.com", "release`, "github.com"},
+		{"python", "playwright._impl._errors.Error: BrowserType.launch: Executable doesn't exist at " +
+			"/home/agent/.cache/" +
+			"ms-playwright/chromium-1/chrome", none, "--allow cdn.playwright.dev", "cdn.playwright.dev", "Playwright"},
+		{"python", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.example.com', port=443): Max " +
+			"retries exceeded (Caused by NameResolutionError(", none, "allow it with --allow api.example.com.",
+			`["api.example.com"]`, "--allow api.example.com"},
+		{"javascript", "Error: getaddrinfo ENOTFOUND api.example.com", none, "--allow api.example.com.",
+			"api.example.com",
+			"api.example.com"},
+		{"javascript", "Error: Could not locate the bindings file. Tried:\n → /node_modules/better-sqlite3/build/" +
+			"better_sqlite3.node", auto, "better-sqlite3 has a native part that must be built when it is " +
+			"installed, and " +
+			"was not. To build it, add --packages better-sqlite3. Let it be built: --allow-build",
+			`Let it be built: "allow_build": true`, "better-sqlite3 has a native part"},
+		{"python", "UsageError: Line magic function `%sql` not found.", none, "The magic %sql is not supported", "%sql",
+			"%sql"},
+		{"python", "<cell 1>:3: UserWarning: Glyph 20013 (\\N{CJK UNIFIED IDEOGRAPH-4E2D}) missing from font(s) " +
+			"DejaVu " +
+			"Sans.", none, "the Debian package fonts-noto-cjk does.", "fonts-noto-cjk", "fonts-noto-cjk"},
 		{"bash", "main.sh: line 1: apt-get: command not found", none, "read-only. Use what is there", "Use what",
 			"Use what"},
 	} {

@@ -106,7 +106,7 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 	case sandbox.SymptomLimit:
 		return f.limitHint(s.Limit)
 	case sandbox.SymptomNotebook:
-		h := sandbox.HintNotebook{}
+		h := sandbox.HintNotebook{Named: sandbox.Named{Name: s.Name}}
 		if l := f.Language; l != nil && f.canInstall(l) {
 			h.Offer = sandbox.Offer{Packages: true, ByName: f.Request.Packages.Auto}
 		}
@@ -115,7 +115,7 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 		return sandbox.HintESModule
 	case sandbox.SymptomNoNetwork:
 		if f.noNetwork() {
-			return sandbox.HintNoNetwork{Living: f.Living}
+			return sandbox.HintNoNetwork{Host: s.Name, Living: f.Living}
 		}
 		return sandbox.HintUnreachable
 	case sandbox.SymptomNoInstall:
@@ -124,6 +124,15 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 		}
 	case sandbox.SymptomNoModule:
 		return f.noModule(s.Name)
+	case sandbox.SymptomNoDependency:
+		if h, ok := f.noModule(s.Name).(sandbox.HintNoModule); ok {
+			h.ByName = h.Packages // auto does not find it
+			return h
+		}
+	case sandbox.SymptomNotBuilt:
+		return f.notBuilt(s.Name)
+	case sandbox.SymptomNoData:
+		return sandbox.HintData{Name: s.Name, Hosts: s.Hosts, Living: f.Living}
 	case sandbox.SymptomTerminal:
 		if !f.Result.Requested.Terminals {
 			return sandbox.HintTerminal

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -243,10 +244,29 @@ func (x *Run) installPackages(ctx context.Context) error {
 	}
 	defer supply.Release()
 	x.packages, x.missing, x.optional = supply.Packages, supply.Missing, supply.Optional
+	if x.context != nil && x.context.hasRun() {
+		if names := replaced(had.Installed, supply.Packages); len(names) > 0 {
+			x.found = append(x.found, sandbox.HintRestart{Names: names, Context: x.context.name})
+		}
+	}
 	if in.Install == nil {
 		return nil // the result names what is missing
 	}
 	return s.showPackages(in, supply, all, folder)
+}
+
+// replaced names the packages whose version is another now.
+func replaced(before, now []sandbox.Package) (names []string) {
+	versions := map[string]string{}
+	for _, p := range before {
+		versions[p.Name] = p.Version
+	}
+	for _, p := range now {
+		if old := versions[p.Name]; old != "" && old != p.Version && diagnose.PlainName(p.Name) != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // showPackages has the sandbox see the packages of an installer in place of those that it had, and puts them on record.

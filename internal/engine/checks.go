@@ -40,6 +40,15 @@ type checked struct {
 
 func rank(mode sandbox.CheckMode) int { return slices.Index(sandbox.CheckModes, mode) }
 
+// reported returns the findings for the answer. If neither the request nor the operator asked for checks, those that
+// refuse no code are left out, as ordinary programs have them.
+func (j *job) reported(c *Checks) []sandbox.Finding {
+	if j.Request.Checks != "" || c.Mode != "" {
+		return j.checked.findings
+	}
+	return slices.DeleteFunc(slices.Clone(j.checked.findings), func(f sandbox.Finding) bool { return !f.Refuses })
+}
+
 // modeOf returns the mode of a request: never weaker than the operator's.
 func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	mode := asked

@@ -46,6 +46,13 @@ func TestChecks(t *testing.T) {
 			}
 		}
 	}
+	ordinary := sandbox.Request{Language: "python", Code: []byte("import urllib.request, socket")}
+	if r := do(t, living, engine.RunRequest{Request: ordinary}); len(r.Findings) != 0 {
+		t.Errorf("ordinary code without checks: %+v", r.Findings)
+	}
+	if ordinary.Checks = sandbox.ChecksWarn; len(do(t, living, engine.RunRequest{Request: ordinary}).Findings) != 2 {
+		t.Error("ordinary code with checks: not both findings")
+	}
 	r := do(t, living, engine.RunRequest{Request: sandbox.Request{Entry: "there.sh", Checks: sandbox.ChecksEnforce}})
 	if r.Status != sandbox.StatusRejected || len(r.Findings) != 1 || r.Findings[0].File != "there.sh" {
 		t.Errorf("an entry: %s, %+v", r.Status, r.Findings)

@@ -353,9 +353,11 @@ func (c *Context) interruptFor(ctx context.Context, x *Run) error {
 	if in == nil {
 		return nil
 	}
-	if runs := in.running(); runs == nil || x != nil && runs != x {
+	runs := in.running()
+	if runs == nil || x != nil && runs != x {
 		return nil
 	}
+	runs.noteSignal()
 	return in.interrupt(ctx)
 }
 

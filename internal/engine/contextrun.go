@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/driver"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -79,6 +81,9 @@ func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error)
 		select {
 		case <-x.ran:
 			x.verdict.claim(causeExit)
+			if x.code != 0 && x.wasSignaled() {
+				x.found = append(x.found, sandbox.HintStateKept)
+			}
 			return guest.Exited{Code: int32(x.code)}, nil
 		case <-in.gone:
 			return x.withoutInterpreter(in)
@@ -205,9 +210,17 @@ func (x *Run) raise(raised *sandbox.Exception, end uint64) {
 	}
 }
 
-// resultTypes are the media types of forms; others are refused.
+// resultTypes are the media types of forms, besides those of vendorType; others are refused.
 var resultTypes = []string{"text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "image/png",
 	"image/jpeg", "application/json"}
+
+// vendorType reports whether a media type is JSON of a library, such as application/vnd.plotly.v1+json (RFC 6838).
+func vendorType(name string) bool {
+	const most = 100 // bytes
+	name, vendor := strings.CutPrefix(name, "application/vnd.")
+	name, isJSON := strings.CutSuffix(name, "+json")
+	return vendor && isJSON && len(name) <= most && diagnose.PlainName(name) != ""
+}
 
 func parseResult(f driver.Frame) (value sandbox.Value, err error) {
 	if len(f.Fields) < 4 || len(f.Fields)%2 != 0 {
@@ -215,7 +228,7 @@ func parseResult(f driver.Frame) (value sandbox.Value, err error) {
 	}
 	value.Main = string(f.Fields[1]) == "1"
 	for i := 2; i < len(f.Fields); i += 2 {
-		if form := string(f.Fields[i]); slices.Contains(resultTypes, form) {
+		if form := string(f.Fields[i]); slices.Contains(resultTypes, form) || vendorType(form) {
 			// a copy, or it would keep the bytes of all other fields
 			value.Forms = append(value.Forms, sandbox.Form{Type: form, Data: bytes.Clone(f.Fields[i+1])})
 		}
@@ -251,4 +264,11 @@ func (c *Context) count() uint64 {
 	defer c.mu.Unlock()
 	c.runs++
 	return c.runs
+}
+
+// hasRun reports whether the interpreter of the context, if it has one, has run code.
+func (c *Context) hasRun() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.interpreter != nil && c.runs > 0
 }

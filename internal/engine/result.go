@@ -124,7 +124,7 @@ func (x *Run) describe(o *outcome) *sandbox.Result {
 		Stdout:    x.output.stdout.captured(),
 		Stderr:    x.output.stderr.captured(),
 		Compiled:  x.compiled,
-		Findings:  x.checked.findings,
+		Findings:  x.reported(&x.sandbox.engine.config.Checks),
 		Usage:     o.usage,
 		Requested: x.Spec,
 		Asked:     x.asked,

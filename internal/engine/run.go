@@ -456,10 +456,15 @@ func (x *Run) Signal(ctx context.Context, signal syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
-	x.process.signaled = true
-	x.mu.Unlock()
+	x.noteSignal()
 	return p.Signal(ctx, int32(signal), guest.ScopeGroup)
+}
+
+// noteSignal notes that a caller signals the process.
+func (x *Run) noteSignal() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.process.signaled = true
 }
 
 // wasSignaled reports whether a caller sent the process a signal.

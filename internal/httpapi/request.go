@@ -33,6 +33,9 @@ func requestOf(p *api.Program) (r sandbox.Request, err error) {
 	if err == nil {
 		err = checkInclude(p.Include)
 	}
+	if r.Checks == "" && slices.Contains(p.Include, api.SectionFindings) {
+		r.Checks = sandbox.ChecksWarn // or there would be only those that refuse code
+	}
 	return r, err
 }
 

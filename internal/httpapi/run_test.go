@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 		a := r.run(python("x = 1\nraise ValueError('no')"))
 		if a.Status != sandbox.StatusFailed || *a.ExitCode != 1 || a.Exception == nil || a.Exception.Name != "ValueError" ||
 			a.Exception.Value != "no" ||
-			!strings.Contains(a.Stderr, "Traceback") || a.Hint == nil {
+			!strings.Contains(a.Stderr, "Traceback") || a.Exception.Traceback != "" || a.Hint != nil {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -58,7 +58,7 @@ func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.C
 			notes = append(notes, c.keep(box, string(r.ID)+"."+stream.name, stream.text))
 		}
 	}
-	if x := o.Exception; x != nil {
+	if x := answer.WithoutTrace(o.Exception, out.Stderr); x != nil {
 		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
 			Traceback: cut(x.Traceback, maxTrace)}
 	}
@@ -81,7 +81,7 @@ func account(out *ran, values, notes []string, pictures bool) string {
 		add("=> ", v)
 	}
 	add("stderr:\n", out.Stderr)
-	if x := out.Exception; x != nil && !strings.Contains(out.Stderr, strings.TrimSpace(x.Traceback)) {
+	if x := out.Exception; x != nil {
 		add("", x.Traceback)
 	}
 	if out.Status != sandbox.StatusSucceeded {

@@ -41,8 +41,8 @@ var ranSchema = giving(object{
 	"exception": may(giving(object{
 		"name":      field("string", "Type of the exception."),
 		"value":     field("string", "Its message."),
-		"traceback": field("string", "Where it was raised."),
-	}, "name", "value", "traceback")),
+		"traceback": field("string", "Where it was raised, unless stderr has it."),
+	}, "name", "value")),
 	"hint": may(field("string", "What happened and what would help.")),
 }, "status", "exit_code", "stdout", "stderr", "results", "exception", "hint")
 

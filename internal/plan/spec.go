@@ -49,6 +49,7 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err := CheckWaivers(spec.AllowUnenforced); err != nil {
 		return spec, err
 	}
+	spec.StandingWaivers = r.AllowUnenforced
 	for _, name := range r.AllowUnenforced {
 		if !spec.Waives(name) {
 			spec.AllowUnenforced = append(slices.Clone(spec.AllowUnenforced), name)

@@ -190,8 +190,8 @@ func limitFlag(name sandbox.LimitName, value string) string {
 	return flag(string(name), value)
 }
 
-func networkField(target string) string {
-	return `"network": {"allow": [` + strconv.Quote(target) + "]}"
+func networkField(targets string) string {
+	return `"network": {"allow": [` + joined(strings.Split(targets, ","), strconv.Quote, ", ") + "]}"
 }
 
 // requirement is a requirement to request of an offer.

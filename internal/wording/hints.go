@@ -12,17 +12,11 @@ import (
 
 // end words a hint about the end of a run.
 func (f Face) end(h sandbox.Hint, interrupted bool) string {
-	killed := "killed"
-	if interrupted {
-		killed = "interrupted"
-	}
+	killed := ended(interrupted)
 	const atLimit = "The program was still running at its time limit of %s and was %s"
 	switch h := h.(type) {
 	case sandbox.HintExitCode:
-		if h.Silent {
-			return fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", h.ExitCode)
-		}
-		return fmt.Sprintf("The program ended with exit code %d; see stderr.", h.ExitCode)
+		return fmt.Sprintf("The program ended with exit code %d and wrote nothing to stderr.", h.ExitCode)
 	case sandbox.HintNotCompiled:
 		if h.ExitCode < 0 {
 			return "The compiler was killed, so the program did not run."
@@ -74,6 +68,14 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 	return ""
 }
 
+// ended is the verb for how Fumehood ended a program.
+func ended(interrupted bool) string {
+	if interrupted {
+		return "interrupted"
+	}
+	return "killed"
+}
+
 func noCommand(h sandbox.HintNoCommand) string {
 	if h.Name == "" {
 		return "A command was probably not found in the sandbox; stderr names it."
@@ -98,7 +100,7 @@ func (f Face) allowed(command string) string {
 }
 
 // reached words a hint about a limit that a run reached.
-func (f Face) reached(h sandbox.Hint) string {
+func (f Face) reached(h sandbox.Hint, interrupted bool) string {
 	switch h := h.(type) {
 	case sandbox.HintMemory:
 		return fmt.Sprintf("It ran out of memory; the limit is %s. Use less at a time%s.", value(h.Bound),
@@ -113,8 +115,9 @@ func (f Face) reached(h sandbox.Hint) string {
 		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. Their work may be "+
 			"incomplete.%s", count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
 	case sandbox.HintOutputEnded:
-		return fmt.Sprintf("The program was killed because it wrote far past its output limit of %s; only the "+
-			"beginning and the latest output are kept. Print less, or write to a file.", value(h.Bound))
+		return fmt.Sprintf("The program was %s because it wrote far past its output limit of %s; only the "+
+			"beginning and the latest output are kept. Print less, or write to a file.", ended(interrupted),
+			value(h.Bound))
 	case sandbox.HintOutput:
 		return fmt.Sprintf("%s went over its limit of %s: %s in the middle were dropped. Write less, or to a file%s.",
 			h.Stream, value(h.Bound), sandbox.FormatBytes(h.Bytes), f.orRaise(h.Bound))
@@ -166,12 +169,8 @@ func (f Face) tried(h sandbox.Hint) string {
 		return fmt.Sprintf("%s cannot install anything: a sandbox has no network, and its system is read-only. "+
 			"Use what is there or the standard library, or send what the program needs %s.", h.Name, f.file)
 	case sandbox.HintNoNetwork:
-		way := f.allow
-		if h.Living && f.recreate != nil {
-			way = f.recreate
-		}
 		return fmt.Sprintf("The sandbox has no network. Send what the program needs %s; to reach a host, %s.",
-			f.file, way("HOST"))
+			f.file, f.reach(h.Living, cmp.Or(h.Host, "HOST")))
 	case sandbox.HintRefused:
 		return f.refused(h)
 	case sandbox.HintNoModule:
@@ -190,8 +189,8 @@ func (f Face) tried(h sandbox.Hint) string {
 			"system can be used.", names)
 	case sandbox.HintNoPackage:
 		return fmt.Sprintf("The index has no package for the import of %s. If its package has another name or "+
-			"must be built, request it by name; code of your own can be sent %s.",
-			strings.Join(h.Modules, ", "), f.file)
+			"must be built, request it by name%s; code of your own can be sent %s.",
+			strings.Join(h.Modules, ", "), f.letBuild(" and let it be built: "), f.file)
 	case sandbox.HintLeftOut:
 		return fmt.Sprintf("Optional packages were not installed: %s.%s", some(h.Names),
 			f.to("install one", h.Offer))
@@ -211,9 +210,52 @@ func (f Face) tried(h sandbox.Hint) string {
 	case sandbox.HintOutside:
 		return fmt.Sprintf("There is no %s in the sandbox. Files are read from and written to %s%s.",
 			cmp.Or(h.Name, "such file"), sandbox.Workspace, instead(h.Name))
+	}
+	return f.lacking(h)
+}
+
+// lacking words a hint about something that the code or its packages expect to find.
+func (f Face) lacking(h sandbox.Hint) string {
+	switch h := h.(type) {
 	case sandbox.HintNotebook:
+		if h.Name != "" {
+			return "The magic %" + h.Name + " is not supported: write Python instead, or run a program with !. " +
+				"%lsmagic lists those that are."
+		}
 		return "A line of the code begins with % or !, which only notebooks understand." +
 			f.to("install packages", h.Offer)
+	case sandbox.HintNoFont:
+		return "Letters of a picture are missing, because no font of the root file system has them: the Debian " +
+			"package " +
+			h.Package + " does."
+	case sandbox.HintNotBuilt:
+		return cmp.Or(h.Name, "A package") + " has a native part that must be built when it is installed, and was " +
+			"not." +
+			f.to("build it", h.Offer) + f.letBuild(" Let it be built: ")
+	case sandbox.HintData:
+		return fmt.Sprintf("%s needs files that it downloads, and that are not in the sandbox. To download them, "+
+			"%s; or "+
+			"use a root file system or an image that has them.", h.Name, f.reach(h.Living, strings.Join(h.Hosts, ",")))
+	case sandbox.HintRestart:
+		return fmt.Sprintf("Other versions of %s were installed. If the context has imported them before, it keeps "+
+			"the "+
+			"old code until it is restarted.", some(h.Names))
+	}
+	return ""
+}
+
+// reach is how to allow targets, separated by commas. living is that of a sandbox which is there already.
+func (f Face) reach(living bool, targets string) string {
+	if living && f.recreate != nil {
+		return f.recreate(targets)
+	}
+	return f.allow(targets)
+}
+
+// letBuild is how to let an installer build packages, after some words; "" if callers cannot.
+func (f Face) letBuild(words string) string {
+	if way := f.set("allow_build", ""); way != "" {
+		return words + way
 	}
 	return ""
 }
@@ -242,7 +284,7 @@ func (f Face) noModule(h sandbox.HintNoModule) string {
 	own := " Code of your own can be sent " + f.file + "."
 	switch {
 	case way != "" && h.ByName:
-		return name + " is not installed, and auto skips it. To install it before the run, " + way + "." + own
+		return name + " is not installed, and auto does not find it. To install it before the run, " + way + "." + own
 	case way != "":
 		return name + " is not installed. To install it before the run, " + way + "." + own
 	}

@@ -37,7 +37,7 @@ func (f Face) sentences(h sandbox.Hint, interrupted bool) string {
 	case api.UnknownHint:
 		return h.Hint.Text
 	}
-	return cmp.Or(f.end(h, interrupted), f.reached(h), f.tried(h), files(h))
+	return cmp.Or(f.end(h, interrupted), f.reached(h, interrupted), f.tried(h), files(h))
 }
 
 // notes has the sentences that are the same on every face.

@@ -212,7 +212,7 @@ func TestFaces(t *testing.T) {
 // TestEach: all hints about one run say how it ended, and a hint of an unknown code keeps its text.
 func TestEach(t *testing.T) {
 	hints := []sandbox.Hint{sandbox.HintTimeout{}, sandbox.HintCanceled, sandbox.HintStateKept,
-		api.UnknownHint{Hint: api.Hint{Code: "of the future", Text: "Words."}}}
+		api.UnknownHint{Hint: api.Hint{Code: "of the future", Text: "Words."}}, sandbox.HintOutputEnded{}}
 	for name, face := range faces {
 		texts := face.Each(hints)
 		all := strings.Join(texts, " ")

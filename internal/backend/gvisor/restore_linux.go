@@ -59,7 +59,9 @@ func (b *Backend) Restore(ctx context.Context, dir string, spec sandbox.Spec) (s
 
 // frozen returns the part of a spec that a restore cannot change.
 func frozen(s sandbox.Spec) sandbox.Spec {
-	s.ID, s.Metadata, s.Lifetime, s.Env, s.Named, s.AllowUnenforced = "", nil, sandbox.Lifetime{}, nil, nil, nil
+	s.ID, s.Metadata, s.Lifetime, s.Env, s.Named, s.AllowUnenforced, s.StandingWaivers = "", nil, sandbox.Lifetime{},
+		nil,
+		nil, nil, nil
 	s.Limits.MemoryBytes, s.Limits.CPUMillis, s.Limits.Timeout, s.Limits.OutputBytes = 0, 0, 0, 0
 	return s
 }

@@ -29,7 +29,8 @@ func TestDriverNotebook(t *testing.T) {
 		{code: "%%timeit -n1 -r1 a = 3\na + x", stdout: `.* of 1 run, 1 loop each\)\n`},
 		{code: "%%writefile m.py\n\ndef f():\n    return '{x}'\n", stdout: "Writing m.py\n"},
 		{code: "%%writefile -a m.py\nz = 1\n", stdout: "Appending to m.py\n"},
-		{code: "import m\nfiles = !ls\nprint(files, files.s, m.f(), m.z)", stdout: `\['.*m.py'\] .*m.py \{x\} 1` + "\n"},
+		{code: "import m\nfiles = !ls\nprint(files, files.s, m.f(), m.z)", stdout: `\['.*m.py'\] .*m.py \{x\} 1` +
+			"\n"},
 		{code: "name = 'm.py'\n!echo {x + 1} {x:03d} $name $nowhere_ {name.upper()} '{\"a\": {\"b\": 1}}' {{x}}\n" +
 			"!printf 'a b\\n' | awk '{print $2}'",
 			stdout: `6 005 m.py M.PY \{"a": \{"b": 1\}\} \{x\}` + "\nb\n"},
@@ -38,7 +39,8 @@ func TestDriverNotebook(t *testing.T) {
 		{code: "for i in range(2):\n    !echo {i}", stdout: "0\n1\n"},
 		{code: "!!echo 1", shown: "main text/plain ['1']\n"},
 		{code: "# a comment\n\n%%bash\nfor i in 1 2; do echo \"$i {x}\"; done", stdout: `1 \{x\}\n2 \{x\}\n`},
-		{code: "%%bash\nexit 3", failure: "subprocess.CalledProcessError Command '['bash']' returned non-zero exit status 3."},
+		{code: "%%bash\nexit 3", failure: "subprocess.CalledProcessError Command '['bash']' returned non-zero exit " +
+			"status 3."},
 		{code: "%%python3\nprint(6*7)", stdout: "42\n"},
 		{code: "%env FLAVOUR=sour\n%env FLAVOUR", stdout: "env: FLAVOUR=sour\n",
 			shown: "main text/plain 'sour'\n"},
@@ -56,7 +58,8 @@ func TestDriverNotebook(t *testing.T) {
 		{code: "%run m.py\nz", shown: "main text/plain 1\n"},
 		{code: "%who_ls", shown: "main application/json [\"d\"] text/plain ['d']\n"},
 		{code: "%%html\n<b>", shown: "display text/html <b> text/plain <IPython.core.display.HTML object>\n"},
-		{code: "from IPython.display import display, HTML, Markdown, Image, JSON, clear_output\nclear_output(wait=True)\n" +
+		{code: "from IPython.display import display, HTML, Markdown, Image, JSON, " +
+			"clear_output\nclear_output(wait=True)\n" +
 			"display(HTML('<i>'), Markdown('*a*'))\nJSON({'a': 1})",
 			shown: "display text/html <i> text/plain <IPython.core.display.HTML object>\n" +
 				"display text/markdown *a* text/plain <IPython.core.display.Markdown object>\n" +

@@ -44,6 +44,8 @@ var conversation = []struct {
 	{code: "x = 3\nreturn", exit: 1, failure: "SyntaxError 'return' outside function"},
 	{code: "x", value: "1"}, // code with a syntax error does not begin
 	{code: "pritn", exit: 1, failure: "NameError name 'pritn' is not defined. Did you mean: 'print'?"},
+	{code: "1/0", exit: 1, failure: "ZeroDivisionError division by zero",
+		stderr: "line 1, in <module>\n    1/0\n    ~^~\nZeroDivisionError"},
 	{code: "nowhere", exit: 1, failure: "NameError name 'nowhere' is not defined"},
 	{code: "raise ExceptionGroup('g', [ValueError(1)])", exit: 1, failure: "ExceptionGroup g (1 sub-exception)",
 		stderr: "    | ValueError: 1\n"},
@@ -58,7 +60,7 @@ var conversation = []struct {
 		"task = asyncio.ensure_future(later())\nawait asyncio.sleep(0, 6)", value: "6"},
 	{code: "await task", value: "5"},
 	{code: "async def bad(): 1/0\nawait bad()", exit: 1, failure: "ZeroDivisionError division by zero",
-		stderr: "Traceback (most recent call last):\n  File \"<cell 25>\", line 2, in <module>\n"},
+		stderr: "Traceback (most recent call last):\n  File \"<cell 26>\", line 2, in <module>\n"},
 	{code: "for i in range(2):\n    !echo \"it's\" $((1 +\\\n 1)); exit 3\n_exit_code", stdout: "it's 2\nit's 2\n",
 		value: "3"},
 	{code: "print('''\n!echo''')\n!echo 1", stdout: "\n!echo\n1\n"},

@@ -21,7 +21,8 @@ def output_of(command):
     reader, writer = posix.pipe()
     try:
         pieces = []
-        code = spawn(["/bin/sh", "-c", command], [(posix.POSIX_SPAWN_DUP2, writer, 1), (posix.POSIX_SPAWN_DUP2, writer, 2)],
+        code = spawn(["/bin/sh", "-c", command], [(posix.POSIX_SPAWN_DUP2, writer, 1),
+                (posix.POSIX_SPAWN_DUP2, writer, 2)],
                      lambda: (posix.close(writer), read_all(reader, pieces)))
         return b"".join(pieces).decode("utf-8", "replace"), code
     finally:
@@ -91,7 +92,8 @@ def run_script(argv, text):
 
 
 def expanded(text, frame):
-    """Replaces {expression} and $name by values of the code. It leaves the others for the shell, such as awk's braces."""
+    """Replaces {expression} and $name by values of the code. It leaves the others for the shell, such as awk's
+    braces."""
     import re
     out, at = [], 0
     for found in re.finditer(r"\{\{|\}\}|\$\$|\$\{|\{|\$([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", text):

@@ -20,6 +20,11 @@ def picture(forms, main):
     return buffer.getvalue() or None
 
 
+def extend_pyplot(module):
+    module.show = show_figures
+    sys.modules["matplotlib.figure"].Figure.show = lambda self, warn=True: show(self, False)
+
+
 def show_figures(*args, **options):
     """Displays and closes all figures; replaces pyplot.show. With block=False, they wait for the end of the run."""
     block = options.get("block", args[0] if args else None)

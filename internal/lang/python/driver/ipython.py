@@ -2,6 +2,10 @@
 import sys
 
 
+def is_address(text):
+    return text.startswith(("http://", "https://")) and "\n" not in text
+
+
 class DisplayObject:
     """Data of one media type."""
     media, attribute = "text/plain", None
@@ -10,7 +14,7 @@ class DisplayObject:
         if filename is not None:
             with open(filename, "rb") as file:
                 data = file.read()
-        elif isinstance(data, str) and data.startswith(("http://", "https://")) and "\n" not in data and self.media != "text/html":
+        elif isinstance(data, str) and is_address(data) and self.media != "text/html":
             url, data = data, None
         self.data, self.url, self.filename, self.options = data, url, filename, {"metadata": metadata, **options}
 
@@ -155,7 +159,8 @@ class Bundle:
         return str(self.data.get("text/plain", "<%s>" % ", ".join(self.data)))
 
 
-def display(*values, include=None, exclude=None, metadata=None, transient=None, display_id=None, raw=False, clear=False, **options):
+def display(*values, include=None, exclude=None, metadata=None, transient=None, display_id=None, raw=False,
+        clear=False, **options):
     for value in values:
         show(Bundle(value) if raw and isinstance(value, dict) else value)
     if display_id:
@@ -185,7 +190,8 @@ def display_as(kind):
 
 
 display_html, display_markdown, display_latex = display_as(HTML), display_as(Markdown), display_as(Latex)
-display_svg, display_json, display_png, display_jpeg = display_as(SVG), display_as(JSON), display_as(Image), display_as(Image)
+display_svg, display_json = display_as(SVG), display_as(JSON)
+display_png = display_jpeg = display_as(Image)
 display_pretty, display_javascript = display_as(Pretty), display_as(Javascript)
 
 

@@ -1,7 +1,7 @@
-# Carries out magics, shell commands and help of notebooks. Each function gets the rest of the line, and a cell magic the
-# rest of the cell. The value that it returns is that of the line.
-IGNORED = set("""matplotlib config load_ext reload_ext unload_ext autoreload aimport colors xmode gui precision automagic
-    pprint autosave autoawait pdb logstart logstop logon logoff alias rehashx doctest_mode""".split())
+# Carries out magics, shell commands and help of notebooks. Each function gets the rest of the line, and a cell magic
+# the rest of the cell. The value that it returns is that of the line.
+IGNORED = set("""matplotlib config load_ext reload_ext unload_ext autoreload aimport colors xmode gui precision
+    automagic pprint autosave autoawait pdb logstart logstop logon logoff alias rehashx doctest_mode""".split())
 COMMANDS = set("pip pip3 conda mamba uv ls ll la lf cat cp mv rm mkdir rmdir touch head tail man grep wc".split())
 PROGRAMS = set("bash sh zsh ksh perl ruby python python3 python2 pypy node php Rscript lua awk sed".split())
 SHOWN = {"html": "HTML", "svg": "SVG", "latex": "Latex", "markdown": "Markdown", "javascript": "Javascript",
@@ -24,7 +24,8 @@ def call_magic(name, line, body, frame):
         raise UsageError("%%%s is a cell magic: it must begin the first line of the code" % name)
     table = LINES if body is None else CELLS
     if name in table:
-        return table[name](line if name in VERBATIM else expanded_line(line, frame), *[body] * (body is not None), frame)
+        return table[name](line if name in VERBATIM else expanded_line(line, frame), *[body] * (body is not None),
+                frame)
     if name in IGNORED and body is None:
         return None
     if name in COMMANDS and body is None:
@@ -167,7 +168,8 @@ def time_often(options, setup, statement, frame):
     deviation = (sum((one - mean) ** 2 for one in each) / len(each)) ** 0.5
     if "q" not in options:
         print("%s \u00b1 %s per loop (mean \u00b1 std. dev. of %d run%s, %s loop%s each)" % (
-            duration(mean), duration(deviation), len(each), "s" * (len(each) > 1), format(number, ","), "s" * (number > 1)))
+            duration(mean), duration(deviation), len(each), "s" * (len(each) > 1),
+            format(number, ","), "s" * (number > 1)))
     if "o" in options:
         import types
         return types.SimpleNamespace(average=mean, stdev=deviation, best=min(each), worst=max(each), timings=each,
@@ -373,8 +375,10 @@ LINES = {
                                           "from pylab import *", frame),
 }
 CELLS = {
-    "time": time_cell, "timeit": timeit_cell, "prun": lambda line, body, frame: profile(on_line("\n" + body, frame), frame),
+    "time": time_cell, "timeit": timeit_cell,
+    "prun": lambda line, body, frame: profile(on_line("\n" + body, frame), frame),
     "capture": capture, "writefile": write_file, "file": write_file, "script": script,
-    "system": lambda line, body, frame: system(body, "sx", frame), "sx": lambda line, body, frame: system(body, "sx", frame),
+    "system": lambda line, body, frame: system(body, "sx", frame),
+    "sx": lambda line, body, frame: system(body, "sx", frame),
 }
 VERBATIM = {"time", "timeit", "prun", "pinfo", "pinfo2", "pdoc", "psource", "script"}  # not searched for {expression}

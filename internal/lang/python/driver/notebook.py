@@ -1,5 +1,5 @@
-# Translates notebook syntax: magics, shell commands and help. Only code that is not valid Python is searched for it. Each
-# such line becomes one call on the same line, so that line numbers stay.
+# Translates notebook syntax: magics, shell commands and help. Only code that is not valid Python is searched for it.
+# Each such line becomes one call on the same line, so that line numbers stay.
 MAX_CALLS = 1000  # lines of notebook syntax in one run; each is parsed separately
 CALL = "__notebook__"
 ASSIGNMENT = r"([\w\s.,\[\]()'\"*:]*[\w\s.,\[\])'\"])=\s*([!%].*)"
@@ -63,8 +63,8 @@ def translate(re, line, body):
 
 
 def mark_calls(tree, lines):
-    """Counts the translated lines that are statements, or the value of an assignment. In tracebacks, each is a whole line
-    of the code, because its columns are those of the translation."""
+    """Counts the translated lines that are statements, or the value of an assignment. In tracebacks, each is a whole
+    line of the code, because its columns are those of the translation."""
     count, todo = 0, [tree]
     while todo:
         node = todo.pop()

@@ -4,10 +4,18 @@ FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
 MIN_RECURSION = 300  # for the driver itself
 MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
 MAX_RESULTS = 100  # of one run
-WATCHED = {  # modules that the driver extends, and by which function
-    "linecache": "keep_lines", "matplotlib.pyplot": "extend_pyplot", "IPython.core.display_functions": "extend_ipython",
-    "IPython.core.getipython": "extend_getipython", "inspect": "extend_inspect", "multiprocessing.spawn": "extend_spawn",
+WATCHED = {  # modules that the driver extends: the function, and its part
+    "linecache": ("keep_lines", "watch"), "warnings": ("extend_warnings", "core"),
+    "inspect": ("extend_inspect", "source"), "multiprocessing.spawn": ("extend_spawn", "source"),
+    "IPython.core.display_functions": ("extend_ipython", "watch"),
+    "IPython.core.getipython": ("extend_getipython", "watch"),
+    "matplotlib.pyplot": ("extend_pyplot", "figures"), "matplotlib.font_manager": ("extend_fonts", "fonts"),
+    "matplotlib._text_helpers": ("extend_text", "fonts"), "webbrowser": ("extend_browser", "charts"),
+    "plotly.io._renderers": ("extend_plotly", "charts"), "plotly.offline.offline": ("extend_plotly_offline", "charts"),
+    "bokeh.io.showing": ("extend_bokeh", "charts"), "bokeh.io.output": ("extend_bokeh_output", "charts"),
+    "PIL.ImageShow": ("extend_pillow", "charts"),
 }
+EARLY = {"inspect", "warnings"}  # of them, those that an interpreter may load before the driver
 NO_INPUT = "this context has no input: pass values as variables or files"
 
 SOURCES = {}  # of runs, by file name, oldest first
@@ -224,6 +232,32 @@ def run(id, source):
     send(b"done", id, b"%d" % status)
 
 
+def extend_warnings(module):
+    """Lets warnings name the cell instead of the driver, which calls methods of the code."""
+    before = module.formatwarning
+
+    def formatwarning(message, category, filename, lineno, line=None):
+        if filename == FILE:
+            filename, lineno = place()
+        return before(message, category, filename, lineno, line)
+
+    module.formatwarning = formatwarning
+
+
+def place():
+    """Returns the line of the code that called the driver, or else the last line of the last run."""
+    frame = sys._getframe()
+    for ours in True, False:  # first this function and its caller, then what warned
+        while frame is not None and (frame.f_code.co_filename == FILE) == ours:
+            frame = frame.f_back
+    while frame is not None:
+        if frame.f_code.co_filename in SOURCES:
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    name = "<cell %d>" % runs
+    return name, SOURCES.get(name, "").rstrip().count("\n") + 1
+
+
 def look_like_main():
     """Gives the code the environment of a separate interpreter."""
     STDOUT.reconfigure(line_buffering=True)
@@ -231,9 +265,10 @@ def look_like_main():
     sys.meta_path.insert(0, Watch)
     builtins.display = display
     builtins.get_ipython = get_ipython
-    if "inspect" in sys.modules:
-        need("source")
-        extend_inspect(sys.modules["inspect"])
+    for name in EARLY & sys.modules.keys():
+        function, part = WATCHED[name]
+        need(part)
+        GLOBALS[function](sys.modules[name])
 
 
 look_like_main()

@@ -57,7 +57,8 @@ def class_line(tree, qualname):
 
 
 def extend_spawn(spawn):
-    """Gives processes that do not fork a main module with the definitions of the code, as they get that of a program."""
+    """Gives processes that do not fork a main module with the definitions of the code, as they get that of a
+    program."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name):

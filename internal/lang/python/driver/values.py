@@ -2,10 +2,14 @@
 need("limits")
 MAX_FORM = 8 << 20  # bytes of one form
 MAX_FORMS = 20 << 20  # bytes of all forms of one value
+MAX_RUN_BYTES = 48 << 20  # of all forms of one run; the engine has a higher limit
+LEAST_TEXT = 1000  # characters of text/plain beyond that
 MAX_EXTRA = 24  # forms besides the text; a frame has fewer than 64 fields
 MAX_TEXT = 1 << 20  # characters of text/plain
 MAX_JSON, MAX_ITEMS = 256 << 10, 1 << 16  # bytes, and values within, of a plain dict or list as JSON
-MAX_ROWS = 1000  # of a pandas frame as JSON
+MAX_ROWS = 1000  # and columns of a pandas frame as JSON
+WIDE = 20  # columns of a frame, where pandas has no limit
+CHARTS = {"plotly.basedatatypes", "altair", "bokeh.models"}  # modules with charts
 SCALARS = int, float, bool, str, bytes
 METHODS = {  # richest first
     "text/html": "_repr_html_", "image/svg+xml": "_repr_svg_", "image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_",
@@ -37,6 +41,18 @@ def show_skipped():
     count, skipped = skipped, 0
     note = "[%d more results were not shown: a run shows %d]" % (count, MAX_RESULTS)
     send(b"result", run_id, b"0", b"text/plain", note.encode())
+
+
+def spent(more=0):
+    """Counts the bytes of this run's results, and returns their number."""
+    global spent_run, spent_bytes
+    if spent_run != runs:
+        spent_run, spent_bytes = runs, 0
+    spent_bytes += more
+    return spent_bytes
+
+
+spent_run = spent_bytes = 0
 
 
 class Forms:
@@ -72,6 +88,8 @@ class Forms:
         if is_instance(self.value, "matplotlib.figure", "Figure"):
             need("figures")
             self.add("image/png", picture(self, main))
+        elif CHARTS & sys.modules.keys() and self.collect_chart():
+            return
         elif is_instance(self.value, "pandas", "DataFrame", "Series"):
             self.add("application/json", self.call("to_json", frame_json, self.value))
             if not hasattr(self.kind, "_repr_html_"):  # a Series
@@ -88,12 +106,26 @@ class Forms:
                     self.text = data
                 else:
                     self.add(media, data)
-        for media, name in METHODS.items():
+        photo = getattr(self.value, "format", None) == "JPEG"  # of pillow, which is smaller as such
+        for media, name in reversed(METHODS.items()) if photo else METHODS.items():
             method = getattr(self.kind, name, None)  # of the class: an instance may have any attribute
-            if method is not None and media not in self.found:
+            if method is not None and media not in self.found and not (media in SIGNATURES
+                    and self.found.keys() & SIGNATURES):
                 self.add(media, self.call(name, method, self.value))
         if self.text is None:
             self.text = self.call("repr", repr, self.value)
+
+    def collect_chart(self):
+        """Collects the forms of a chart, and reports whether the value is one."""
+        need("charts")
+        forms = self.call("forms", chart_forms, self.value)
+        for media, form in (forms or {}).items():
+            try:
+                self.add(media, form())  # no limit: it may load modules, and a library of JavaScript
+            except Exception as e:
+                self.notes.append("[%s was left out: %s: %s]" % (media, type(e).__name__, e))
+        self.text = "<%s chart>" % self.kind.__name__ if forms else None
+        return bool(forms)
 
     def add(self, media, data):
         """Adds a form, unless its data does not match its type."""
@@ -109,24 +141,26 @@ class Forms:
             return
         if data is None:
             return
-        if len(data) > MAX_FORM or self.size + len(data) > MAX_FORMS:
+        if len(data) > MAX_FORM or self.size + len(data) > MAX_FORMS or spent() + len(data) > MAX_RUN_BYTES:
             self.notes.append("[%s was left out: it has %d bytes]" % (media, len(data)))
             return
         self.size += len(data)
+        spent(len(data))
         self.found[media] = data
 
     def plain(self):
         """Returns the fields of text/plain, truncated and with notes, if any."""
-        text = self.text
+        text, most = self.text, MAX_TEXT if spent() < MAX_RUN_BYTES else LEAST_TEXT
         if not isinstance(text, str):
             if self.found and not self.notes:
                 return ()
             text = "<%s: %s>" % (self.kind.__name__, self.failure or "repr returned no text")
         elif self.notes:
-            text = str.__str__(text)[:MAX_TEXT] + "\n" + "\n".join(self.notes)
-        data = str.__str__(text)[:MAX_TEXT].encode("utf-8", "backslashreplace")
-        if len(text) > MAX_TEXT:
-            data += b"\n[%d more characters]" % (len(text) - MAX_TEXT)
+            text = str.__str__(text)[:most] + "\n" + "\n".join(self.notes)
+        data = str.__str__(text)[:most].encode("utf-8", "backslashreplace")
+        if len(text) > most:
+            data += b"\n[%d more characters]" % (len(text) - most)
+        spent(len(data))
         return b"text/plain", data
 
 
@@ -184,7 +218,24 @@ def plain_json(value):
 
 
 def frame_json(frame):
-    """Returns a pandas frame as {"columns": [], "index": [], "data": []}, with "total_rows" if rows are missing."""
-    rows = len(frame)
-    text = frame.head(MAX_ROWS).to_json(orient="split", date_format="iso", double_precision=15)
-    return text if rows <= MAX_ROWS else '%s,"total_rows":%d}' % (text[:-1], rows)
+    """Returns a pandas frame as {"columns": [], "index": [], "data": []}. Of one that pandas shows shortened, it
+    returns what pandas shows, with "shape". The code asks for more by the options display.max_rows and display.max_columns."""
+    import pandas
+    rows, columns = len(frame), frame.shape[1] if frame.ndim > 1 else 1
+    most, least = pandas.get_option("display.max_rows"), pandas.get_option("display.min_rows")
+    part = shortened(frame, rows, most, least, 0)
+    if frame.ndim > 1:
+        most = pandas.get_option("display.max_columns")
+        part = shortened(part, columns, most or WIDE, most or WIDE, 1)
+    text = part.to_json(orient="split", date_format="iso", double_precision=15)
+    return text if part.shape == frame.shape else '%s,"shape":[%s]}' % (text[:-1], ",".join(map(str, frame.shape)))
+
+
+def shortened(frame, size, most, least, axis):
+    """Returns the first and the last rows or columns of a frame, as many as pandas shows."""
+    most = MAX_ROWS if most is None else min(most or MAX_ROWS, MAX_ROWS)
+    if size <= most:
+        return frame
+    half = max(1, min(least or most, most) // 2)
+    places = [*range(half), *range(size - half, size)]
+    return frame.iloc[places] if axis == 0 else frame.iloc[:, places]

@@ -39,11 +39,10 @@ def watched(name, path, target):
         if finder is not Watch and hasattr(finder, "find_spec"):
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                extend = WATCHED.get(name)
-                if extend and hasattr(spec.loader, "exec_module"):
-                    if extend in ("extend_inspect", "extend_spawn"):
-                        need("source")
-                    spec.loader = Loader(spec.loader, GLOBALS[extend])
+                if name in WATCHED and hasattr(spec.loader, "exec_module"):
+                    function, part = WATCHED[name]
+                    need(part)
+                    spec.loader = Loader(spec.loader, GLOBALS[function])
                 return spec
     if name in STAND_INS:
         from importlib.machinery import ModuleSpec
@@ -88,13 +87,9 @@ def extend_getipython(module):
     module.get_ipython = get_ipython
 
 
-def extend_pyplot(module):
-    need("figures")
-    module.show = show_figures
-
-
 def keep_lines(linecache):
     """Lets linecache find the source of runs. It compares no entry without a modification time with a file."""
     for name, source in SOURCES.items():
         if name not in linecache.cache:
-            linecache.cache[name] = len(source), None, source.splitlines(True), name
+            lines = (source if source[-1:] == "\n" else source + "\n").splitlines(True)  # as linecache does
+            linecache.cache[name] = len(source), None, lines, name
