@@ -30,6 +30,13 @@ type Language struct {
 	// tools of this language fail at once.
 	Offline []string
 
+	// Sized returns the variables by which programs of this language keep to limits: the size of a heap, the number of
+	// threads. They are added to the environment of every run, in any language, under all others. nil is none.
+	Sized func(l Limits) []string
+
+	// SizedArgs returns options of the interpreter that replace Sized for runs in this language; nil is none.
+	SizedArgs func(l Limits) []string
+
 	// ModulePath names the variable that lists further module folders: "PYTHONPATH". With it, code outside the
 	// workspace finds modules in the workspace. "" is none.
 	ModulePath string

@@ -117,6 +117,9 @@ func (l *Limits) field(name LimitName) *int64 {
 	panic("sandbox: unknown limit " + string(name))
 }
 
+// CPUs returns the number of CPUs that the limit amounts to, rounded up and at least 1.
+func (l Limits) CPUs() int64 { return max(1, (l.CPUMillis+999)/1000) }
+
 // Check checks that each limit that is set lies within its bounds. Nothing is clamped.
 func (l Limits) Check() error {
 	for _, name := range LimitNames {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
@@ -89,5 +90,46 @@ func toolchain(t *testing.T, run langtest.RunFunc, l sandbox.Language) {
 	_, err := run(t.Context(), sandbox.Request{Language: l.Name, Code: []byte(l.Probe)})
 	if sandbox.KindOf(err) == sandbox.Unsupported && l.Driver == nil {
 		backendtest.Skip(t, "languages", err)
+	}
+}
+
+// TestSized: a program that fills the heap of its runtime gets the runtime's own error before the kernel kills it, and
+// runtimes count the CPUs of the sandbox. Variables of the caller win.
+func TestSized(t *testing.T) {
+	e, err := testApp(t).openEngine(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	run := func(ctx context.Context, request sandbox.Request) (*sandbox.Result, error) {
+		spec := sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 160 << 20, CPUMillis: 1500}}
+		return e.Run(ctx, engine.OneShot{Backend: native.Name, Spec: spec, Request: request})
+	}
+	for _, c := range []struct{ language, code, stdout, stderr string }{
+		{"javascript", "const all = []; for (;;) all.push(new Array(1e5).fill(0.5))", "", "heap out of memory"},
+		{"java", "class Main { public static void main(String[] a) { var all = new java.util.ArrayList<byte[]>();" +
+			"System.out.print(Runtime.getRuntime().availableProcessors()); for (;;) all.add(new byte[1 << 20]); } }",
+			"2", "OutOfMemoryError"},
+		{"r", "all <- list(); for (i in 1:1000) all[[i]] <- numeric(1e6)", "", "vector memory exhausted"},
+		{"go", "package main\nimport (\"os\"; \"fmt\"; \"runtime\")\nfunc main() { fmt.Print(runtime.GOMAXPROCS(0), " +
+			"os.Getenv(\"GOMEMLIMIT\")) }\n", "2144MiB", ""},
+		{"bash", "nproc; OMP_NUM_THREADS=7 nproc", "2\n7\n", ""},
+	} {
+		t.Run(c.language, func(t *testing.T) {
+			l, err := e.Language(c.language)
+			if err != nil {
+				t.Fatal(err)
+			}
+			toolchain(t, run, l)
+			r, err := run(t.Context(), sandbox.Request{Language: c.language, Code: []byte(c.code)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, hinted := sandbox.HintOf[sandbox.HintMemory](r.Hints)
+			if string(r.Stdout.Head) != c.stdout || !strings.Contains(string(r.Stderr.Head), c.stderr) ||
+				hinted != (c.stderr != "") {
+				t.Errorf("%s, %q, %q, hints %+v", r.Status, r.Stdout.Head, r.Stderr.Head, r.Hints)
+			}
+		})
 	}
 }

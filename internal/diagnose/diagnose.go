@@ -116,6 +116,9 @@ func (f *Facts) endHints() []sandbox.Hint {
 	case sandbox.StatusOutputLimit:
 		return []sandbox.Hint{sandbox.HintOutputEnded{Bound: f.bound(sandbox.LimitOutput)}}
 	case sandbox.StatusKilled:
+		if h, ok := f.symptomHint().(sandbox.HintMemory); ok { // Node aborts at the limit of its heap
+			return []sandbox.Hint{h}
+		}
 		return []sandbox.Hint{sandbox.HintSignal{Signal: r.Signal}}
 	case sandbox.StatusCanceled:
 		return []sandbox.Hint{sandbox.HintCanceled}

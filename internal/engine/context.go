@@ -428,7 +428,7 @@ func (c *Context) startInterpreter(ctx context.Context, id sandbox.ID) (*interpr
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
 	p := &plan.Run{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs,
 		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
-		Env: plan.MergeEnv(s.spec().Env, asDriver.Env, c.language.Driver.Env)}
+		Env: s.engine.rules.Env(s.spec(), &c.language, asDriver.Env, c.language.Driver.Env)}
 	x := s.newRun(job{Run: p, id: id}, RunRequest{})
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

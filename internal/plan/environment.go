@@ -41,6 +41,19 @@ func validName(name string) bool {
 	return name != ""
 }
 
+// Env returns the environment of a process in a sandbox: variables that tell the runtimes of all languages the limits,
+// the sandbox's own, and more, of which later ones win. lang is the language of the process; nil is none.
+func (r *Rules) Env(spec sandbox.Spec, lang *sandbox.Language, more ...[]string) []string {
+	var sized []string
+	for i := range r.Languages.All {
+		l := &r.Languages.All[i]
+		if l.Sized != nil && (lang == nil || lang.Name != l.Name || lang.SizedArgs == nil) {
+			sized = append(sized, l.Sized(spec.Limits)...)
+		}
+	}
+	return MergeEnv(append([][]string{sized, spec.Env}, more...)...)
+}
+
 // MergeEnv merges the lists. Of two variables with one name, the later value wins, in the place of the first.
 func MergeEnv(lists ...[]string) []string {
 	var out []string

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -39,7 +40,7 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	if p.Dir, err = Dir(p.Request.Dir); err != nil {
 		return nil, err
 	}
-	p.Env = MergeEnv(p.Spec.Env, p.Request.Env)
+	p.Env = r.Env(p.Spec, nil, p.Request.Env)
 	p.Argv = p.Request.Command
 	if len(p.Request.Command) == 0 {
 		if err := r.resolveCode(p); err != nil {
@@ -88,7 +89,7 @@ func (r *Rules) resolveCode(p *Run) error {
 		return err
 	}
 	p.Language, p.Programs = &lang, lang.Programs
-	p.Env = MergeEnv(p.Spec.Env, lang.Env, req.Env)
+	p.Env = r.Env(p.Spec, &lang, lang.Env, req.Env)
 	switch {
 	case req.Entry != "":
 		p.CodePath = sandbox.Workspace + "/" + req.Entry
@@ -130,6 +131,9 @@ func (p *Run) ArgvWith(program string) []string {
 		file = p.BuildDir + "/" + p.Language.Compile.Output
 	}
 	line := p.Language.Argv(program, file)
+	if p.Language.SizedArgs != nil {
+		line = slices.Insert(line, 1, p.Language.SizedArgs(p.Spec.Limits)...)
+	}
 	return append(line[:len(line):len(line)], p.Request.Args...)
 }
 

@@ -2,6 +2,7 @@
 package golang
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -31,6 +32,10 @@ var Language = sandbox.Language{
 	// The cache is hidden, in a folder with enough space on every backend. Without cgo, no C compiler is needed.
 	Env: []string{"GOCACHE=/tmp/.cache/go-build", "GOPATH=/tmp/.cache/go", "GOTOOLCHAIN=local", "GOTELEMETRY=off",
 		"CGO_ENABLED=0"},
+	// Under its soft limit the collector works harder. The rest is for stacks of C code and files.
+	Sized: func(l sandbox.Limits) []string {
+		return []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", l.MemoryBytes>>20*9/10), fmt.Sprintf("GOMAXPROCS=%d", l.CPUs())}
+	},
 	Offline:    []string{"GOPROXY=off"},
 	ParseError: parseError,
 	Diagnose:   symptoms.Diagnose,

@@ -2,6 +2,7 @@
 package java
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/trace"
@@ -20,6 +21,10 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", path}
 	},
+	// A virtual machine cannot see the limits and would take a quarter of the host's memory. It reports JAVA_TOOL_OPTIONS
+	// on stderr, but not options of its command line.
+	Sized:      func(l sandbox.Limits) []string { return []string{"JAVA_TOOL_OPTIONS=" + strings.Join(sized(l), " ")} },
+	SizedArgs:  sized,
 	Installers: []string{"mvn", "gradle"},
 	ModulePath: "CLASSPATH",
 	ParseError: parseError,
@@ -31,6 +36,14 @@ var Language = sandbox.Language{
       System.getProperty("java.version"));
 } }
 `,
+}
+
+// heapShare is the heap's percentage of the memory. The rest is for classes, compiled code, stacks and files.
+const heapShare = 60
+
+func sized(l sandbox.Limits) []string {
+	return []string{fmt.Sprintf("-Xmx%dm", max(l.MemoryBytes>>20*heapShare/100, 8)),
+		"-XX:+IgnoreUnrecognizedVMOptions", fmt.Sprintf("-XX:ActiveProcessorCount=%d", l.CPUs())}
 }
 
 var symptoms = trace.Symptoms{

@@ -3,6 +3,7 @@ package javascript
 
 import (
 	_ "embed"
+	"fmt"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -18,6 +19,14 @@ const (
 // leastPids is the number of threads at the start of Node: its main thread, four workers and the timer of V8, and the
 // inspector. With fewer, Node waits forever (tried with Node 20 and 3 to 6).
 const leastPids = 7
+
+// The heap of old objects has three quarters of the memory, less what Node needs besides. With less than leastHeap, Node
+// does not start. A program that fills its heap so reports it, from 128 MiB of memory (tried with Node 20).
+const (
+	heapShare  = 75 // percent
+	besideHeap = 24 // MiB
+	leastHeap  = 16 // MiB
+)
 
 // Language is JavaScript. The extension .cjs or .mjs selects a CommonJS script or a module. For code without a file
 // name, its content does. Node does not buffer output to pipes, so a killed program loses no output.
@@ -37,6 +46,11 @@ var Language = sandbox.Language{
 			return moduleFile
 		}
 		return scriptFile
+	},
+	// V8 cannot see the limits and would take up to 4 GiB.
+	Sized: func(l sandbox.Limits) []string {
+		heap := max(l.MemoryBytes>>20*heapShare/100-besideHeap, leastHeap)
+		return []string{fmt.Sprintf("NODE_OPTIONS=--max-old-space-size=%d", heap)}
 	},
 	Installers: []string{"npm", "npx", "yarn", "pnpm"},
 	// By default npm tries each server three times, for more than a minute. With these it fails after two seconds.

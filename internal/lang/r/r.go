@@ -2,6 +2,7 @@
 package r
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/trace"
@@ -17,6 +18,9 @@ var Language = sandbox.Language{
 	FileName:   "main.R",
 	Programs:   []string{"Rscript"},
 	Argv:       func(program, path string) []string { return []string{program, "--vanilla", path} },
+	Sized: func(l sandbox.Limits) []string {
+		return []string{fmt.Sprintf("R_MAX_VSIZE=%dM", max(l.MemoryBytes>>20*vectorShare/100-besideVectors, 16))}
+	},
 	ModulePath: "R_LIBS",
 	ParseError: parseError,
 	Diagnose:   symptoms.Diagnose,
@@ -30,10 +34,16 @@ cat('{"version":"', as.character(getRversion()), '","standard_library":true,"mod
 `,
 }
 
+// Vectors have three quarters of the memory, less what R needs besides. Otherwise R bounds them by the host's memory.
+const (
+	vectorShare   = 75 // percent
+	besideVectors = 24 // MiB
+)
+
 var symptoms = trace.Symptoms{
 	trace.On(sandbox.SymptomNoModule, `there is no package called .([\w.]+)`),
 	trace.With(sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory},
-		`cannot allocate vector of size`),
+		`cannot allocate vector of size|vector memory exhausted`),
 	trace.On(sandbox.SymptomMissingFile, `cannot open file '([^'\n]+)': No such file or directory`),
 }
 

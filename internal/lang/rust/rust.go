@@ -2,6 +2,8 @@
 package rust
 
 import (
+	"fmt"
+
 	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -23,6 +25,7 @@ var Language = sandbox.Language{
 		Version: []string{"--version"},
 	},
 	Argv:       func(_, path string) []string { return []string{path} },
+	Sized:      func(l sandbox.Limits) []string { return []string{fmt.Sprintf("RAYON_NUM_THREADS=%d", l.CPUs())} },
 	ParseError: parseError,
 	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install rustc", Image: "rust:1"},
