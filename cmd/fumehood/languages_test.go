@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,6 +115,7 @@ func TestSized(t *testing.T) {
 		{"r", "all <- list(); for (i in 1:1000) all[[i]] <- numeric(1e6)", "", "vector memory exhausted"},
 		{"go", "package main\nimport (\"os\"; \"fmt\"; \"runtime\")\nfunc main() { fmt.Print(runtime.GOMAXPROCS(0), " +
 			"os.Getenv(\"GOMEMLIMIT\")) }\n", "2144MiB", ""},
+		{"python", "import os; print(os.cpu_count())", strconv.Itoa(min(2, runtime.NumCPU())) + "\n", ""},
 		{"bash", "nproc; OMP_NUM_THREADS=7 nproc", "2\n7\n", ""},
 	} {
 		t.Run(c.language, func(t *testing.T) {

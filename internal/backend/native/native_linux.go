@@ -59,14 +59,14 @@ type Backend struct {
 	user     hostid.Caller
 	filters  sync.Map // compiled policy by seccomp.Options
 
-	templates templates // for sandboxes without layers
-	layered   sync.Map  // *templates by where the layers go
-	zygotes   zygotes
-	entries   entries
-	hoards    hoards
-	hostOnce  sync.Once // guards host, hostErr
-	host      []confine.Step
-	hostErr   error
+	templates      templates // for sandboxes with one processor and without layers
+	otherTemplates sync.Map  // *templates by the number of processors and where the layers go
+	zygotes        zygotes
+	entries        entries
+	hoards         hoards
+	hostOnce       sync.Once // guards host, hostErr
+	host           []confine.Step
+	hostErr        error
 }
 
 // New returns a backend. It does no I/O.
@@ -79,7 +79,8 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o, null: null,
-		guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller()}
+		guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller(),
+		templates: templates{processors: 1}}
 	b.hoards.copies = b.kernel.keepsCopies
 	if b.guestErr == nil {
 		b.guestErr = null
@@ -135,7 +136,7 @@ func (b *Backend) note(what string, err error) {
 func (b *Backend) Close() error {
 	b.zygotes.close()
 	b.templates.close()
-	b.layered.Range(func(_, ts any) bool {
+	b.otherTemplates.Range(func(_, ts any) bool {
 		ts.(*templates).close()
 		return true
 	})

@@ -128,7 +128,8 @@ func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, err
 	if dir == "/" && spec.Commands == nil {
 		hidden = rootfs.Hidden()
 	}
-	return slices.Concat(deviceSteps(), system, rootfs.Places(), hidden), commands, err
+	shown := rootfs.ShowProcessors(spec.Limits)
+	return slices.Concat(deviceSteps(), system, rootfs.Places(), shown, hidden), commands, err
 }
 
 // systemSteps returns the read-only part of the root, computed once for the host's own root, and the executable

@@ -19,11 +19,12 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// templates holds one template: the common part of the root of sandboxes with the host's own root and layers in the
-// same places. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
+// templates holds one template: the common part of the root of sandboxes with the host's own root, the same number of
+// processors, and layers in the same places. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
 type templates struct {
-	points []string    // mount points of the layers: no sandbox can make them in a template
-	proven atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
+	processors int         // that the root shows
+	points     []string    // mount points of the layers: no sandbox can make them in a template
+	proven     atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
 	ready  *template
@@ -61,16 +62,17 @@ func (b *Backend) templatable(spec *sandbox.Spec) bool {
 	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts) == 0
 }
 
-// templatesFor returns the templates for a spec's layers: one for each set of mount points, also for none.
+// templatesFor returns the templates for a spec: one for each number of processors and set of mount points of layers.
 func (b *Backend) templatesFor(spec *sandbox.Spec) *templates {
-	if len(spec.Layers) == 0 {
+	n := rootfs.Processors(spec.Limits)
+	if len(spec.Layers) == 0 && n == b.templates.processors {
 		return &b.templates
 	}
-	var points []string
+	key, points := strconv.Itoa(n), []string(nil)
 	for _, l := range spec.Layers {
-		points = append(points, l.At)
+		key, points = key+"\x00"+l.At, append(points, l.At)
 	}
-	all, _ := b.layered.LoadOrStore(strings.Join(points, "\x00"), &templates{points: points})
+	all, _ := b.otherTemplates.LoadOrStore(key, &templates{processors: n, points: points})
 	return all.(*templates)
 }
 
@@ -130,7 +132,7 @@ func (ts *templates) distrust(b *Backend, t *template, err error) {
 }
 
 func (ts *templates) make(b *Backend) {
-	t, err := b.makeTemplate(ts.points)
+	t, err := b.makeTemplate(ts)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.coming, ts.next = false, time.Now().Add(templateEvery)
@@ -220,9 +222,9 @@ func identify(path string) (sourceID, error) {
 }
 
 // makeTemplate makes a process build the root in a mount namespace, and keeps that.
-func (b *Backend) makeTemplate(points []string) (*template, error) {
-	steps, _, err := b.staticSteps(&sandbox.Spec{})
-	for _, point := range points {
+func (b *Backend) makeTemplate(ts *templates) (*template, error) {
+	steps, _, err := b.staticSteps(&sandbox.Spec{Limits: sandbox.Limits{CPUMillis: 1000 * int64(ts.processors)}})
+	for _, point := range ts.points {
 		err = errors.Join(err, rootfs.CheckTarget(point))
 		steps = append(steps, confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(point, "/"), Mode: 0o755})
 	}

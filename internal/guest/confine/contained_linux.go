@@ -74,6 +74,8 @@ func (a *applying) mountWritable() error {
 				"mode=0"+strconv.FormatUint(uint64(s.Mode), 8)+",size="+strconv.FormatInt(s.Size, 10))
 		case Inner:
 			err = unix.Mount("/"+s.Source, target, "", unix.MS_BIND, "")
+		case File:
+			err = os.WriteFile(target, []byte(s.Source), os.FileMode(s.Mode))
 		case Symlink:
 			err = os.Symlink(s.Source, target)
 		case Detach:
