@@ -30,7 +30,11 @@ type Secret struct {
 	Name string `json:"name" required:"true" example:"GITHUB_TOKEN"`
 	// Names, as in allow, to which they are added. The default port is 443.
 	Hosts []string `json:"hosts" required:"true" example:"api.github.com"`
-	// At least 8 characters. In a PATCH, the default is the value that the sandbox has. Never in an answer.
+	// The headers that may carry the value; others keep the placeholder. The default is Authorization and usual headers
+	// of API keys, such as X-Api-Key.
+	Headers []string `json:"headers,omitempty" max:"16" example:"X-Api-Key"`
+	// From 8 to 8192 characters. In a PATCH that adds no hosts or headers, the default is the value that the sandbox
+	// has. Never in an answer.
 	Value string `json:"value,omitempty"`
 	// In an answer: the value was lost when the server restarted, and PATCH can restore it. Ignored in a request.
 	Lost bool `json:"lost,omitempty"`

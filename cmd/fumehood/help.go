@@ -25,8 +25,8 @@ var (
 	keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl",
 		"package-share", "package-archive"}
 	environmentNames = []string{"env", "env-file", "pass-env", "pass-secret"}
-	isolationFlags   = []string{"backend", "image", "root", "network", "allow", "deny", "secret", "inspect",
-		"allow-command", "allow-unenforced", "nested-filters", "terminals"}
+	isolationFlags   = []string{"backend", "image", "root", "network", "allow", "deny", "secret",
+		"secret-header", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals"}
 	containerFlags = []string{"container-image", "container-runtime"}
 )
 

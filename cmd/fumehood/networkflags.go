@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 type networkFlags struct {
 	network sandbox.NetworkPolicy // without secrets
 	secrets []string
+	headers []string // of secrets
 }
 
 func (f *networkFlags) add(cmd *cobra.Command) {
@@ -25,6 +27,8 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.network.Inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
 	flags.StringArrayVar(&f.secrets, "secret", nil,
 		"send the variable only to a host, in headers, `NAME@HOST` (repeatable)")
+	flags.StringArrayVar(&f.headers, "secret-header", nil,
+		"send the secret only in this header, `NAME=HEADER` (repeatable)")
 	completions(cmd, "network",
 		string(sandbox.NetworkNone), string(sandbox.NetworkRestricted), string(sandbox.NetworkFull))
 }
@@ -37,6 +41,15 @@ func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 			return p, err
 		}
 		p.Secrets = append(p.Secrets, s)
+	}
+	for _, text := range f.headers {
+		name, header, _ := strings.Cut(text, "=")
+		at := slices.IndexFunc(p.Secrets, func(s sandbox.Secret) bool { return s.Name == name })
+		if at < 0 || header == "" {
+			return p, invalid("--secret-header", "is not NAME=HEADER, the name of a --secret and a header",
+				"--secret EXAMPLE_KEY@api.example.org --secret-header EXAMPLE_KEY=X-Key")
+		}
+		p.Secrets[at].Headers = append(p.Secrets[at].Headers, header)
 	}
 	p.Mode = p.Wanted()
 	return p, egress.Check(p)

@@ -164,6 +164,14 @@ func TestSecretOfSandbox(t *testing.T) {
 			`"}]}}`); status != 400 {
 		t.Errorf("%d %v", status, body)
 	}
+	for _, more := range []string{`"hosts": ["evil.example.com"]`,
+		`"hosts": ["example.com"], "headers": ["X-Goog-Meta-K"]`} {
+		if status, body := s.send(t, http.MethodPatch, "/v1/sandboxes/a", `{"network": {"mode": "restricted",
+			"secrets": [{"name": "API_TOKEN", `+more+`}]}}`); status != 400 || !strings.Contains(fmt.Sprint(body),
+			"give the value of the secret again") {
+			t.Errorf("a secret goes to more places without its value: %d %v", status, body)
+		}
+	}
 	s.stop(t)
 	s.exit <- 0 // for the end of the test
 	err := filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {

@@ -17,7 +17,8 @@ func NewNetwork(n sandbox.NetworkPolicy) api.Network {
 		out.MaxConnections = &n.MaxConnections
 	}
 	for _, s := range n.Secrets {
-		out.Secrets = append(out.Secrets, api.Secret{Name: s.Name, Hosts: s.Hosts, Lost: s.Value == ""})
+		out.Secrets = append(out.Secrets, api.Secret{Name: s.Name, Hosts: s.Hosts, Headers: s.Headers,
+			Lost: s.Value == ""})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -109,6 +110,29 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 	return nil
 }
 
+// checkWithoutValue refuses a policy that sends a secret to new hosts or in new headers, by somebody who does not give
+// the value: it would come to a host of theirs.
+func checkWithoutValue(at int, before, after *sandbox.Secret) error {
+	for i, host := range after.Hosts {
+		if !slices.Contains(before.Hosts, host) {
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].hosts[%d]", at, i),
+				"%.80q is a new host of %s; give the value of the secret again", host, after.Name)
+		}
+	}
+	if len(after.Headers) == 0 && len(before.Headers) > 0 {
+		return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].headers", at),
+			"%s may be only in %s; give these headers, or the value of the secret again",
+			after.Name, strings.Join(before.Headers, ", "))
+	}
+	for i, header := range after.Headers {
+		if !slices.Contains(before.Headers, header) {
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].headers[%d]", at, i),
+				"%.80q is a new header of %s; give the value of the secret again", header, after.Name)
+		}
+	}
+	return nil
+}
+
 // keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are
 // not given again.
 func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
@@ -125,10 +149,15 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d]", i),
 				"a secret cannot be added after creation: the sandbox has no placeholder for %.64q", one.Name)
 		}
-		one.Placeholder = old.Secrets[had].Placeholder
-		if one.Value == "" {
-			one.Value = old.Secrets[had].Value
+		before := &old.Secrets[had]
+		one.Placeholder = before.Placeholder
+		if one.Value != "" {
+			continue
 		}
+		if err := checkWithoutValue(i, before, one); err != nil {
+			return err
+		}
+		one.Value = before.Value
 	}
 	return nil
 }

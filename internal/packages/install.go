@@ -182,7 +182,8 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 		}
 	}
 	if password, has := u.User.Password(); has {
-		p.Secrets = []sandbox.Secret{{Name: secretName, Hosts: []string{hostRule(u)}, Value: password}}
+		p.Secrets = []sandbox.Secret{{Name: secretName, Hosts: []string{hostRule(u)},
+			Headers: []string{"Authorization"}, Value: password}}
 		u.User = url.User(u.User.Username())
 	}
 	return p, u.String(), nil

@@ -34,7 +34,8 @@ func TestPasswordOfIndex(t *testing.T) {
 		strings.Contains(strings.Join(steps, ""), password) {
 		t.Errorf("%q", steps)
 	}
-	want := []sandbox.Secret{{Name: secretName, Hosts: []string{"index.test:443"}, Value: password}}
+	want := []sandbox.Secret{{Name: secretName, Hosts: []string{"index.test:443"},
+		Headers: []string{"Authorization"}, Value: password}}
 	if !reflect.DeepEqual(r.network.Secrets, want) || !slices.Equal(r.network.Allow, want[0].Hosts) {
 		t.Errorf("%+v", r.network)
 	}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestSecretFlags: --secret-header names the headers of a secret of the same command.
+func TestSecretFlags(t *testing.T) {
+	a := &app{Main: testApp(t).Main}
+	a.LookupEnv = func(string) (string, bool) { return "a long value", true }
+	p, err := a.policy(&networkFlags{secrets: []string{"A@a.test,b.test", "B@b.test"},
+		headers: []string{"B=X-Mine", "B=Cookie"}})
+	if err != nil || p.Secrets[0].Headers != nil || !slices.Equal(p.Secrets[1].Headers, []string{"X-Mine", "Cookie"}) {
+		t.Errorf("%+v, %v", p.Secrets, err)
+	}
+	for _, wrong := range []string{"C=X-Mine", "B", "B=", "=X-Mine", "B=Content-Length", "B=a b"} {
+		if _, err := a.policy(&networkFlags{secrets: []string{"B@b.test"}, headers: []string{wrong}}); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
