@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -143,3 +144,30 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+// drain reads the rest of a body that was refused, after the answer. A client that sends all of its body before it
+// reads, as Python's urllib does, would get no answer otherwise: closing a connection with unread bytes resets it (RFC
+// 9112, section 9.6). It reads at most the limit of a file, at the pace of any body.
+func (s *Server) drain(w *Response, r *http.Request) {
+	if w.FlushError() != nil {
+		return
+	}
+	end, pace := time.Now().Add(s.waits.bodyTotal), pace{rate: leastRate, timeout: s.waits.body}
+	if r.Header.Get("Expect") != "" { // it may wait for our consent
+		pace.timeout = min(pace.timeout, unreadTime)
+	}
+	defer context.AfterFunc(s.stopping, func() { w.control.SetReadDeadline(time.Now()) })()
+	buf := make([]byte, drainPiece)
+	for left := s.config.MaxFile; left > 0 && s.stopping.Err() == nil; {
+		w.control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))
+		n, err := r.Body.Read(buf)
+		pace.moved(n, time.Now())
+		left -= int64(n)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// drainPiece is how much is read at a time of a body that was refused.
+const drainPiece = 16 << 10

@@ -19,10 +19,17 @@ import (
 const noRoute = "none"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
 	out := NewResponse(w, s.config.WriteTimeout)
+	s.answer(out, r)
+	if out.unread && out.status != http.StatusSwitchingProtocols {
+		s.drain(out, r)
+	}
+}
+
+func (s *Server) answer(out *Response, r *http.Request) {
+	started := time.Now()
 	out.ID, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
-	h := w.Header()
+	h := out.Header()
 	h.Set("X-Request-Id", out.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")

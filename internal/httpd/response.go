@@ -37,8 +37,7 @@ type Response struct {
 // paceBytes is how much is written under one deadline.
 const paceBytes = 64 << 10
 
-// unreadTime is how long net/http may read an unwanted body after the answer. It does so to keep the connection, and so
-// that a sending client does not miss the answer.
+// unreadTime is how long net/http may read what a program left of a body.
 const unreadTime = time.Second
 
 // NewResponse returns the writer of a request. timeout limits how long its client may take nothing or lag behind the
@@ -57,9 +56,8 @@ func (w *Response) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
-	if w.unread {
+	if w.unread { // drain reads the rest after the answer
 		w.Header().Set("Connection", "close")
-		w.control.SetReadDeadline(time.Now().Add(unreadTime))
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
