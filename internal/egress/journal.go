@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -17,7 +18,7 @@ const (
 	journalBefore = "network.1.jsonl"
 	maxJournal    = 4 << 20                // bytes of a file of a journal, and not much more
 	maxLine       = 1 << 20                // bytes of a line: totals have at most 256 hosts, 256 bytes each
-	journalPace   = 100 * time.Millisecond // between two batches. A crash may lose one
+	journalPace   = 100 * time.Millisecond // between two batches. A crash may lose one that nobody has read
 )
 
 // journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It follows the log,
@@ -26,14 +27,16 @@ const (
 type journal struct {
 	log  *Log
 	root *os.Root // the folder
-	file *os.File
-	size int64
-	next uint64 // the Seq of the next attempt to write
 	pace time.Duration
 
 	stop context.CancelFunc
 	done chan struct{}
-	err  error // why it ended early; valid once done is closed
+
+	mu   sync.Mutex // guards all below
+	file *os.File
+	size int64
+	next uint64 // the Seq of the next attempt to write
+	err  error  // why it ended, once it has
 }
 
 // journalLine is one line: an attempt, or the totals of all attempts up to Seq.
@@ -65,9 +68,27 @@ func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 	j.stop = stop
 	go func() {
 		defer close(j.done)
-		j.err = j.run(ctx)
+		j.run(ctx)
 	}()
 	return j, nil
+}
+
+// Last, Follow and Summary return what the journal has written too. So after a kill of the server, no Seq that a reader
+// has seen names another attempt.
+
+func (g *gate) Last(n int) []Attempt {
+	defer g.journal.flush()
+	return g.Log.Last(n)
+}
+
+func (g *gate) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
+	defer g.journal.flush()
+	return g.Log.Follow(ctx, seq)
+}
+
+func (g *gate) Summary() Summary {
+	defer g.journal.flush()
+	return g.Log.Summary()
 }
 
 func journalError(err error) error { return &sandbox.Error{Op: "keep the log of a network", Err: err} }
@@ -89,13 +110,14 @@ func (j *journal) open() (err error) {
 }
 
 // run writes batches until the context ends, and then the rest.
-func (j *journal) run(ctx context.Context) error {
+func (j *journal) run(ctx context.Context) {
 	pace := time.NewTicker(j.pace)
 	defer pace.Stop()
-	for {
-		_, over := j.log.Follow(ctx, j.next-1)
-		if err := j.write(); err != nil || over != nil {
-			return err
+	for after := j.next - 1; ; {
+		_, over := j.log.Follow(ctx, after)
+		var err error
+		if after, err = j.flush(); err != nil || over != nil {
+			return
 		}
 		select {
 		case <-pace.C:
@@ -104,7 +126,22 @@ func (j *journal) run(ctx context.Context) error {
 	}
 }
 
-// write writes new attempts, with the totals in a new file and after a gap. A full file becomes journalBefore.
+// flush writes what is new in the log, and returns the last Seq that is written. After an error it writes nothing more.
+// A nil journal writes nothing.
+func (j *journal) flush() (last uint64, err error) {
+	if j == nil {
+		return 0, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = j.write()
+	}
+	return j.next - 1, j.err
+}
+
+// write writes new attempts, with the totals in a new file and after a gap. A full file becomes journalBefore. The
+// caller holds mu.
 func (j *journal) write() error {
 	if j.size > maxJournal {
 		j.size = 0
@@ -141,7 +178,11 @@ func (j *journal) write() error {
 func (j *journal) close() error {
 	j.stop()
 	<-j.done
-	if err := errors.Join(j.err, j.file.Close(), j.root.Close()); err != nil {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.err
+	j.err = fs.ErrClosed
+	if err := errors.Join(err, j.file.Close(), j.root.Close()); err != nil {
 		return journalError(err)
 	}
 	return nil

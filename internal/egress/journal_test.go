@@ -97,3 +97,30 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%q", files)
 	}
 }
+
+// TestReadAttemptsSurvive: an attempt that was read is in the files, so that no later one gets its Seq.
+func TestReadAttemptsSurvive(t *testing.T) {
+	dir := t.TempDir()
+	g := &gate{Log: &Log{}}
+	var err error
+	if g.journal, err = openJournal(g.Log, dir, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for seq, read := range []func() uint64{
+		func() uint64 { return g.Summary().Allowed + g.Summary().Refused },
+		func() uint64 { return g.Last(1)[0].Seq },
+		func() uint64 { list, _ := g.Follow(t.Context(), 2); return list[0].Seq },
+	} {
+		g.Log.add(anAttempt(seq))
+		if got := read(); got != uint64(seq+1) {
+			t.Errorf("read %d, want %d", got, seq+1)
+		}
+		killed := &Log{}
+		if err := killed.read(g.journal.root, journalName); err != nil || killed.last != uint64(seq+1) {
+			t.Errorf("attempt %d was read, and the files end at %d: %v", seq+1, killed.last, err)
+		}
+	}
+	if err := g.journal.close(); err != nil {
+		t.Error(err)
+	}
+}
