@@ -1,0 +1,16 @@
+package image
+
+// Limits bound one image.
+type Limits struct {
+	Bytes   int64 // of all files, unpacked; holes count
+	Entries int   // files, folders and links, and removals of such
+}
+
+// DefaultLimits are the limits of a store without others. Most images of language models' tools stay below 10 GiB.
+var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000}
+
+const (
+	maxPath    = 4095      // bytes of a path or a link's target; PATH_MAX without its end
+	maxDepth   = 256       // folders of a path
+	maxPadding = 512 << 20 // bytes of the tar headers and padding of one layer, beyond the content of its files
+)

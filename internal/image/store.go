@@ -1,0 +1,185 @@
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/fumehood-dev/fumehood/internal/trees"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const namesDir = "names" // of the store: one record per name
+
+// layoutVersion is part of each tree's digest: a change in what unpacking produces needs another one.
+const layoutVersion = "fumehood image 1"
+
+// Store keeps images in a folder that any number of processes share. Its methods are safe for concurrent use.
+type Store struct {
+	Limits Limits
+
+	dir   string
+	trees *trees.Store
+}
+
+// Image describes an image of the store.
+type Image struct {
+	Name       string    `json:"name"`   // with registry and tag, as it was added
+	Digest     string    `json:"digest"` // of the manifest; of the configuration if it comes from docker save
+	Tree       string    `json:"tree"`   // of its root file system
+	Config     Config    `json:"config"`
+	AddedAt    time.Time `json:"added_at"`
+	Bytes      int64     `json:"bytes"` // unpacked
+	Entries    int       `json:"entries"`
+	UsedAt     time.Time `json:"-"`
+	LayerCount int       `json:"layers"`
+}
+
+// Config is how the image wants to be run.
+type Config struct {
+	Env        []string `json:"env,omitempty"`
+	User       string   `json:"user,omitempty"`
+	Dir        string   `json:"dir,omitempty"`
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Command    []string `json:"command,omitempty"`
+}
+
+// treeRecord is the record of a tree.
+type treeRecord struct {
+	Layers  []string `json:"layers"` // digests of the uncompressed layers, the lowest first
+	Bytes   int64    `json:"bytes"`
+	Entries int      `json:"entries"`
+}
+
+// Open opens or creates a store.
+func Open(dir string) (*Store, error) {
+	kept, err := trees.Open(dir)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dir, namesDir), 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Limits: DefaultLimits, dir: dir, trees: kept}, nil
+}
+
+// fullName returns a name with its registry and tag.
+func fullName(text string) (string, error) {
+	ref, err := name.ParseReference(text)
+	if err != nil {
+		return "", sandbox.Invalidf("image", "%.200q is not the name of an image", text)
+	}
+	return ref.Name(), nil
+}
+
+func (s *Store) nameFile(full string) string {
+	sum := sha256.Sum256([]byte(full))
+	return filepath.Join(s.dir, namesDir, hex.EncodeToString(sum[:])+".json")
+}
+
+// Find returns the image of a name.
+func (s *Store) Find(text string) (Image, error) {
+	full, err := fullName(text)
+	if err != nil {
+		return Image{}, err
+	}
+	i, err := s.read(s.nameFile(full))
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, &sandbox.Error{Kind: sandbox.NotFound, Op: "image", Msg: text + " is not on this machine",
+			Fix: "fetch it: fumehood image pull " + text}
+	}
+	return i, err
+}
+
+func (s *Store) read(file string) (i Image, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &i)
+	}
+	if err != nil {
+		return i, err
+	}
+	i.UsedAt, err = s.trees.Record(i.Tree, &treeRecord{})
+	return i, err
+}
+
+// List returns the images by name.
+func (s *Store) List() ([]Image, error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, namesDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	list := []Image{}
+	for _, file := range files {
+		if i, err := s.read(file); err == nil { // it may be removed meanwhile
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Hold returns the folder of an image's root file system. It exists until release.
+func (s *Store) Hold(i Image) (dir string, release func(), err error) {
+	release, err = s.trees.Hold(i.Tree)
+	return s.trees.Files(i.Tree), release, err
+}
+
+// Remove removes a name, and its tree if no other name refers to it. A tree in use is an error.
+func (s *Store) Remove(text string) error {
+	i, err := s.Find(text)
+	if err != nil {
+		return err
+	}
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	shared := slices.ContainsFunc(list, func(o Image) bool { return o.Tree == i.Tree && o.Name != i.Name })
+	if !shared {
+		gone, err := s.trees.Remove(i.Tree)
+		if err != nil {
+			return err
+		}
+		if !gone && s.trees.Has(i.Tree) {
+			return &sandbox.Error{Kind: sandbox.Exists, Op: "image", Msg: text + " is in use",
+				Fix: "end its sandboxes first: fumehood ps"}
+		}
+	}
+	return os.Remove(s.nameFile(i.Name))
+}
+
+// write records an image under its name.
+func (s *Store) write(i Image) error {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Join(s.dir, namesDir), "new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.nameFile(i.Name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// treeOf returns the digest of the tree that layers make.
+func treeOf(layers []string) string {
+	sum := sha256.Sum256([]byte(layoutVersion + "\n" + strings.Join(layers, "\n")))
+	return hex.EncodeToString(sum[:])
+}

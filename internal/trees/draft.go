@@ -1,0 +1,92 @@
+package trees
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Draft is an unpublished tree. Its creator publishes or discards it.
+type Draft struct {
+	store *Store
+	dir   string
+	lock  *os.File
+}
+
+// NewDraft creates an empty draft.
+func (s *Store) NewDraft() (d *Draft, err error) {
+	done, err := s.lockWork()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	d = &Draft{store: s}
+	if d.dir, err = os.MkdirTemp(s.path(workDir), "draft-"); err != nil {
+		return nil, err
+	}
+	if d.lock, err = os.OpenFile(filepath.Join(d.dir, usedFile), os.O_CREATE|os.O_RDWR, 0o644); err == nil {
+		err = tryLock(d.lock)
+	}
+	// Other users can enter the tree, regardless of the umask: the users of sandboxes read it.
+	if err == nil {
+		err = errors.Join(os.Chmod(d.dir, 0o755), os.Mkdir(d.Files(), 0o755), os.Chmod(d.Files(), 0o755))
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Discard())
+	}
+	return d, nil
+}
+
+// Files returns the folder to fill.
+func (d *Draft) Files() string { return filepath.Join(d.dir, filesDir) }
+
+// File returns the path of a temporary file beside the content. Publish removes it.
+func (d *Draft) File(name string) string { return filepath.Join(d.dir, "temporary-"+name) }
+
+// Publish makes the draft the tree of a digest, with a record. If the store has that tree, it discards the draft.
+func (d *Draft) Publish(digest string, record any) error {
+	if !digestPattern.MatchString(digest) {
+		return errors.Join(errors.New("not a digest: "+digest), d.Discard())
+	}
+	temporary, err := filepath.Glob(d.File("*"))
+	for _, name := range temporary {
+		err = errors.Join(err, os.Remove(name))
+	}
+	text, marshalErr := json.Marshal(record)
+	err = errors.Join(err, marshalErr)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.dir, recordFile), text, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(d.dir, d.store.path(treesDir, digest))
+	}
+	if err != nil && d.store.Has(digest) {
+		return d.Discard()
+	}
+	if err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	return d.lock.Close()
+}
+
+// Discard removes the draft.
+func (d *Draft) Discard() error {
+	return errors.Join(RemoveAll(d.dir), d.lock.Close())
+}
+
+// RemoveAll removes a tree whose folders may not be writable by this user.
+func RemoveAll(dir string) error {
+	if err := os.RemoveAll(dir); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	// Nobody else changes the tree, so a path that is a folder remains one.
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,176 @@
+package trees
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Folders and files of a store.
+const (
+	treesDir   = "trees"
+	workDir    = "work"
+	filesDir   = "files"       // of one tree: its content
+	recordFile = "record.json" // of one tree
+	usedFile   = "used"        // of one tree: its lock; the modification time is the last use
+	workLock   = "work.lock"
+)
+
+var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Store is a folder of trees. Its methods are safe for concurrent use.
+type Store struct {
+	dir string // without symbolic links
+}
+
+// Open opens or creates a store, and removes the drafts of processes that have ended. It refuses a folder that another
+// user could change.
+func Open(dir string) (*Store, error) {
+	s := &Store{}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = rundir.Judge(dir, "") // also the symbolic links in the path
+	}
+	if err == nil {
+		s.dir, err = filepath.EvalSymlinks(dir)
+	}
+	for _, name := range []string{treesDir, workDir} {
+		if err == nil {
+			err = os.MkdirAll(s.path(name), 0o755)
+		}
+	}
+	if err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open " + dir, Err: err,
+			Fix: "make the folder writable"}
+	}
+	s.sweep()
+	return s, nil
+}
+
+// sweep removes drafts that no process has locked.
+func (s *Store) sweep() {
+	done, err := s.lockWork()
+	if err != nil {
+		return // the next process tries again
+	}
+	defer done()
+	entries, _ := os.ReadDir(s.path(workDir))
+	for _, e := range entries {
+		dir := s.path(workDir, e.Name())
+		lock, err := os.Open(filepath.Join(dir, usedFile))
+		if err == nil && tryLock(lock) != nil {
+			lock.Close()
+			continue
+		}
+		lock.Close()       // also if nil
+		_ = RemoveAll(dir) // the next sweep tries again
+	}
+}
+
+func (s *Store) path(names ...string) string {
+	return filepath.Join(append([]string{s.dir}, names...)...)
+}
+
+// lockWork locks the work folder: no other process begins or sweeps a draft until done.
+func (s *Store) lockWork() (done func(), err error) {
+	f, err := os.OpenFile(s.path(workLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockExclusive(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+// Files returns the folder with the content of a tree.
+func (s *Store) Files(digest string) string { return s.path(treesDir, digest, filesDir) }
+
+// Has reports whether the store has a tree.
+func (s *Store) Has(digest string) bool {
+	_, err := os.Stat(s.path(treesDir, digest, recordFile))
+	return err == nil
+}
+
+// Hold keeps a tree until release, and counts as a use. Without the tree it returns fs.ErrNotExist.
+func (s *Store) Hold(digest string) (release func(), err error) {
+	path := s.path(treesDir, digest, usedFile)
+	used, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = lockShared(used); err == nil && !isAt(used, path) { // it was removed while this process waited
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, errors.Join(err, used.Close())
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // a read-only store still works
+	return func() { used.Close() }, nil
+}
+
+// isAt reports whether a path still names an open file.
+func isAt(f *os.File, path string) bool {
+	own, err := f.Stat()
+	there, statErr := os.Stat(path)
+	return err == nil && statErr == nil && os.SameFile(own, there)
+}
+
+// Record decodes the record of a tree, and returns the time of its last use.
+func (s *Store) Record(digest string, into any) (used time.Time, err error) {
+	text, err := os.ReadFile(s.path(treesDir, digest, recordFile))
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return used, err
+	}
+	info, err := os.Stat(s.path(treesDir, digest, usedFile))
+	if err == nil {
+		used = info.ModTime()
+	}
+	return used, err
+}
+
+// Digests lists the trees.
+func (s *Store) Digests() ([]string, error) {
+	entries, err := os.ReadDir(s.path(treesDir))
+	var list []string
+	for _, e := range entries {
+		if digestPattern.MatchString(e.Name()) {
+			list = append(list, e.Name())
+		}
+	}
+	return slices.Clip(list), err
+}
+
+// Remove removes a tree. It returns false if a process holds it, or if it is gone.
+func (s *Store) Remove(digest string) (gone bool, err error) {
+	used, err := os.Open(s.path(treesDir, digest, usedFile))
+	if err == nil {
+		defer used.Close()
+		if tryLock(used) != nil {
+			return false, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	doomed := s.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
+	if err := os.Rename(s.path(treesDir, digest), doomed); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, RemoveAll(doomed)
+}
