@@ -106,6 +106,11 @@ internal/plan:               sandbox internal/guest internal/nearest
 # packages of code
 internal/packages:           sandbox internal/nearest internal/host/rundir | golang.org/x/sys
 internal/packages/shared:    sandbox internal/packages | gocloud.dev
+
+# images, and the trees in which they are kept
+internal/trees:              sandbox internal/host/rundir | golang.org/x/sys
+internal/image:              sandbox internal/host/hostbox internal/trees | golang.org/x/sys
+                             github.com/google/go-containerregistry
 test/redistest:
 
 # the gate
@@ -152,7 +157,8 @@ internal/lang:               sandbox internal/lang/bash internal/lang/c internal
                              internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust
                              internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor
-                             internal/host/hostid internal/libexec internal/host/rundir
+                             internal/host/hostbox internal/host/hostid internal/image internal/libexec
+                             internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
@@ -162,7 +168,8 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/host/capacity internal/check internal/packages internal/packages/shared
                              internal/duplex internal/egress internal/engine internal/eventlog internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
-                             internal/host/nolink internal/plan internal/host/rundir internal/store
+                             internal/host/nolink internal/image internal/plan internal/host/rundir
+                             internal/store
                              internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine

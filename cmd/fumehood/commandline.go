@@ -17,7 +17,8 @@ import (
 )
 
 // rootNotes end the help of the root command.
-const rootNotes = `Settings: flags, then variables (FUMEHOOD_MEMORY), then ~/.config/fumehood/config.toml (memory).
+const rootNotes = `Example: fumehood run -c 'print(6*7)'
+Settings: flags, then variables (FUMEHOOD_MEMORY), then ~/.config/fumehood/config.toml (memory).
 Exit codes: the program's; 124 timeout, 125 Fumehood failed, 126 rejected, 130 canceled, 137 killed.
 fumehood COMMAND --help shows the flags of a command.`
 
@@ -26,7 +27,6 @@ func (a *app) newRoot() *cobra.Command {
 		Use:           "fumehood COMMAND",
 		Short:         "Run untrusted code in a sandbox",
 		Long:          "fumehood COMMAND [FLAGS] runs untrusted code in a sandbox and returns its output and files.",
-		Example:       `  fumehood run -c 'print(6*7)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -45,9 +45,9 @@ func (a *app) newRoot() *cobra.Command {
 		"runtime `NAME` of the container engine, such as runsc")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
-	keys, layers := a.newKeys(), a.newDeps()
+	keys, layers, images := a.newKeys(), a.newDeps(), a.newImage()
 	grouped(root, "run", "Run code",
-		a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), layers, keys)
+		a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), layers, images, keys)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
 		a.newCreate(), a.newExec(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(),
 		a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
@@ -56,7 +56,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true // so that the help fits a screen; package managers find it
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	for _, c := range slices.Concat(root.Commands(), keys.Commands(), layers.Commands()) {
+	for _, c := range slices.Concat(root.Commands(), keys.Commands(), layers.Commands(), images.Commands()) {
 		switch {
 		case c.Name() == "completion": // cobra's own succeeds with the help for unknown shells
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ func (a *app) backendOptions() backend.Options {
 	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"),
 		CacheDir: a.env().CacheDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image,
 		ContainerRuntime: a.containers.runtime, FetchImages: !a.containers.noPull}
+	if cache := a.env().CacheDir(); cache != "" {
+		o.Images = filepath.Join(cache, "images")
+	}
 	if !a.quiet && o.FetchImages {
 		o.Progress = a.Stderr
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// chooseForImage sets the backend of a run from an image: the user's choice, or the first usable one with images.
+// chooseForImage sets the backend of a run from an image: the user's choice, else the first usable one that has the
+// image, else the first usable one, which may fetch it.
 func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.OneShot) error {
 	if run.Spec.Root.Image == "" {
 		return nil
@@ -17,10 +18,7 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.OneShot) 
 	named := run.Backend != "" && run.Backend != engine.Auto
 	var flags, failures []string
 	var fix string
-	for _, b := range e.backends.Backends {
-		if !sandbox.HasFeature(b, sandbox.FeatureImage) {
-			continue
-		}
+	for _, b := range e.byImage(ctx, run.Spec.Root.Image) {
 		flags = append(flags, "--backend "+b.Name())
 		if named {
 			continue
@@ -44,6 +42,22 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.OneShot) 
 		return unsupported("--image", "no backend with images works here: "+strings.Join(failures, "; "), fix)
 	}
 	return unsupported("--image", "no backend on this system supports images", "")
+}
+
+// byImage returns the backends with images: those that have this one first.
+func (e *openedEngine) byImage(ctx context.Context, image string) []sandbox.Backend {
+	var here, others []sandbox.Backend
+	for _, b := range e.backends.Backends {
+		rooted, ok := b.(sandbox.Rooted)
+		switch {
+		case !sandbox.HasFeature(b, sandbox.FeatureImage):
+		case ok && rooted.RootID(ctx, image) != "":
+			here = append(here, b)
+		default:
+			others = append(others, b)
+		}
+	}
+	return append(here, others...)
 }
 
 // checkImages refuses a backend without images; flags choose one with images. The engine refuses unknown backends.

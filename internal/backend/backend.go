@@ -3,12 +3,16 @@ package backend
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -24,10 +28,12 @@ type Options struct {
 	LookupEnv func(name string) (string, bool)
 
 	// For docker and podman only.
-	Image            string    // default image; "" is the backend's choice
-	ContainerRuntime string    // "" is the engine's default
-	FetchImages      bool      // fetch missing images
-	Progress         io.Writer // receives the progress of a fetch; nil discards it
+	Image            string // default image; "" is the backend's choice
+	ContainerRuntime string // "" is the engine's default
+
+	Images      string    // folder of the images of native and gvisor; "" is none
+	FetchImages bool      // fetch missing images
+	Progress    io.Writer // receives the progress of a fetch; nil discards it
 }
 
 // complete fills in defaults, and refuses a run folder that others could have planted. Each backend checks it again
@@ -40,6 +46,20 @@ func (o *Options) complete() error {
 		o.RunDir = rundir.Default(o.LookupEnv)
 	}
 	return rundir.Check(o.RunDir)
+}
+
+// images returns the roots of images for backends without an image store, or nil.
+func (o Options) images() hostbox.Images {
+	if o.Images == "" {
+		return nil
+	}
+	report := func(line string) {
+		if o.Progress != nil {
+			fmt.Fprintln(o.Progress, line)
+		}
+	}
+	open := sync.OnceValues(func() (*image.Store, error) { return image.Open(o.Images) })
+	return &image.Roots{Open: open, Fetch: o.FetchImages, Report: report}
 }
 
 // containers returns the backends that use a container engine, available on every system.

@@ -26,7 +26,9 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, GuestStderr: o.Stderr, Lack: o.Lack})
+	images := o.images()
+	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, GuestStderr: o.Stderr, Lack: o.Lack,
+		Images: images})
 	if err != nil {
 		return nil, errors.Join(err, guest.Close())
 	}
@@ -37,7 +39,7 @@ func Open(o Options) (*Set, error) {
 		}
 		return program.Open()
 	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr,
-		Lack: o.Lack})
+		Lack: o.Lack, Images: images})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

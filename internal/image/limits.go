@@ -1,5 +1,7 @@
 package image
 
+import "github.com/fumehood-dev/fumehood/sandbox"
+
 // Limits bound one image.
 type Limits struct {
 	Bytes   int64 // of all files, unpacked; holes count
@@ -14,3 +16,9 @@ const (
 	maxDepth   = 256       // folders of a path
 	maxPadding = 512 << 20 // bytes of the tar headers and padding of one layer, beyond the content of its files
 )
+
+func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }
+
+func tooLarge(what string) error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "image", Msg: "it has more " + what + " than allowed"}
+}

@@ -78,7 +78,16 @@ func fullName(text string) (string, error) {
 	if err != nil {
 		return "", sandbox.Invalidf("image", "%.200q is not the name of an image", text)
 	}
-	return ref.Name(), nil
+	return nameOf(ref), nil
+}
+
+// nameOf returns the name of an image in full, with Docker's registry under its usual name.
+func nameOf(ref name.Reference) string {
+	full := ref.Name()
+	if rest, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
+		return "docker.io/" + rest
+	}
+	return full
 }
 
 func (s *Store) nameFile(full string) string {

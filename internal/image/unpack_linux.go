@@ -262,11 +262,6 @@ func (u *unpacker) free(base string) error {
 
 // removeFolder removes a folder of the parent with its content.
 func (u *unpacker) removeFolder(base string) error {
-	fd, err := unix.Openat(u.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	unix.Close(fd)
 	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", u.fd()))
 	if err != nil {
 		return err
@@ -334,10 +329,4 @@ func (u *unpacker) clearBelow(top *os.Root, at, dir string) error {
 		}
 	}
 	return nil
-}
-
-func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }
-
-func tooLarge(what string) error {
-	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "image", Msg: "it has more " + what + " than allowed"}
 }

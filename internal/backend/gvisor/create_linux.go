@@ -60,6 +60,9 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
 		return nil, err
 	}
+	if err := b.ShowImage(ctx, &box.Core, &spec, &made); err != nil {
+		return nil, err
+	}
 	if err := b.Fail(failSocket, box.makeSocketFolder()); err != nil {
 		return nil, err
 	}
@@ -90,7 +93,9 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.Fail(failGuest, box.greetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
+	image := box.Policy.Image
 	box.Policy = b.effective(&spec, in.Tree)
+	box.Policy.Image = image
 	box.Began = time.Now()
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, &spec)

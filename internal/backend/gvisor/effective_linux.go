@@ -98,6 +98,9 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := list.Refusal(Name, &spec); err != nil {
 		return list.Unenforced(), err
 	}
+	if spec.Root.Image != "" {
+		return list.Unenforced(), b.CheckImage(spec.Root.Image)
+	}
 	_, err = rootfs.Folder(spec.Root)
 	return list.Unenforced(), err
 }
@@ -106,7 +109,7 @@ func (b *Backend) Features() []sandbox.Feature {
 	return []sandbox.Feature{
 		{Name: sandbox.FeatureHostRoot, Has: true},
 		{Name: sandbox.FeatureRootDir, Has: true},
-		{Name: sandbox.FeatureImage, Detail: "refused; images come later"},
+		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name: gVisor has no Landlock"},
 		{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: gVisor's tmpfs counts bytes only"},

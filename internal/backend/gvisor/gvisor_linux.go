@@ -31,6 +31,8 @@ type Options struct {
 	// closes the file with itself.
 	Runsc func() (*os.File, error)
 
+	Images hostbox.Images // roots of sandboxes; nil supports no images
+
 	// RunDir is the folder of live state: locks, bundles, sockets.
 	RunDir string
 
@@ -68,7 +70,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o, null: null,
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images}, options: o, null: null,
 		stderr: o.Stderr, roots: map[string]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null

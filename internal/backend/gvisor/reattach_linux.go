@@ -33,6 +33,7 @@ func (b *Backend) reattach(dir string) (sandbox.Box, error) {
 		base.Process.Close()
 		return nil, err
 	}
+	b.KeepImage(&base.Core)
 	box.watch()
 	return box, nil
 }

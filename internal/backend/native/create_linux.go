@@ -61,6 +61,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
 		return nil, err
 	}
+	if err := b.ShowImage(ctx, &box.Core, &spec, &made); err != nil {
+		return nil, err
+	}
 	listener, err := listen(box.Dir)
 	if err == nil {
 		defer listener.Close()
@@ -98,7 +101,9 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if b.forkable(&spec) {
 		box.walls = p.walls()
 	}
+	image := box.Policy.Image
 	box.Policy, box.Began = b.effective(&spec, in.Tree, hostUID), time.Now()
+	box.Policy.Image = image
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}

@@ -63,6 +63,9 @@ func (b *Backend) Preflight(spec sandbox.Spec) ([]sandbox.LimitName, error) {
 	if err := list.Refusal(Name, &spec); err != nil {
 		return list.Unenforced(), err
 	}
+	if spec.Root.Image != "" {
+		return list.Unenforced(), b.CheckImage(spec.Root.Image)
+	}
 	_, _, err = b.staticSteps(&spec)
 	return list.Unenforced(), err
 }
@@ -71,7 +74,7 @@ func (b *Backend) Features() []sandbox.Feature {
 	return []sandbox.Feature{
 		{Name: sandbox.FeatureHostRoot, Has: true},
 		{Name: sandbox.FeatureRootDir, Has: true},
-		{Name: sandbox.FeatureImage, Detail: "refused; images come later"},
+		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true},
 		{Name: sandbox.FeatureCommands, Has: true},
 		{Name: sandbox.FeatureInodes, Has: true},

@@ -33,6 +33,8 @@ type Options struct {
 	// backend keeps its own descriptor.
 	Guest *os.File
 
+	Images hostbox.Images // roots of sandboxes; nil supports no images
+
 	// RunDir is the folder of live state: locks, claims of ids, sockets.
 	RunDir string
 
@@ -78,8 +80,8 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o, null: null,
-		guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller(),
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images}, options: o,
+		null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller(),
 		templates: templates{processors: 1}}
 	b.hoards.copies = b.kernel.keepsCopies
 	if b.guestErr == nil {

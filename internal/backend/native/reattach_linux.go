@@ -21,6 +21,7 @@ func (b *Backend) Reattach(ctx context.Context, id sandbox.ID) (sandbox.Box, err
 		if err != nil {
 			return nil, err
 		}
+		b.KeepImage(&base.Core)
 		base.Watch()
 		box := &Box{Box: base, backend: b}
 		box.living.Store(true)

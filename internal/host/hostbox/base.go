@@ -14,6 +14,7 @@ type Base struct {
 	Backend string // its name
 	RunDir  string
 	FailAt  string // a step that fails, for the test of all steps
+	Images  Images // roots of sandboxes; nil supports no images
 
 	Claims instance.Claims // reattached boxes
 

@@ -54,6 +54,8 @@ type Core struct {
 	Claims  *instance.Claims // hold the box; nil if this process made it
 	Outer   tap.Kept         // the outer end of its network, until Link
 
+	image func() // releases the image that is its root; nil without one
+
 	ended chan struct{} // closed once every process of the sandbox is gone
 
 	mu      sync.Mutex // guards the fields below, and Box.last
@@ -75,6 +77,9 @@ func (c *Core) Finish(end sandbox.End) {
 	}
 	c.end = end
 	c.mu.Unlock()
+	if c.image != nil {
+		c.image()
+	}
 	close(c.ended)
 }
 

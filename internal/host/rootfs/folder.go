@@ -8,13 +8,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Folder returns the host folder of a root file system: "/" for the host's own.
+// Folder returns the host folder of a root file system: "/" for the host's own. Dir of an image's root is where its
+// files are.
 func Folder(root sandbox.Root) (string, error) {
-	switch {
-	case root.Image != "":
-		return "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "root", Msg: "this backend does not support images",
-			Fixes: []sandbox.Hint{sandbox.ChooseBackend("docker", "podman")}}
-	case root.Dir == "":
+	if root.Dir == "" {
 		return "/", nil
 	}
 	dir, err := filepath.EvalSymlinks(root.Dir)

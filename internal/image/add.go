@@ -24,7 +24,8 @@ import (
 type source struct {
 	name   string
 	image  v1.Image
-	report func(text string) // progress, at most a few lines per second; nil reports nothing
+	report func(text string) // receives a line of progress every progressEvery; may be nil
+	moved  func()            // is called for each piece that arrives; may be nil
 }
 
 // add unpacks an image and records it under its name.
@@ -91,10 +92,14 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 		return err
 	}
 	for i := len(below.Layers); i < len(layers) && err == nil; i++ {
-		part := fmt.Sprintf("layer %d of %d", i+1, len(layers))
+		shown := time.Now()
 		err = s.unpackLayer(ctx, u, layers[i], record.Layers[i], func(done int64) {
-			if from.report != nil {
-				from.report(fmt.Sprintf("%s: %s", part, sandbox.FormatBytes(done)))
+			if from.moved != nil {
+				from.moved()
+			}
+			if from.report != nil && time.Since(shown) > progressEvery {
+				shown = time.Now()
+				from.report(fmt.Sprintf("%s: layer %d of %d: %s", from.name, i+1, len(layers), sandbox.FormatBytes(done)))
 			}
 		})
 	}
@@ -182,11 +187,10 @@ type meteredReader struct {
 	left     int64
 	done     int64
 	progress func(done int64)
-	shown    time.Time
 	err      error // the first failure that is not the end
 }
 
-const progressEvery = 200 * time.Millisecond
+const progressEvery = 2 * time.Second
 
 func (m *meteredReader) Read(p []byte) (int, error) {
 	if err := m.ctx.Err(); err != nil {
@@ -199,10 +203,7 @@ func (m *meteredReader) Read(p []byte) (int, error) {
 	if m.left -= int64(n); m.left < 0 {
 		err = tooLarge("bytes")
 	}
-	if time.Since(m.shown) > progressEvery {
-		m.shown = time.Now()
-		m.progress(m.done)
-	}
+	m.progress(m.done)
 	if err != nil && !errors.Is(err, io.EOF) {
 		m.err = err
 	}

@@ -31,12 +31,6 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	defer cancel(nil)
 	stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no bytes for %v", stallTimeout)) })
 	defer stall.Stop()
-	pulled := func(line string) {
-		stall.Reset(stallTimeout)
-		if report != nil {
-			report(line)
-		}
-	}
 	client := remote.DefaultTransport.(*http.Transport).Clone()
 	client.ResponseHeaderTimeout = stallTimeout
 	defer client.CloseIdleConnections()
@@ -46,7 +40,8 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	if err != nil {
 		return Image{}, pullError(ctx, text, err)
 	}
-	i, err := s.add(ctx, source{name: ref.Name(), image: image, report: pulled})
+	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report,
+		moved: func() { stall.Reset(stallTimeout) }})
 	if err != nil {
 		return Image{}, pullError(ctx, text, err)
 	}

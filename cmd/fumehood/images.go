@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/image"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+func (a *app) newImage() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Fetch, list and remove images for native and gvisor",
+		Long: `Native and gvisor run code on images without Docker: run --image NAME fetches a missing one.
+Docker and Podman keep images of their own.`,
+		Args: cobra.NoArgs,
+	}
+	var name string
+	add := a.onImages(&cobra.Command{
+		Use: "import FILE|DIR", Args: cobra.ExactArgs(1),
+		Short: "Add an archive of docker save, an OCI archive or layout, or a root file system",
+	}, func(ctx context.Context, s *image.Store, args []string) error {
+		i, err := s.Import(ctx, args[0], name, a.reportImage)
+		return a.added(i, err)
+	})
+	add.Flags().StringVar(&name, "name", "", "`NAME` of the image (default that in an archive of docker save)")
+	cmd.AddCommand(
+		a.onImages(&cobra.Command{Use: "pull NAME", Short: "Fetch an image from its registry", Args: cobra.ExactArgs(1)},
+			func(ctx context.Context, s *image.Store, args []string) error {
+				i, err := s.Pull(ctx, args[0], a.reportImage)
+				return a.added(i, err)
+			}),
+		add,
+		a.onImages(&cobra.Command{Use: "ls", Short: "List the images", Args: cobra.NoArgs},
+			func(_ context.Context, s *image.Store, _ []string) error { return a.listImages(s) }),
+		a.onImages(&cobra.Command{Use: "rm NAME...", Short: "Remove images that no sandbox uses",
+			Args: cobra.MinimumNArgs(1)},
+			func(_ context.Context, s *image.Store, args []string) error { return a.removeImages(s, args) }))
+	return cmd
+}
+
+func (a *app) onImages(cmd *cobra.Command,
+	do func(ctx context.Context, s *image.Store, args []string) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir := a.backendOptions().Images
+		if dir == "" {
+			return invalid("image", "the images need a home", "set HOME")
+		}
+		s, err := image.Open(dir)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), s, args)
+	}
+	return cmd
+}
+
+// reportImage prints a line of progress.
+func (a *app) reportImage(line string) {
+	if !a.quiet {
+		fmt.Fprintln(a.Stderr, line)
+	}
+}
+
+// added prints an image that was added.
+func (a *app) added(i image.Image, err error) error {
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(i)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s %s\n", i.Name, sandbox.FormatBytes(i.Bytes))
+	return err
+}
+
+func (a *app) listImages(s *image.Store) error {
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(answer.List(list))
+	}
+	rows := [][]string{{"NAME", "DIGEST", "SIZE", "ADDED", "USED"}}
+	for _, i := range list {
+		rows = append(rows, []string{i.Name, i.Digest[len("sha256:"):][:digestWidth], sandbox.FormatBytes(i.Bytes),
+			ago(i.AddedAt), ago(i.UsedAt)})
+	}
+	return a.printTable(rows)
+}
+
+func (a *app) removeImages(s *image.Store, names []string) error {
+	for _, name := range names {
+		if err := s.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

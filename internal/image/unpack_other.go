@@ -1,0 +1,21 @@
+//go:build !linux
+
+package image
+
+import (
+	"errors"
+	"io"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// unpacker unpacks the layers of one image into one tree.
+type unpacker struct{ limits Limits }
+
+func newUnpacker(string, Limits) (*unpacker, error) {
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "image", Msg: "unpacking images needs Linux",
+		Fix: "use the images of Docker or Podman"}
+}
+
+func (u *unpacker) layer(io.Reader) error { return errors.ErrUnsupported }
+func (u *unpacker) Close() error          { return nil }
