@@ -57,10 +57,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
-		return nil, err
-	}
-	if err := b.ShowImage(ctx, &box.Core, &spec, &made); err != nil {
+	if err := b.Claim(ctx, box.Box, b.resources(in.Tree, &spec), &spec, &made); err != nil {
 		return nil, err
 	}
 	if err := b.Fail(failSocket, box.makeSocketFolder()); err != nil {
@@ -93,9 +90,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.Fail(failGuest, box.greetGuest(ctx, from)); err != nil {
 		return nil, err
 	}
-	image := box.Policy.Image
-	box.Policy = b.effective(&spec, in.Tree)
-	box.Policy.Image = image
+	box.Policy = box.WithImage(b.effective(&spec, in.Tree))
 	box.Began = time.Now()
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, &spec)

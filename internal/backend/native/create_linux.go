@@ -58,10 +58,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 			err = errors.Join(err, made.Run())
 		}
 	}()
-	if err := box.Claim(b.resources(in.Tree, &spec), &made, b.Fail); err != nil {
-		return nil, err
-	}
-	if err := b.ShowImage(ctx, &box.Core, &spec, &made); err != nil {
+	if err := b.Claim(ctx, box.Box, b.resources(in.Tree, &spec), &spec, &made); err != nil {
 		return nil, err
 	}
 	listener, err := listen(box.Dir)
@@ -101,9 +98,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 	if b.forkable(&spec) {
 		box.walls = p.walls()
 	}
-	image := box.Policy.Image
-	box.Policy, box.Began = b.effective(&spec, in.Tree, hostUID), time.Now()
-	box.Policy.Image = image
+	box.Policy, box.Began = box.WithImage(b.effective(&spec, in.Tree, hostUID)), time.Now()
 	if spec.Lifetime.Living {
 		err = box.Record(spec.Lifetime, nil)
 	}

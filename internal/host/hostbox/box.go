@@ -54,7 +54,7 @@ type Core struct {
 	Claims  *instance.Claims // hold the box; nil if this process made it
 	Outer   tap.Kept         // the outer end of its network, until Link
 
-	image func() // releases the image that is its root; nil without one
+	image heldImage // its root
 
 	ended chan struct{} // closed once every process of the sandbox is gone
 
@@ -77,8 +77,8 @@ func (c *Core) Finish(end sandbox.End) {
 	}
 	c.end = end
 	c.mu.Unlock()
-	if c.image != nil {
-		c.image()
+	if c.image.release != nil {
+		c.image.release()
 	}
 	close(c.ended)
 }

@@ -46,9 +46,17 @@ type Resources struct {
 	Limits cgroup.Limits
 }
 
-// Claim takes the box's resources: its folder, which is the record from which every other name derives; its host ids;
+// Claim takes the resources of a box, and makes an image of the spec its root.
+func (b *Base) Claim(ctx context.Context, box *Box, r Resources, spec *sandbox.Spec, made *undo.Stack) error {
+	if err := box.claim(r, made, b.Fail); err != nil {
+		return err
+	}
+	return b.showImage(ctx, &box.Core, spec, made)
+}
+
+// claim takes the box's resources: its folder, which is the record from which every other name derives; its host ids;
 // its control group. fail wraps the error of a step, or fails it.
-func (box *Box) Claim(r Resources, made *undo.Stack, fail func(step string, err error) error) error {
+func (box *Box) claim(r Resources, made *undo.Stack, fail func(step string, err error) error) error {
 	err := os.Mkdir(box.Dir, 0o700)
 	if err == nil {
 		made.Add(func() error { return os.RemoveAll(box.Dir) })

@@ -28,6 +28,18 @@ type ImageRoot struct {
 	Release func()
 }
 
+// heldImage is the image of a box. The zero value is none.
+type heldImage struct {
+	name    string // with its id
+	release func()
+}
+
+// WithImage returns a policy that names the image of the box.
+func (c *Core) WithImage(p sandbox.Policy) sandbox.Policy {
+	p.Image = c.image.name
+	return p
+}
+
 // imageFile in a box's folder has the id of its root, for the process that reattaches the box.
 const imageFile = "image"
 
@@ -56,8 +68,8 @@ func (b *Base) CheckImage(image string) error {
 	return nil
 }
 
-// ShowImage makes the root file system of a spec's image the root of the box, and holds it until the box has ended.
-func (b *Base) ShowImage(ctx context.Context, c *Core, spec *sandbox.Spec, made *undo.Stack) error {
+// showImage makes the root file system of a spec's image the root of the box, and holds it until the box has ended.
+func (b *Base) showImage(ctx context.Context, c *Core, spec *sandbox.Spec, made *undo.Stack) error {
 	image := spec.Root.Image
 	if image == "" {
 		return nil
@@ -69,9 +81,8 @@ func (b *Base) ShowImage(ctx context.Context, c *Core, spec *sandbox.Spec, made 
 	if err != nil {
 		return err
 	}
-	c.image = root.Release
 	made.Add(func() error { root.Release(); return nil })
-	spec.Root.Dir, c.Policy.Image = root.Dir, image+" ("+root.ID+")"
+	spec.Root.Dir, c.image = root.Dir, heldImage{image + " (" + root.ID + ")", root.Release}
 	return b.At("hold image", os.WriteFile(filepath.Join(c.Dir, imageFile), []byte(root.ID), 0o600))
 }
 
@@ -83,6 +94,6 @@ func (b *Base) KeepImage(c *Core) {
 		return
 	}
 	if release, err := b.Images.Keep(string(id)); err == nil {
-		c.image = release
+		c.image = heldImage{c.Policy.Image, release}
 	}
 }
