@@ -19,6 +19,10 @@ type Language struct {
 	// compiles, path is that of the compiler's output.
 	Argv func(program, path string) []string
 
+	// Cell returns the command line for code that Argv's would not run as its writer means, such as the cell of a
+	// notebook; nil is Argv. It takes the place of Argv.
+	Cell func(code []byte) func(program, path string) []string
+
 	// LeastPids is the limit of processes and threads below which the interpreter waits for ever instead of failing, so
 	// that a smaller one is refused; 0 is none.
 	LeastPids int64

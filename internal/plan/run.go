@@ -130,7 +130,13 @@ func (p *Run) ArgvWith(program string) []string {
 	if p.BuildDir != "" {
 		file = p.BuildDir + "/" + p.Language.Compile.Output
 	}
-	line := p.Language.Argv(program, file)
+	argv := p.Language.Argv
+	if p.Language.Cell != nil && len(p.Request.Code) > 0 {
+		if cell := p.Language.Cell(p.Request.Code); cell != nil {
+			argv = cell
+		}
+	}
+	line := argv(program, file)
 	if p.Language.SizedArgs != nil {
 		line = slices.Insert(line, 1, p.Language.SizedArgs(p.Spec.Limits)...)
 	}

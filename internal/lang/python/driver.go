@@ -1,15 +1,22 @@
 package python
 
 import (
+	"bytes"
 	"embed"
+	"maps"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/fumehood-dev/fumehood/internal/lang/trace"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// driverSource holds core.py, which is compiled at the start of a context, run.py, which is compiled before the first
-// request arrives, and parts that are compiled at their first use.
+// driverSource holds base.py and core.py, which are compiled at the start of a context, run.py, which is compiled
+// before
+// the first request arrives, once.py for a single run, and parts that are compiled at their first use.
 //
 //go:embed driver/*.py
 var driverSource embed.FS
@@ -43,10 +50,9 @@ var contexts = &sandbox.Driver{
 	Env: []string{"MPLBACKEND=agg"},
 }
 
-// driverArgv passes the source as arguments instead of files: core.py, then the name and the text of each part. An
-// argument has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
-func driverArgv(program string) []string {
-	argv := []string{program, "-c", bootstrap, ""}
+// driverParts has the parts of the driver by name.
+var driverParts = sync.OnceValue(func() map[string]string {
+	parts := map[string]string{}
 	entries, err := driverSource.ReadDir("driver")
 	if err != nil {
 		panic(err) // the folder is embedded
@@ -56,11 +62,46 @@ func driverArgv(program string) []string {
 		if err != nil {
 			panic(err)
 		}
-		if name := strings.TrimSuffix(entry.Name(), ".py"); name == "core" {
-			argv[3] = string(text)
-		} else {
-			argv = append(argv, name, string(text))
+		parts[strings.TrimSuffix(entry.Name(), ".py")] = string(text)
+	}
+	return parts
+})
+
+// driverArgv passes the source as arguments instead of files: the driver itself, then the name and the text of each
+// part. An argument has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
+func driverArgv(program string) []string {
+	return append([]string{program, "-c", bootstrap, driverParts()["base"] + driverParts()["core"]}, laterParts()...)
+}
+
+// laterParts has the name and the text of each part that is compiled at its first use.
+func laterParts() (words []string) {
+	for _, name := range slices.Sorted(maps.Keys(driverParts())) {
+		if name != "base" && name != "core" && name != "once" {
+			words = append(words, name, driverParts()[name])
 		}
 	}
-	return argv
+	return words
+}
+
+// displays matches code that may need the driver: notebook syntax, modules of IPython, and charts. It also matches some
+// other code, which runs the same way there, and starts some milliseconds later. Such code has one of displayWords.
+var displays = trace.Pattern(`(?m)^(?:\x{feff})?[ \t]*(?:[%!?]|[\pL_][^=\n]*=[ \t]*[%!])|\?[ \t]*\r?$|` +
+	`\b(?:IPython|get_ipython|matplotlib|seaborn|pylab|webbrowser)\b|\bdisplay\(|\.show\(`)
+
+var displayWords = [][]byte{[]byte("%"), []byte("!"), []byte("?"), []byte("ython"), []byte("display("),
+	[]byte(".show("),
+	[]byte("matplotlib"), []byte("seaborn"), []byte("pylab"), []byte("webbrowser")}
+
+// cell returns the command line for code that needs the driver, or nil.
+func cell(code []byte) func(program, path string) []string {
+	found := func(word []byte) bool { return bytes.Contains(code, word) }
+	if len(code) > maxCode || !slices.ContainsFunc(displayWords, found) || !displays().Match(code) {
+		return nil
+	}
+	return func(program, path string) []string {
+		parts := laterParts()
+		return slices.Concat([]string{program, "-u", "-c", bootstrap, driverParts()["base"] + driverParts()["once"],
+			path,
+			strconv.Itoa(len(parts) / 2)}, parts)
+	}
 }

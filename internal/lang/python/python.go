@@ -32,6 +32,7 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, "-u", path}
 	},
+	Cell:       cell,
 	Installers: []string{"pip", "pip3", "conda", "uv", "poetry"},
 	Apart: map[string]string{"tkinter": "python3-tk", "_tkinter": "python3-tk", "idlelib": "idle",
 		"venv": "python3-venv", "ensurepip": "python3-venv", "distutils": "python3-distutils",

@@ -1,37 +1,13 @@
-# The driver of a context. Package driver specifies the protocol. This part is compiled at the start. The start must be
-# fast, so it imports only modules that the interpreter has already loaded. The other parts (PARTS) are compiled at
-# their first use, and run.py before the first request arrives.
-#
-# All parts share these globals. Their __builtins__ is a copy, so code that redefines print or len affects only itself.
-import _io as io
-import _signal as signal
-import _thread as thread
-import builtins
-import posix
-import sys
-
-FILE = "<fumehood>"  # the file name of the driver in frames, which no traceback contains
-INTERRUPT = signal.SIGINT
+# The driver of a context. Package driver specifies the protocol. base.py and this part are compiled at the start, which
+# must be fast; run.py before the first request arrives.
 CHANNEL = 250  # the channel moves to this descriptor and the next, so that files of the code get the usual numbers
-PIECE = 1 << 16  # bytes of one read; the capacity of a pipe
 
-GLOBALS, NAMESPACE = globals(), vars(sys.modules["__main__"])
-PARTS = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-STDOUT, STDERR, EXCEPTHOOK = sys.stdout, sys.stderr, sys.excepthook
-PID, MAIN = posix.getpid(), thread.get_ident()
-
+PARTS.update(zip(sys.argv[2::2], sys.argv[3::2]))
 inbox, outbox = [], []  # bytes to be handled; frames to be written
 written = []  # bytes of the first frame, by write
 sending = over = failed = False  # failed: the run has reported an error
 request = None  # the next request, with its fields
 run_id = None  # of the current run
-
-
-def need(part):
-    """Compiles a part at its first use. After an interrupt, the next use compiles it again."""
-    if part in PARTS:
-        exec(compile(PARTS[part], FILE, "exec"), GLOBALS)
-        del PARTS[part]
 
 
 def send(kind, *fields):
@@ -183,5 +159,6 @@ def start():
 start()
 send(b"ready", sys.version.split()[0].encode())
 need("run")
+look_like_main()
 serve()
 need("end")

@@ -22,6 +22,7 @@ SOURCES = {}  # of runs, by file name, oldest first
 pending = []  # values that other threads displayed
 captured = []  # lists of what is displayed under %%capture
 runs = source_bytes = 0
+cell = None  # the file name of the current run
 shown = skipped = 0  # results of this run
 flags = TOP_LEVEL_AWAIT
 
@@ -213,10 +214,11 @@ def reopen_closed():
 
 
 def run(id, source):
-    global runs, shown
+    global runs, shown, cell
     runs, shown = runs + 1, 0
+    cell = "<cell %d>" % runs
     reopen_closed()
-    failure = interruptible(execute, source, "<cell %d>" % runs)
+    failure = interruptible(execute, source, cell)
     late = interruptible(settle)
     status = 0
     if failure is None:
@@ -254,14 +256,18 @@ def place():
         if frame.f_code.co_filename in SOURCES:
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
-    name = "<cell %d>" % runs
-    return name, SOURCES.get(name, "").rstrip().count("\n") + 1
+    return cell, SOURCES.get(cell, "").rstrip().count("\n") + 1
 
 
 def look_like_main():
-    """Gives the code the environment of a separate interpreter."""
+    """Gives the code of a context the environment of a separate interpreter."""
     STDOUT.reconfigure(line_buffering=True)
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
+    extend()
+
+
+def extend():
+    """Gives the code what it finds in notebooks."""
     sys.meta_path.insert(0, Watch)
     builtins.display = display
     builtins.get_ipython = get_ipython
@@ -269,6 +275,3 @@ def look_like_main():
         function, part = WATCHED[name]
         need(part)
         GLOBALS[function](sys.modules[name])
-
-
-look_like_main()
