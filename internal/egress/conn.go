@@ -113,13 +113,20 @@ func (c *conn) fromServer() error {
 		return errIntercept
 	}
 	defer c.inspector.answersEnd()
-	return copyRaw(c.inspector.ctx, c.gate.meter.pace, c.outer, func(b []byte) error {
+	var refused error
+	err := copyRaw(c.inspector.ctx, c.gate.meter.pace, c.outer, func(b []byte) error {
 		if err := c.count(0, len(b)); err != nil {
 			return err
 		}
-		c.inspector.fromServer(b)
+		if refused = c.inspector.fromServer(b); refused != nil {
+			return refused
+		}
 		return c.inner.write(b)
 	})
+	if refused != nil {
+		c.refuse(rules.Verdict{Reason: refused.Error()})
+	}
+	return err
 }
 
 // send passes bytes on to the server.

@@ -34,12 +34,14 @@
 // An address may serve many names. So a connection that is allowed by name is read until it states a name: the server
 // name of TLS (RFC 6066), or the Host of an HTTP/1 request. The name must be allowed and resolved to that address. At
 // ports 80 and 443 such a connection must be TLS or HTTP/1, and the server may not speak before the client has stated a
-// name. At other ports the server may speak first, and other protocols pass unread.
+// name. At other ports the server may speak first, and other protocols pass unread. A connection that begins in another
+// protocol ends if a line of a request follows before the server has spoken, or if the server answers in HTTP: it would
+// have read a Host that the gate did not.
 //
 // # Decisions
 //
-//   - QUIC hides the name: UDP to port 443 is refused in mode restricted, and in mode full if a name is denied. Clients
-//     fall back to TCP.
+//   - QUIC hides the name and the requests: UDP to port 443 is refused in mode restricted, and in mode full if a name
+//     is denied. UDP to a port is refused if the gate reads the requests of some name there. Clients fall back to TCP.
 //   - Other UDP passes in mode restricted only by a rule for the address, or by one for the name that gives the port.
 //   - A TLS hello with the extension of Encrypted Client Hello (RFC 9849) hides the name, or pretends to. It is refused
 //     where names decide. Chromium pretends by default; --disable-features=EncryptedClientHello ends that.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,6 +173,9 @@ func TestLateInterception(t *testing.T) {
 	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
 	p.web(hello1, site)
 	open := p.mustDial("tcp", site+":443")
+	for len(p.gate.Current()) == 0 { // the gate has yet to register it
+		runtime.Gosched()
+	}
 	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"site.example"}})
 	conn := tls.Client(open, &tls.Config{ServerName: "site.example", InsecureSkipVerify: true})
 	if err := conn.Handshake(); err == nil {

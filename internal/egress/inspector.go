@@ -47,7 +47,9 @@ type inspector struct {
 	ctx        context.Context // ends with the connection
 	end        context.CancelFunc
 
-	mu        sync.Mutex  // guards below, and intercepts
+	mu        sync.Mutex // guards below, and intercepts
+	disguise  sniff.Disguise
+	passes    bool        // it passes unread from its beginning, without TLS
 	name      string      // the last name that was stated and passed the check
 	timer     *time.Timer // runs while something is incomplete
 	exchanges *exchanges  // nil unless the kind is http1
@@ -134,7 +136,24 @@ func (i *inspector) read(b []byte) error {
 			return err
 		}
 	}
+	if err := i.checkUnread(b); err != nil {
+		return err
+	}
 	return i.pass(b)
+}
+
+// checkUnread refuses requests in what passes unread without TLS.
+func (i *inspector) checkUnread(b []byte) error {
+	i.mu.Lock()
+	var err error
+	if i.passes {
+		err = i.disguise.Client(b)
+	}
+	i.mu.Unlock()
+	if err != nil {
+		err = i.object(err)
+	}
+	return err
 }
 
 // identify determines the kind from the first bytes. end means that no more bytes will come.
@@ -149,16 +168,24 @@ func (i *inspector) identify(b []byte, end bool) error {
 		}
 		return i.checkHello(h)
 	}
+	if end {
+		b = append(bytes.Clone(b), '\n')
+	}
 	is, err := sniff.LooksLikeRequest(b)
 	switch {
-	case err != nil && !end:
-		return sniff.ErrMore
+	case err != nil:
+		return err
+	case is && end:
+		return i.object(sniff.ErrHead) // half a head
 	case is:
 		i.readHTTP()
 	case i.strict:
 		return i.refuse(rules.Verdict{Reason: neither})
 	default:
 		i.passUnread()
+		i.mu.Lock()
+		i.passes = i.enforces
+		i.mu.Unlock()
 	}
 	return nil
 }
@@ -337,6 +364,9 @@ func (i *inspector) sandboxEnds() error {
 	}
 	err := i.identify(i.first, true)
 	if err == nil {
+		err = i.checkUnread(i.first)
+	}
+	if err == nil {
 		err = i.pass(i.first)
 	}
 	if !i.enforces {
@@ -345,13 +375,17 @@ func (i *inspector) sandboxEnds() error {
 	return err
 }
 
-// fromServer follows the answers.
-func (i *inspector) fromServer(b []byte) {
+// fromServer follows the answers. HTTP in answer to what passed unread is an error.
+func (i *inspector) fromServer(b []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.exchanges != nil {
 		i.exchanges.feed(b)
 	}
+	if err := i.disguise.Server(b); i.passes {
+		return err
+	}
+	return nil
 }
 
 // answersEnd logs the requests that have no answer.

@@ -192,6 +192,64 @@ func echConfigs(public string, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(c))), c...)
 }
 
+// TestDisguisedHTTP: at other ports than 80 and 443 other protocols pass, but no request that a lenient server may find
+// in them, and no answer in HTTP.
+func TestDisguisedHTTP(t *testing.T) {
+	p := newPlace(t, allow("site.example"))
+	var got canary
+	over := make(chan struct{}, 16)
+	answer := ""
+	server := listen(t, func(c net.Conn) {
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(c, first); err == nil {
+			_, _ = got.Write(first)
+			_, _ = io.WriteString(c, answer)
+			_, _ = io.Copy(&got, c)
+		}
+		over <- struct{}{}
+	})
+	p.world.at("tcp", site+":8080", server)
+	p.world.name("site.example", site)
+	if _, err := p.look("ip4", "site.example"); err != nil {
+		t.Fatal(err)
+	}
+	const evil = "Host: evil.example\r\n\r\n"
+	const logged = "<13>a log\r\n1.2.3.4 - - \"GET / HTTP/1.1\" 200 agent/1.0\r\n"
+	hidden, version := sniff.ErrDisguised.Error(), sniff.ErrVersion.Error()
+	for _, c := range []struct{ sent, answer, passes, reason string }{
+		{"GET / http/1.1\r\n" + evil, "", "", version},
+		{"GET / RTSP/1.0\r\n" + evil, "", "", version},
+		{" GET / HTTP/1.1\r\n" + evil, "", "", sniff.ErrHead.Error()},
+		{"GET /" + strings.Repeat("a", sniff.MaxFirst) + " HTTP/1.1\r\n" + evil, "", "", rules.NoRule},
+		{"GET / HTTP/1.1", "", "", sniff.ErrHead.Error()},
+		{"SSH-2.0-x\r\nGET / HTTP/1.1\r\n" + evil, "", "", hidden},
+		{"SSH-2.0-x\r\nx\r\nget / http/1.0\n" + evil, "", "", hidden},
+		{"PING\r\nGET / HTTP/1.1\r\n" + evil, "", "", hidden},
+		{"\x00\nGET / HTTP/1.1\r\n" + evil, "", "", hidden},
+		{"SSH-2.0-x\r\n\x00GET / HTTP/1.1\r\n" + evil, "http/1.1 200 OK\r\n\r\n", "", hidden},
+		{"SSH-2.0-x\r\n", "SSH-2.0-y\r\n", "SSH-2.0-x\r\n", ""},
+		{logged, "", logged, ""},
+	} {
+		answer = c.answer
+		seq := p.gate.Position()
+		conn := p.mustDial("tcp", site+":8080")
+		_, _ = io.WriteString(conn, c.sent)
+		back := make([]byte, len(c.answer))
+		n, _ := io.ReadFull(conn, back)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
+		<-over
+		a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolTCP })
+		passed := got.taken()
+		if a.Reason != c.reason || c.reason == "" && passed != c.passes ||
+			c.reason != "" && (n > 0 || c.answer == "" && passed != "") {
+			t.Errorf("%.60q: %q passed, want %q; %q came back; %+v, want %q", c.sent, passed, c.passes, back[:n], a,
+				c.reason)
+		}
+	}
+}
+
 // TestServerFirst: at other ports the server may speak first, and the connection passes unread; both halves close
 // alone.
 func TestServerFirst(t *testing.T) {

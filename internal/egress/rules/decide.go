@@ -90,6 +90,12 @@ func (r *Rules) Decide(d Destination) Verdict {
 	return r.under(r.decide(d), func(c *Rules) Verdict { return c.decide(d) })
 }
 
+// refusesQUIC reports whether datagrams to a port are refused: names decide there, or the gate reads the requests of
+// some name, and QUIC would hide both.
+func (r *Rules) refusesQUIC(port uint16) bool {
+	return port == portHTTPS && (r.mode == sandbox.NetworkRestricted || r.DeniesNames()) || r.InterceptsPort(port)
+}
+
 func (r *Rules) decide(d Destination) Verdict {
 	class, never := Classify(d.To.Addr())
 	v := Verdict{}
@@ -112,7 +118,7 @@ func (r *Rules) decide(d Destination) Verdict {
 	case d.Route.never():
 		v.Reason = "it is " + string(d.Route)
 		return v
-	case d.UDP && d.To.Port() == portHTTPS && (r.mode == sandbox.NetworkRestricted || r.DeniesNames()):
+	case d.UDP && r.refusesQUIC(d.To.Port()):
 		v.Reason = QUIC
 		return v
 	}

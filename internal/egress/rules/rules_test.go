@@ -280,3 +280,28 @@ func TestSecretHeaders(t *testing.T) {
 		}
 	}
 }
+
+// TestQUIC: UDP is refused at ports where names decide, or where the gate reads the requests of some name.
+func TestQUIC(t *testing.T) {
+	secret := sandbox.Secret{Name: "A", Hosts: []string{"api.test:8443"}, Value: "long enough"}
+	for _, c := range []struct {
+		policy sandbox.NetworkPolicy
+		port   uint16
+		passes bool
+	}{
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, 443, true},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"evil.test"}}, 443, false},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}}, 443, false},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}}, 8443, true},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{secret}}, 8443, false},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"93.184.216.34"}}, 443, false},
+		{sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"93.184.216.34"},
+			Secrets: []sandbox.Secret{secret}}, 8443, false},
+	} {
+		to := netip.AddrPortFrom(netip.MustParseAddr("93.184.216.34"), c.port)
+		if v := compile(t, c.policy).Decide(Destination{To: to, UDP: true}); v.Allowed != c.passes ||
+			!c.passes && v.Reason != QUIC {
+			t.Errorf("%+v: UDP to %d: %+v", c.policy, c.port, v)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package sniff
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strconv"
@@ -166,23 +165,4 @@ func framing(fields []field, version string) (Body, error) {
 		return Body{}, ErrBody
 	}
 	return b, nil
-}
-
-// LooksLikeRequest reports whether a lenient server may read the first bytes of a connection as an HTTP request. It
-// returns ErrMore while that is open.
-func LooksLikeRequest(b []byte) (bool, error) {
-	b = bytes.TrimLeft(b, "\r\n")
-	line, _, whole := bytes.Cut(b, []byte("\n"))
-	if whole || len(line) > MaxFirst {
-		return bytes.Contains(line, []byte("HTTP/")), nil
-	}
-	for i, c := range line {
-		switch {
-		case i > 0 && (c == ' ' || c == '\t' || c == '\r'):
-			return false, ErrMore
-		case !httpguts.IsTokenRune(rune(c)):
-			return false, nil
-		}
-	}
-	return false, ErrMore
 }
