@@ -122,6 +122,8 @@ type (
 	HintNoLoader struct{ Named }
 	// HintNotProgram: the file cannot be executed.
 	HintNotProgram struct{ Named }
+	// HintLineEnds: a script has Windows line ends, which its interpreter does not accept.
+	HintLineEnds struct{ Named }
 	// HintStateLost: the interpreter of a context has ended, and its state with it.
 	HintStateLost struct {
 		Context string `json:"context"`
@@ -273,7 +275,7 @@ var Hints = func() map[HintCode]Hint {
 		HintNoFiles, HintUnlisted, HintPatterns,
 		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{},
 		HintLost{}, HintNotCompiled{},
-		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintStateLost{},
+		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintLineEnds{}, HintStateLost{},
 		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{},
 		HintOutput{},
 		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{},
@@ -303,6 +305,7 @@ func (HintNoCommand) Code() HintCode    { return "command_not_found" }
 func (HintNoFile) Code() HintCode       { return "program_not_found" }
 func (HintNoLoader) Code() HintCode     { return "no_interpreter" }
 func (HintNotProgram) Code() HintCode   { return "not_executable" }
+func (HintLineEnds) Code() HintCode     { return "line_ends" }
 func (HintStateLost) Code() HintCode    { return "state_lost" }
 func (HintMemory) Code() HintCode       { return "memory" }
 func (HintMemoryKilled) Code() HintCode { return "memory_killed" }

@@ -51,6 +51,9 @@ type Language struct {
 	// Apart maps modules of the standard library to the Debian packages that hold them separately.
 	Apart map[string]string
 
+	// UnixLines says that the interpreter takes a carriage return before a line feed as part of the code.
+	UnixLines bool
+
 	// NameFor names the file that holds the code, as modules and scripts may differ; nil means FileName always.
 	NameFor func(code []byte) string
 

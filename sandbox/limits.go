@@ -34,8 +34,8 @@ var Waivable = append(LimitNames[:len(LimitNames):len(LimitNames)], PolicyComman
 // Unlimited marks a limit in an effective policy that nothing enforces. It cannot be requested.
 const Unlimited = -1
 
-// NoTimeout is a Timeout that sets no limit: the run ends with its sandbox. It exceeds the life of every sandbox, so that
-// arithmetic needs no special case.
+// NoTimeout is a Timeout that sets no limit: the run ends with its sandbox. It exceeds the life of every sandbox, so
+// that arithmetic needs no special case.
 const NoTimeout = 100 * 365 * 24 * time.Hour
 
 // Limits bounds one sandbox and each run in it. A zero field means the default; Unlimited occurs only in an effective

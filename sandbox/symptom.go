@@ -16,6 +16,7 @@ const (
 	SymptomLimit        SymptomKind = iota + 1 // Limit was reached
 	SymptomNoCommand                           // there is no program Name
 	SymptomNotProgram                          // the file Name cannot be executed
+	SymptomLineEnds                            // the script Name, or one, has Windows line ends
 	SymptomNoInstall                           // the installer Name failed
 	SymptomNoNetwork                           // an address could not be reached
 	SymptomNoModule                            // the module Name is missing

@@ -41,6 +41,8 @@ type Facts struct {
 	Missing  []string                 // modules or commands for which no package was found
 	Optional []string                 // packages that were not installed because the code can do without
 
+	LineEnds func(script string) bool // reports whether a file is a script with Windows line ends; may be nil
+
 	Used func() (files, bytes int64) // usage of the writable places; called at most once
 }
 

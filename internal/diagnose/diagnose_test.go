@@ -40,6 +40,8 @@ func TestHints(t *testing.T) {
 		return diagnose.Hints(&f)
 	}
 	x, free := of(limited, sandbox.Request{}), of(unlimited, sandbox.Request{})
+	windows := free
+	windows.LineEnds = func(string) bool { return true }
 	fed := of(unlimited, sandbox.Request{Stdin: []byte("x")})
 	fenced := of(limited, sandbox.Request{Code: []byte("\n```python\nprint(1)\n```")})
 	failed := func(stderr string) sandbox.Result {
@@ -83,6 +85,13 @@ func TestHints(t *testing.T) {
 		{x, end{}, failed("FileNotFoundError: [Errno 2] No such file or directory: 'ls'"), []string{"The file ls " +
 			"was not found"}},
 		{free, end{}, failed(child + "'jq'"), []string{"Command not found in the sandbox: jq."}},
+		{free, end{}, failed("env: ‘python3\\r’: No such file or directory"), []string{"A script has Windows line ends"}},
+		{free, end{}, failed("main.sh: line 2: $'\\r': command not found"), []string{"has Windows line ends"}},
+		{free, end{}, failed("sh: 1: ls\r: not found"), []string{"has Windows line ends"}},
+		{windows, end{}, failed("bash: ./a.sh: cannot execute: required file not found"), []string{"./a.sh has " +
+			"Windows line ends"}},
+		{windows, end{}, failed("a.sh: line 9: syntax error: unexpected end of file"), []string{"a.sh has Windows"}},
+		{windows, end{}, failed("sh: 1: ./a.sh: not found"), []string{"./a.sh has Windows"}},
 		{free, end{}, failed("/bin/sh: 1: apt-get: not found"), []string{"apt-get cannot install anything"}},
 		{free, end{}, failed("E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you " +
 			"root?"), []string{"apt cannot install"}},

@@ -143,6 +143,10 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 		}
 	case sandbox.SymptomNoCommand, sandbox.SymptomNotProgram:
 		return f.commandHint(s)
+	case sandbox.SymptomLineEnds:
+		if s.Name == "" || f.hasLineEnds(s.Name) {
+			return sandbox.HintLineEnds{Named: sandbox.Named{Name: s.Name}}
+		}
 	case sandbox.SymptomMissingFile, sandbox.SymptomReadOnly:
 		return f.pathHint(s)
 	}
@@ -171,9 +175,13 @@ func (f *Facts) commandHint(s sandbox.Symptom) sandbox.Hint {
 		return sandbox.HintNotProgram{Named: sandbox.Named{Name: s.Name}}
 	case f.noNetwork() && f.installs(command):
 		return f.noInstall(command)
+	case strings.Contains(s.Name, "/") && f.hasLineEnds(s.Name): // the kernel finds no interpreter
+		return sandbox.HintLineEnds{Named: sandbox.Named{Name: s.Name}}
 	}
 	return f.noCommand(sandbox.HintNoCommand{Name: s.Name})
 }
+
+func (f *Facts) hasLineEnds(script string) bool { return f.LineEnds != nil && f.LineEnds(script) }
 
 // noCommand adds an interpreter or a package that has the missing command.
 func (f *Facts) noCommand(h sandbox.HintNoCommand) sandbox.Hint {

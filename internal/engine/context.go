@@ -231,7 +231,8 @@ func (c *Context) addWaiting(n int) {
 	c.waiting += n
 }
 
-// queue counts one more that waits for a context, or adds packages, unless there are too many. addWaiting(-1) takes it back.
+// queue counts one more that waits for a context, or adds packages, unless there are too many. addWaiting(-1) takes it
+// back.
 func (s *Sandbox) queue() error {
 	if s.addWaiting(1) {
 		return nil

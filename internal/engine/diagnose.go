@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"path"
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -24,7 +27,8 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 		Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
 		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),
 		Beyond:   [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
-		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional, Used: x.used,
+		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional,
+		LineEnds: x.hasLineEnds, Used: x.used,
 	}
 	if o.ended {
 		f.GuestEnd = &o.end
@@ -34,6 +38,27 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 		f.Packages = f.Packages && x.sandbox.takesPackages()
 	}
 	return diagnose.Hints(&f)
+}
+
+// longestFirstLine is how much of a script hasLineEnds reads, in bytes.
+const longestFirstLine = 4 << 10
+
+// hasLineEnds reports whether the first line of a file in the sandbox ends as on Windows. A name without a folder is
+// one in the working directory.
+func (x *Run) hasLineEnds(script string) bool {
+	if !path.IsAbs(script) {
+		script = path.Join(x.Dir, script)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	var head bytes.Buffer
+	err := x.sandbox.call(ctx, func(c *client.Client) error {
+		head.Reset()
+		_, err := c.ReadFile(ctx, guest.ReadFile{Path: script, Length: longestFirstLine}, &head)
+		return err
+	})
+	line, _, ended := bytes.Cut(head.Bytes(), []byte("\n"))
+	return err == nil && ended && bytes.HasSuffix(line, []byte("\r"))
 }
 
 // blockSize is the least size of a file in tmpfs, the file system of the writable places.

@@ -66,6 +66,9 @@ func (x *Run) missingProgram(ctx context.Context) error {
 		program = x.Dir + "/" + program
 	}
 	if _, err := x.sandbox.stat(ctx, program); err == nil {
+		if x.hasLineEnds(program) {
+			return x.refuseStart(sandbox.HintLineEnds{Named: name}, "its first line ends in a carriage return")
+		}
 		return x.refuseStart(sandbox.HintNoLoader{Named: name}, "interpreter or loader not found")
 	}
 	return x.refuseStart(sandbox.HintNoFile{Named: name}, "no such file")

@@ -91,6 +91,11 @@ func checkCode(req *sandbox.Request) error {
 	case len(req.Code) > MaxCode:
 		return tooLarge("code", len(req.Code), MaxCode)
 	}
+	if bytes.HasPrefix(req.Code, []byte("\xff\xfe")) || bytes.HasPrefix(req.Code, []byte("\xfe\xff")) {
+		err := sandbox.Invalidf("code", "is UTF-16, by its byte order mark")
+		err.Fix = "save it as UTF-8"
+		return err
+	}
 	if at := bytes.IndexByte(req.Code, 0); at >= 0 {
 		return sandbox.Invalidf("code", "holds a NUL byte at offset %d", at)
 	}

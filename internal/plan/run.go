@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"path"
 	"slices"
 	"strings"
@@ -89,6 +90,13 @@ func (r *Rules) resolveCode(p *Run) error {
 		return err
 	}
 	p.Language, p.Programs = &lang, lang.Programs
+	req.Code = plainText(&lang, req.Code)
+	for i, f := range req.Files {
+		if f.Path == req.Entry {
+			req.Files = slices.Clone(req.Files)
+			req.Files[i].Data = plainText(&lang, f.Data)
+		}
+	}
 	p.Env = r.Env(p.Spec, &lang, lang.Env, req.Env)
 	switch {
 	case req.Entry != "":
@@ -108,6 +116,17 @@ func (r *Rules) resolveCode(p *Run) error {
 	}
 	p.Argv = p.ArgvWith(lang.Programs[0])
 	return nil
+}
+
+// plainText returns source text without the byte order mark that editors on Windows put before it, and with line feeds
+// for a language that does not accept their line ends. Text in which most lines end otherwise stays as it is: a
+// carriage return there is meant.
+func plainText(lang *sandbox.Language, text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if returns := bytes.Count(text, []byte("\r\n")); lang.UnixLines && 2*returns > bytes.Count(text, []byte("\n")) {
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	}
+	return text
 }
 
 // NameCode gives the code's file a name of this run alone, in the same folder, unless the request names it.

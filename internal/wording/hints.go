@@ -57,6 +57,9 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 	case sandbox.HintNoLoader:
 		return fmt.Sprintf("The interpreter or loader of %s is not in the sandbox. Look at its first line, after #!.",
 			cmp.Or(h.Name, "the program"))
+	case sandbox.HintLineEnds:
+		return fmt.Sprintf("%s has Windows line ends, which its interpreter does not accept. Replace "+
+			`each \r\n in it by \n.`, cmp.Or(h.Name, "A script"))
 	case sandbox.HintNotProgram:
 		return fmt.Sprintf("%s cannot be executed. Make it executable, a script with a first line such as #!/bin/sh; "+
 			"or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"), cmp.Or(h.Name, "FILE"))

@@ -306,10 +306,12 @@ func testNothingToStart(t *testing.T, s *suite) {
 		{"no-such-program", sandbox.HintNoCommand{Name: "no-such-program"}, 127, "command not found"},
 		{"/no/such/program", sandbox.HintNoFile{Named: sandbox.Named{Name: "/no/such/program"}}, 127, "no such file"},
 		{"./script", sandbox.HintNoLoader{Named: sandbox.Named{Name: "./script"}}, 127, "interpreter"},
+		{"./windows", sandbox.HintLineEnds{Named: sandbox.Named{Name: "./windows"}}, 127, "carriage return"},
 		{"/etc/passwd", sandbox.HintNotProgram{Named: sandbox.Named{Name: "/etc/passwd"}}, 127, "cannot execute"},
 	} {
 		r := engine.OneShot{Request: sandbox.Request{Command: []string{c.program, "x"}}}
-		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")}}
+		r.Request.Files = []sandbox.File{{Path: "script", Mode: 0o755, Data: []byte("#!/no/such/interpreter\n")},
+			{Path: "windows", Mode: 0o755, Data: []byte("#!/bin/sh\r\n")}}
 		result := s.run(t, r)
 		wantStatus(t, result, sandbox.StatusFailed)
 		if line := "fumehood: " + c.program + ": "; result.ExitCode != c.exit ||

@@ -21,6 +21,7 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, path}
 	},
+	UnixLines:  true,
 	ParseError: ParseError,
 	Diagnose:   symptoms.Diagnose,
 	Installer:  commands,

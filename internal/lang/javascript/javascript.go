@@ -20,8 +20,8 @@ const (
 // inspector. With fewer, Node waits forever (tried with Node 20 and 3 to 6).
 const leastPids = 7
 
-// The heap of old objects has three quarters of the memory, less what Node needs besides. With less than leastHeap, Node
-// does not start. A program that fills its heap so reports it, from 128 MiB of memory (tried with Node 20).
+// The heap of old objects has three quarters of the memory, less what Node needs besides. With less than leastHeap,
+// Node does not start. A program that fills its heap so reports it, from 128 MiB of memory (tried with Node 20).
 const (
 	heapShare  = 75 // percent
 	besideHeap = 24 // MiB

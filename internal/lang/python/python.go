@@ -40,7 +40,8 @@ var Language = sandbox.Language{
 	// By default pip tries each server five times, for 8 seconds. With these it fails after one second, mostly its own
 	// start.
 	Offline: []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
-	// NumPy's OpenBLAS, MKL, PyTorch and numexpr start a thread for each CPU of the host otherwise. nproc(1) reads it too.
+	// NumPy's OpenBLAS, MKL, PyTorch and numexpr start a thread for each CPU of the host otherwise. nproc(1) reads it
+	// too.
 	Sized: func(l sandbox.Limits) []string {
 		return []string{fmt.Sprintf("OMP_NUM_THREADS=%d", l.CPUs()), fmt.Sprintf("POLARS_MAX_THREADS=%d", l.CPUs())}
 	},
