@@ -24,7 +24,7 @@ import (
 // Timeouts for calls to an engine. An engine that hangs gives an error within them.
 const (
 	pingTimeout  = time.Second      // of a probe's first call, to report a missing engine in under 2 s
-	factsTimeout = 5 * time.Second  // of queries about the engine; a busy Podman takes two seconds
+	factsTimeout = 15 * time.Second // of queries about the engine; Podman on a busy host takes more than five seconds
 	callTimeout  = 30 * time.Second // of other calls; a slow engine is better than none
 	startTimeout = time.Minute      // of calls that wait for a runtime, or for processes to die
 	backTimeout  = 30 * time.Second // for an engine that was there to come back
