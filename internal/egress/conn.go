@@ -221,7 +221,7 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Begin: g.beginRequest, End: g.active.work.Done})
+		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done})
 	if err == nil {
 		g.interceptor = s
 		g.active.work.Go(s.Run)
@@ -245,6 +245,7 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 	if reason := g.meter.take(g.rules.Load().Bounds, time.Now()); reason != "" {
 		return nil, rules.Refusal(reason)
 	}
+	g.meter.pace.spend(handshakeTime / 2) // with the server
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	outer, err := c.dial(ctx, "tcp")

@@ -14,6 +14,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -106,6 +107,26 @@ func TestSecretInAnswers(t *testing.T) {
 			strings.Contains(got, "z2hwx1") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: no %q, or a value, in\n%s", c.args, c.want, got)
 		}
+	}
+}
+
+// TestServerConnections: requests share a connection to a server of HTTP/2. Without HTTP/2 each has a separate one.
+func TestServerConnections(t *testing.T) {
+	p, outside, trust, _ := openHostile(t)
+	old := httptest.NewUnstartedServer(outside)
+	old.TLS = outside.TLS.Clone()
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	curl := "curl -sS --cacert " + trust + strings.Repeat(" https://api.test/", 4)
+	for i, dials := range []int{1, 4} {
+		p.world.reached()
+		if got := p.run(curl); strings.Count(got, "GET /") != 4 {
+			t.Errorf("%q", got)
+		}
+		if got := p.world.reached(); len(got) != dials {
+			t.Errorf("%d: %q for four requests", i, got)
+		}
+		p.world.at("tcp", "93.184.216.40:443", old.Listener.Addr().String())
 	}
 }
 

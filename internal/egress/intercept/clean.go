@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
@@ -14,7 +15,10 @@ import (
 // cleaner is the one place where values are removed from what a host of secrets answers: it replaces the values of all
 // secrets of the sandbox by their placeholders, whichever request carried them. It does not see values that a host
 // encodes otherwise than in Base64.
-type cleaner struct{ find *finder }
+type cleaner struct {
+	find  *finder
+	spend func(time.Duration) // notes CPU time
+}
 
 // errEncoded refuses an answer that the cleaner cannot read.
 const errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
@@ -95,6 +99,7 @@ type cleanBody struct {
 	answer  *http.Response
 	cleaner *cleaner
 	stream  stream
+	chunk   []byte
 	clean   []byte // not yet read
 	err     error
 }
@@ -106,11 +111,15 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 		if b.err != nil {
 			return 0, b.err
 		}
+		if b.chunk == nil {
+			b.chunk = make([]byte, cleanSize)
+		}
 		var n int
-		chunk := make([]byte, cleanSize)
-		n, b.err = b.ReadCloser.Read(chunk)
+		n, b.err = b.ReadCloser.Read(b.chunk)
 		if b.err == nil || b.err == io.EOF {
-			b.clean = b.stream.write(chunk[:n], b.err == io.EOF)
+			began := time.Now()
+			b.clean = b.stream.write(b.chunk[:n], b.err == io.EOF)
+			b.cleaner.spend(time.Since(began))
 		} // the end of an answer that broke off may be a part of a value
 	}
 	n := copy(p, b.clean)

@@ -97,8 +97,8 @@ func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status 
 	}
 	done := insertSecrets(secrets, name, port, h)
 	x.attempt.Secrets, x.attempt.Misplaced = done.inserted, done.misplaced
-	if done.size > maxInserted {
-		return http.StatusRequestHeaderFieldsTooLarge, "the values of its secrets have more than 64 KiB"
+	if done.count > maxInserted {
+		return http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("it has more than %d values of secrets", maxInserted)
 	}
 	return 0, ""
 }

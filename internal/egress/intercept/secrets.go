@@ -23,25 +23,25 @@ func NewPlaceholder() string {
 	return placeholderPrefix + hex.EncodeToString(b[:])
 }
 
-// maxInserted is the most bytes of values that one request may carry. Real requests carry a few values.
-const maxInserted = 64 << 10
+// maxInserted is how many values one request may carry. Real requests carry a few. The bound does not depend on the
+// length of values, which the code should not learn.
+const maxInserted = 16
 
 // insertion is what happened to the placeholders in the headers of one request. Its lists have names of secrets.
 type insertion struct {
 	inserted  []string
 	misplaced []string // those that this host or this header does not receive
-	size      int      // bytes of the values
+	count     int      // of the values; above maxInserted, the request must not be sent
 }
 
 // insertSecrets replaces the placeholders in the headers of a request to a canonical name by the values that this name
-// may receive in these headers. It reads each header once. If the values have more than maxInserted bytes, it stops,
-// and the request must not be sent.
+// may receive in these headers. It reads each header once.
 func insertSecrets(secrets []rules.Secret, name string, port uint16, h http.Header) (done insertion) {
 	for header, values := range h {
 		for i, value := range values {
 			values[i] = replacePlaceholders(value, func(placeholder string) string {
 				at := slices.IndexFunc(secrets, func(s rules.Secret) bool { return s.Placeholder == placeholder })
-				if at < 0 || done.size > maxInserted {
+				if at < 0 {
 					return placeholder
 				}
 				s := &secrets[at]
@@ -49,8 +49,10 @@ func insertSecrets(secrets []rules.Secret, name string, port uint16, h http.Head
 					done.misplaced = addName(done.misplaced, s.Name)
 					return placeholder
 				}
+				if done.count++; done.count > maxInserted {
+					return placeholder
+				}
 				done.inserted = addName(done.inserted, s.Name)
-				done.size += len(s.Value)
 				return s.Value
 			})
 		}

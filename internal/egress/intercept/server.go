@@ -28,6 +28,7 @@ type Config struct {
 	Authority *sandbox.Authority
 	Roots     *x509.CertPool // servers are verified by; nil is those of the host
 	Log       func(sandbox.NetworkAttempt)
+	Spend     func(time.Duration) // notes CPU time that a request takes
 
 	// Begin counts a request, and End ends it. Begin returns false once the gate is closed.
 	Begin func() bool
@@ -84,7 +85,7 @@ func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cleans != policy {
-		s.cleaner, s.cleans = &cleaner{newFinder(policy.Secrets)}, policy
+		s.cleaner, s.cleans = &cleaner{newFinder(policy.Secrets), s.config.Spend}, policy
 	}
 	return s.cleaner
 }
