@@ -29,6 +29,24 @@ var attacksElsewhere = map[string][]string{
 	// a client of the API that names addresses which the operator does not list
 	"E18": {"cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",
 		"internal/egress/rules: TestAboveCeiling"},
+	// HTTP in disguise, at ports where other protocols pass
+	"E21": {"internal/egress: TestDisguisedHTTP"},
+	// QUIC past the inspection of requests
+	"E22": {"internal/egress/rules: TestQUIC"},
+
+	// A secret whose value the code wants to have. How much of an answer comes, and when, is an oracle.
+	"S07": {"internal/egress/intercept: TestStreamIsNoOracle", "internal/egress/intercept: TestStreamHides"},
+	// the host stores the value, and returns it to a later request
+	"S08": {"internal/egress: TestSecret", "internal/egress/intercept: TestInsertSecrets",
+		"internal/egress: TestSecretInAnswers"},
+	// another virtual host or port, by the target or the Host of a request
+	"S09": {"internal/egress: TestSecretTargets", "internal/egress: TestSecretCanaries"},
+	// headers of every status, interim answers, trailers, names; parts and compressed answers
+	"S10": {"internal/egress: TestSecretInAnswers", "internal/egress/intercept: TestHeaders"},
+	// the log of a library
+	"S11": {"internal/egress: TestSecretInLogs"},
+	// a change of the policy sends it to another host or header
+	"S12": {"internal/engine: TestCheckWithoutValue", "cmd/fumehood: TestSecretOfSandbox"},
 
 	// These begin with an installation, which is no program of a run.
 	"I01": {"cmd/fumehood: TestPackagesBuild"},
