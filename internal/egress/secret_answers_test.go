@@ -46,6 +46,7 @@ func hostileHost() map[string]http.HandlerFunc {
 			w.Header().Set(http.TrailerPrefix+"X-Later", token)
 			w.Header().Set(http.TrailerPrefix+"X-Later-"+token, "1")
 		},
+		"/parts": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Accept-Ranges", "bytes") },
 		"/zip": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Add("Content-Encoding", "")
 			w.Header().Add("Content-Encoding", "gzip")
@@ -97,6 +98,7 @@ func TestSecretInAnswers(t *testing.T) {
 		{"--http2 -H 'Range: bytes=0-3' -H 'Accept-Encoding;' -H 'Accept-Encoding: gzip' https://api.test/all",
 			"\n[] [identity] fumehood_placeholder_"},
 		{"-I https://api.test/all", "x-known: fumehood_placeholder_"},
+		{"https://api.test/parts", "accept-ranges: none"},
 		{"--compressed https://api.test/zip", "its answer is compressed"},
 		{"--http1.1 https://api.test/broken", "the value begins with\n[exit status 18]"},
 		{"--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' https://api.test/switch",

@@ -58,6 +58,9 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer.Status = "" // its text passes in a 101
+	if answer.Header.Get("Accept-Ranges") != "" {
+		answer.Header.Set("Accept-Ranges", "none")
+	}
 	c.header(answer.Header)
 	c.header(answer.Trailer) // the names; the body adds values at its end
 	if answer.StatusCode == http.StatusSwitchingProtocols {

@@ -141,6 +141,30 @@ func TestStreamIsNoOracle(t *testing.T) {
 	}
 }
 
+// FuzzStream: pieces change nothing, and no value remains.
+func FuzzStream(f *testing.F) {
+	find := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "abcabcab", Placeholder: "<1>"}},
+		{Secret: sandbox.Secret{Value: "cabcabxyz", Placeholder: "<2>"}}})
+	f.Add("abcabcabcabxyz", 5)
+	f.Add("YWJjYWJjYWI=ABCABCAB", 3)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		whole := pieces(find, text)[0]
+		var parts []string
+		for rest := text; rest != ""; {
+			n := min(len(rest), max(size, 1))
+			parts, rest = append(parts, rest[:n]), rest[n:]
+		}
+		if got := strings.Join(pieces(find, append(parts, "")...), ""); got != whole {
+			t.Errorf("%q in pieces of %d: %q, whole %q", text, size, got, whole)
+		}
+		for _, left := range strings.Split(strings.ToLower(whole), "<1>") {
+			if strings.Contains(left, "abcabcab") || strings.Contains(left, "cabcabxyz") {
+				t.Errorf("%q: %q", text, whole)
+			}
+		}
+	})
+}
+
 // TestHeaders: values are removed from the values and names of headers.
 func TestHeaders(t *testing.T) {
 	secrets := twoSecrets(t)
