@@ -14,7 +14,7 @@ func TestHints(t *testing.T) {
 	hints := []sandbox.Hint{
 		sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 1e9, Raise: 1 << 50}},
 		sandbox.HintNoModule{Name: "yaml", Offer: sandbox.Offer{Packages: true, Package: "pyyaml"}},
-		sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a:1", Reason: "b", Fix: true}}, Living: true},
+		sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a:1", Reason: "b", Allow: "a:1"}}, Living: true},
 		sandbox.FixText{Text: "words"},
 	}
 	for _, h := range sandbox.Hints {

@@ -37,7 +37,7 @@ const (
 
 // What a program tried that a sandbox does not offer, and mistakes in code.
 const (
-	HintUnreachable Note = "unreachable"    // the network does not reach every address
+	HintUnreachable Note = "unreachable"    // the program could not reach a host, for no reason that the gate knows
 	HintNoInput     Note = "no_input"       // it read from an empty stdin
 	HintTerminal    Note = "no_terminal"    // it opened a terminal, which its spec does not allow
 	HintFence       Note = "markdown_fence" // the code begins with a Markdown fence
@@ -181,6 +181,10 @@ type (
 		Refusals []NetworkRefusal `json:"refusals"`
 		Living   bool             `json:"living,omitempty"`
 	}
+	// HintNotReached: the network policy allows destinations that could not be reached.
+	HintNotReached struct {
+		Failures []NetworkFailure `json:"failures"`
+	}
 	// HintNoModule: a module is missing.
 	HintNoModule struct {
 		Name string `json:"name,omitempty"`
@@ -278,7 +282,8 @@ var Hints = func() map[HintCode]Hint {
 		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintLineEnds{}, HintStateLost{},
 		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{},
 		HintOutput{},
-		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNoModule{}, HintNoStandard{},
+		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNotReached{},
+		HintNoModule{}, HintNoStandard{},
 		HintNoPackage{}, HintLeftOut{},
 		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
 		HintNoFont{}, HintNotBuilt{}, HintData{}, HintRestart{},
@@ -318,6 +323,7 @@ func (HintNotAllowed) Code() HintCode   { return "command_not_allowed" }
 func (HintNoInstall) Code() HintCode    { return "no_install" }
 func (HintNoNetwork) Code() HintCode    { return "no_network" }
 func (HintRefused) Code() HintCode      { return "network_refused" }
+func (HintNotReached) Code() HintCode   { return "network_failed" }
 func (HintNoModule) Code() HintCode     { return "no_module" }
 func (HintNoStandard) Code() HintCode   { return "no_standard_module" }
 func (HintNoPackage) Code() HintCode    { return "no_package" }

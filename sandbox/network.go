@@ -169,6 +169,8 @@ type NetworkLog interface {
 	// Refusals returns what was refused after the attempt of this Seq, each destination once, at most n, the oldest
 	// first.
 	Refusals(seq uint64, n int) []NetworkRefusal
+	// Failures returns likewise what was allowed and failed.
+	Failures(seq uint64, n int) []NetworkFailure
 }
 
 // The protocols of attempts.
@@ -233,10 +235,19 @@ type NetworkSummary struct {
 	Statuses  map[int]uint64
 }
 
+// NetworkNoRule is the reason of a refusal of a destination that no rule lists.
+const NetworkNoRule = "no rule allows it"
+
 // NetworkRefusal is a destination that the policy refused.
 type NetworkRefusal struct {
 	// as a rule would name it: "api.example.org", "api.example.org:443", "[2001:db8::1]:443"
 	Target string `json:"target"`
 	Reason string `json:"reason"`
-	Fix    bool   `json:"fix,omitempty"` // a rule for Target in Allow would let it pass
+	Allow  string `json:"allow,omitempty"` // a rule that would let it pass; "" if none would
+}
+
+// NetworkFailure is a destination that the policy allows and that could not be reached.
+type NetworkFailure struct {
+	Target string `json:"target"` // as a rule would name it
+	Reason string `json:"reason"`
 }

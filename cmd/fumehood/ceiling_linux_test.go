@@ -69,6 +69,12 @@ func TestNetworkCeiling(t *testing.T) {
 		t.Errorf("%d %v", status, body)
 	}
 	// The sandboxes of the first server could do more.
+	for _, name := range []string{"a", "b"} {
+		for state := any(nil); state != "ready"; { // until it is taken over
+			_, body := s.send(t, http.MethodGet, "/v1/sandboxes/"+name, "")
+			state = body["state"]
+		}
+	}
 	c = &commands{t, s.url}
 	if out, _ := c.run(0, "", "run", "--in", "b", "-c", fmt.Sprintf(fetch, "api")); out != "api.test/x\n" {
 		t.Errorf("%q", out)

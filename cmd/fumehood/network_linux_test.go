@@ -90,6 +90,49 @@ func TestNetworkOfRun(t *testing.T) {
 	}
 }
 
+// TestHostOfRun: a run reaches a loopback port of the host only if its user lists it, and for requests its
+// operator.
+func TestHostOfRun(t *testing.T) {
+	isNetworkReady(t)
+	o := newOutside(t)
+	_, port, _ := strings.Cut(o.Listener.Addr().String(), ":")
+	code := "import urllib.request; print(urllib.request.urlopen('http://host:" + port + "/x').read().decode())"
+	run := func(want int, network ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		m := testApp(t).Main
+		m.Stdout, m.Stderr = &out, &out
+		args := append([]string{"run", "--backend", "native", "--allow-unenforced", "memory", "-c", code}, network...)
+		if got := m.Run(context.Background(), args); got != want {
+			t.Errorf("exit code %d, not %d\n%s", got, want, &out)
+		}
+		return out.String()
+	}
+	if out := run(0, "--allow", "host:"+port); out != "host:"+port+"/x\n" {
+		t.Errorf("%q", out)
+	}
+	if out := run(1, "--network", "full"); !strings.Contains(out,
+		"hint: host was refused by the network policy; allow it with --allow host:PORT.") {
+		t.Errorf("%s", out)
+	}
+	if out := run(125, "--allow", "127.0.0.1:"+port); !strings.Contains(out, "fix: write it as a rule: --allow host:"+
+		port+"\n") {
+		t.Errorf("%s", out)
+	}
+	request := fmt.Sprintf(`{"language": "python", "code": %q, "network": {"allow": ["host:%s"]}}`, code, port)
+	for rule, want := range map[string]int{"public": 400, "public,host:" + port: 200} {
+		s := startServerWith(t, func(*Main) {}, "--backend", "native", "--allow-unenforced", "memory",
+			"--network-allow", rule)
+		if status, body := s.post(t, "/v1/run", request); status != want || want == 200 &&
+			body["stdout"] != "host:"+port+"/x\n" {
+			t.Errorf("%s: %d %v", rule, status, body)
+		}
+	}
+	if n := o.asked.Load(); n != 2 {
+		t.Errorf("the host was asked %d times", n)
+	}
+}
+
 // TestNetworkOfSandbox: the rules of a living sandbox change while it runs, and each attempt is recorded.
 func TestNetworkOfSandbox(t *testing.T) {
 	isNetworkReady(t)

@@ -37,13 +37,19 @@ type Facts struct {
 	Left   int      // background processes that were killed at the end
 	Beyond [2]int64 // bytes of stdout and of stderr that the reader does not get
 
-	Refusals []sandbox.NetworkRefusal // by the network policy, while it ran
-	Missing  []string                 // modules or commands for which no package was found
-	Optional []string                 // packages that were not installed because the code can do without
+	Network  Network
+	Missing  []string // modules or commands for which no package was found
+	Optional []string // packages that were not installed because the code can do without
 
 	LineEnds func(script string) bool // reports whether a file is a script with Windows line ends; may be nil
 
 	Used func() (files, bytes int64) // usage of the writable places; called at most once
+}
+
+// Network has what the sandbox tried to reach while the run ran.
+type Network struct {
+	Refusals []sandbox.NetworkRefusal // by the network policy
+	Failures []sandbox.NetworkFailure // of what the policy allows
 }
 
 // ExitNotFound is a shell's exit code for a missing command.
@@ -68,7 +74,7 @@ func Hints(f *Facts) []sandbox.Hint {
 	if h := f.missingCommands(); h != nil {
 		hints = append(sandbox.WithoutHint[sandbox.HintNoCommand](sandbox.WithoutHint[sandbox.HintExitCode](hints)), h)
 	}
-	if h := f.refused(); len(h.Refusals) > 0 {
+	if h := f.network(); h != nil {
 		hints = append([]sandbox.Hint{h}, sandbox.WithoutHint[sandbox.HintExitCode](hints)...)
 		hints = slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintUnreachable })
 	}
@@ -193,16 +199,33 @@ func (f *Facts) keptState() bool {
 	return slices.ContainsFunc(f.Found, func(h sandbox.Hint) bool { return h == sandbox.HintStateKept })
 }
 
-// refused reports what the network policy refused while the run ran. Other runs of the same sandbox at that time are
-// included.
-func (f *Facts) refused() sandbox.HintRefused {
-	h := sandbox.HintRefused{Living: f.Living}
-	for _, r := range f.Refusals {
-		if PlainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(r.Target)) != "" {
-			h.Refusals = append(h.Refusals, r)
+// network reports what the network policy refused while the run ran, else what a run that failed could not reach. Other
+// runs of the same sandbox at that time are included. It returns nil if there is nothing to report.
+func (f *Facts) network() sandbox.Hint {
+	refused := sandbox.HintRefused{Living: f.Living}
+	for _, r := range f.Network.Refusals {
+		if isPlainTarget(r.Target) {
+			refused.Refusals = append(refused.Refusals, r)
 		}
 	}
-	return h
+	failed := sandbox.HintNotReached{}
+	for _, r := range f.Network.Failures {
+		if isPlainTarget(r.Target) {
+			failed.Failures = append(failed.Failures, r)
+		}
+	}
+	switch {
+	case len(refused.Refusals) > 0:
+		return refused
+	case len(failed.Failures) > 0 && f.Result.Status == sandbox.StatusFailed:
+		return failed
+	}
+	return nil
+}
+
+// isPlainTarget reports whether the name or address of a destination is safe to show.
+func isPlainTarget(target string) bool {
+	return PlainName(strings.NewReplacer("[", "", "]", "", ":", "").Replace(target)) != ""
 }
 
 // LongestName limits the names in hints, in bytes.

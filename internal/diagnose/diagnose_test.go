@@ -164,7 +164,7 @@ func TestHints(t *testing.T) {
 	}
 	free.Living = true
 	if got := hints(free, end{}, failed("curl: (6) Could not resolve host: "+
-		"x")); len(got) != 1 || got[0] != (sandbox.HintNoNetwork{Living: true}) {
+		"x")); len(got) != 1 || got[0] != (sandbox.HintNoNetwork{Host: "x", Living: true}) {
 		t.Errorf("a living sandbox without a network: %+v", got)
 	}
 	if got := hints(free, end{left: 2}, sandbox.Result{Status: sandbox.StatusSucceeded}); got != nil {

@@ -20,8 +20,6 @@ var systemSymptoms = []struct {
 	{[]string{"No space left on device", "Disk quota exceeded"},
 		sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitDisk}},
 	{[]string{"Too many open files"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitOpenFiles}},
-	{[]string{"Temporary failure in name resolution", "Network is unreachable", "Could not resolve host"},
-		sandbox.Symptom{Kind: sandbox.SymptomNoNetwork}},
 	{[]string{"Cannot allocate memory"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory}},
 	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"},
 		sandbox.Symptom{Kind: sandbox.SymptomTerminal}},
@@ -54,6 +52,8 @@ func (f *Facts) symptomHint() sandbox.Hint {
 	}
 	switch {
 	case vague != nil:
+	case f.failedSilently():
+		return f.reachHint("")
 	case f.atProcessLimit():
 		return sandbox.HintLimit{Bound: f.bound(sandbox.LimitPids)}
 	case f.Result.ExitCode == ExitNotFound:
@@ -83,6 +83,9 @@ func systemSymptomsOf(text string) (all []sandbox.Symptom) {
 		if slices.ContainsFunc(s.text, func(word string) bool { return strings.Contains(text, word) }) {
 			all = append(all, s.symptom)
 		}
+	}
+	if host, complains := complainsOfNetwork(text); complains {
+		all = append(all, sandbox.Symptom{Kind: sandbox.SymptomNoNetwork, Name: host})
 	}
 	if found := pathSymptom().FindAllStringSubmatch(text, -1); found != nil {
 		last := found[len(found)-1]
@@ -114,10 +117,7 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 	case sandbox.SymptomESModule:
 		return sandbox.HintESModule
 	case sandbox.SymptomNoNetwork:
-		if f.noNetwork() {
-			return sandbox.HintNoNetwork{Host: s.Name, Living: f.Living}
-		}
-		return sandbox.HintUnreachable
+		return f.reachHint(s.Name)
 	case sandbox.SymptomNoInstall:
 		if f.noNetwork() {
 			return f.noInstall(s.Name)

@@ -97,6 +97,9 @@ func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 	}
 }
 
+// otherRecord is the reason for an empty answer about an allowed name.
+const otherRecord = "only A and AAAA are resolved"
+
 // question is the relevant part of a query.
 type question struct {
 	header dnsmessage.Header
@@ -172,8 +175,15 @@ func (g *gate) lookUp(q question, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 	case q.Type == dnsmessage.TypeAAAA:
 		network = "ip6"
 	case q.Type != dnsmessage.TypeA:
-		a.Reason = "only A and AAAA are resolved" // so the sandbox learns no other services or keys of the name
+		a.Reason = otherRecord // so the sandbox learns no other services or keys of the name
 		return dnsmessage.RCodeSuccess, nil
+	}
+	if q.name == rules.HostName {
+		if network == "ip6" { // the other family is enough
+			return dnsmessage.RCodeSuccess, nil
+		}
+		a.Address = sandbox.LinkGateway4
+		return dnsmessage.RCodeSuccess, []netip.Addr{a.Address}
 	}
 	found, err := g.resolve(network, q.name)
 	if err != nil {
@@ -218,7 +228,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		if what == "" {
 			what = string(routeOf(a.Address))
 		}
-		a.Allowed, a.Reason = false, "its address is "+what
+		a.Allowed, a.Reason = false, rules.AddressIs(a.Address, what)
 		return dnsmessage.RCodeSuccess, nil // the name may have good addresses of the other family
 	}
 	a.Address = netip.Addr{}

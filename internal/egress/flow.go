@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/intercept"
@@ -42,7 +43,10 @@ func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rule
 		v.Reason = take()
 	}
 	if v.Reason == "" {
-		if f.route = routeOf(f.to.Addr()); f.route != rules.RouteAway {
+		if !rules.IsGateway(f.to.Addr()) {
+			f.route = routeOf(f.to.Addr())
+		}
+		if f.route != rules.RouteAway {
 			v = policy.Decide(f.destination())
 		}
 		if !v.Allowed {
@@ -61,6 +65,9 @@ func (f *flow) destination() rules.Destination {
 // dial connects to the destination. It refuses a connection that may have taken another route than the one that the
 // rules allowed, before a byte passes.
 func (f *flow) dial(ctx context.Context, network string) (net.Conn, error) {
+	if rules.IsGateway(f.to.Addr()) {
+		return f.dialHost(ctx, network)
+	}
 	c, err := f.gate.options.Dial(ctx, network, f.to.String())
 	if err != nil {
 		return nil, err
@@ -72,6 +79,17 @@ func (f *flow) dial(ctx context.Context, network string) (net.Conn, error) {
 	return c, nil
 }
 
+// dialHost connects to the host itself, at one of its loopback addresses.
+func (f *flow) dialHost(ctx context.Context, network string) (c net.Conn, err error) {
+	for _, loopback := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
+		c, err = f.gate.options.Dial(ctx, network, netip.AddrPortFrom(loopback, f.to.Port()).String())
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	return c, err
+}
+
 // failed notes why dial failed: the destination does not answer, or is refused after all.
 func (f *flow) failed(err error) {
 	var refused rules.Refusal
@@ -80,7 +98,7 @@ func (f *flow) failed(err error) {
 
 // checkRoute fails if the host's route to the destination has changed.
 func (f *flow) checkRoute() error {
-	if routeOf(f.to.Addr()) != f.route {
+	if !rules.IsGateway(f.to.Addr()) && routeOf(f.to.Addr()) != f.route {
 		return rules.Refusal(routeChanged)
 	}
 	return nil

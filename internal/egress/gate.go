@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -182,6 +181,3 @@ func (g *gate) add(a Attempt) {
 func (g *gate) logDropped(p packet) {
 	g.add(Attempt{Time: time.Now(), Protocol: sandbox.ProtocolIP, Address: rules.Canonical(p.to), Reason: p.reason})
 }
-
-// isGateway reports whether an address is the gate's own.
-func isGateway(a netip.Addr) bool { return a == sandbox.LinkGateway4 || a == sandbox.LinkGateway6 }

@@ -178,18 +178,57 @@ func (l *Log) Refusals(seq uint64, n int) []Refusal {
 	l.mu.Lock()
 	attempts := l.after(seq, maxAttempts)
 	l.mu.Unlock()
-	var list []Refusal
+	return destinations(attempts, n, func(a *Attempt, to string) (Refusal, bool) {
+		return Refusal{Target: to, Reason: a.Reason, Allow: ruleFor(a)}, !a.Allowed
+	})
+}
+
+func (l *Log) Failures(seq uint64, n int) []sandbox.NetworkFailure {
+	l.mu.Lock()
+	attempts := l.after(seq, maxAttempts)
+	l.mu.Unlock()
+	return destinations(attempts, n, func(a *Attempt, to string) (sandbox.NetworkFailure, bool) {
+		return sandbox.NetworkFailure{Target: to, Reason: a.Reason}, a.Allowed && a.Reason != "" &&
+			a.Reason != otherRecord && (a.Received == 0 || a.Protocol == sandbox.ProtocolDNS)
+	})
+}
+
+// destinations returns what of makes of the attempts that it selects: each destination once, at most n.
+func destinations[T any](attempts []Attempt, n int, of func(a *Attempt, to string) (T, bool)) (list []T) {
 	seen := map[string]bool{}
 	for i := range attempts {
-		a := &attempts[i]
-		to := target(a)
-		if a.Allowed || to == "" || seen[to] || len(list) == n {
+		to := target(&attempts[i])
+		if to == "" || seen[to] || len(list) == n {
 			continue
 		}
-		seen[to] = true
-		list = append(list, Refusal{Target: to, Reason: a.Reason, Fix: a.Reason == rules.NoRule})
+		if one, ok := of(&attempts[i], to); ok {
+			seen[to] = true
+			list = append(list, one)
+		}
 	}
 	return list
+}
+
+// ruleFor returns the rule that would let a refused attempt pass, "" if none would.
+func ruleFor(a *Attempt) string {
+	class, never := rules.Classify(a.Address)
+	switch {
+	case a.Reason == rules.NoRule && a.Name == rules.HostName && a.Port == 0:
+		return rules.HostName + ":PORT"
+	case a.Reason == rules.NoRule:
+		return target(a)
+	case !a.Address.IsValid() || class != "" && never:
+		return ""
+	case class == "":
+		class = string(rules.RouteHost)
+	}
+	switch a.Reason {
+	case rules.Is(class):
+		return netip.AddrPortFrom(a.Address, a.Port).String()
+	case rules.AddressIs(a.Address, class):
+		return a.Address.String()
+	}
+	return ""
 }
 
 // target returns the text of a rule that would allow the attempt, "" if none can.

@@ -57,7 +57,7 @@ func TestCounts(t *testing.T) {
 	if kept := p.gate.Last(1 << 30); len(kept) != maxAttempts || kept[len(kept)-1].Seq != uint64(attempts) {
 		t.Errorf("%d attempts are kept", len(kept))
 	}
-	if list := p.gate.Refusals(uint64(attempts-1), 9); len(list) != 1 || !list[0].Fix {
+	if list := p.gate.Refusals(uint64(attempts-1), 9); len(list) != 1 || list[0].Allow == "" {
 		t.Errorf("%v", list)
 	}
 }

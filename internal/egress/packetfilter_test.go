@@ -7,6 +7,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -46,7 +47,7 @@ func FuzzPacket(f *testing.F) {
 		switch next {
 		case 6, 17, 44:
 		case 1, 58:
-			if !isGateway(to) && packet[40] != 135 {
+			if !rules.IsGateway(to) && packet[40] != 135 {
 				t.Fatalf("ICMP to %s", to)
 			}
 		default:

@@ -14,8 +14,8 @@ import (
 // resolveTimeout bounds one question to the host's resolver.
 const resolveTimeout = 5 * time.Second
 
-// answerCache keeps the last answers of the host's resolver, so that a sandbox does not ask for the same again. It is of
-// one sandbox: a shared one would reveal what others ask for. The zero value is ready.
+// answerCache keeps the last answers of the host's resolver, so that a sandbox does not ask for the same again. It is
+// of one sandbox: a shared one would reveal what others ask for. The zero value is ready.
 type answerCache struct {
 	mu  sync.Mutex
 	all map[query]cached

@@ -46,7 +46,8 @@ func forbidBroadcast(network, _ string, c syscall.RawConn) (err error) {
 
 // routeType returns the type of the route by which this host would send to an address, such as unix.RTN_LOCAL: the
 // kernel's own answer, which covers addresses of interfaces, prefixes that a route makes local, and broadcast
-// addresses. It is unix.RTN_UNREACHABLE without a route. It costs four system calls. Source: rtnetlink(7), RTM_GETROUTE.
+// addresses. It is unix.RTN_UNREACHABLE without a route. It costs four system calls. Source: rtnetlink(7),
+// RTM_GETROUTE.
 func routeType(to netip.Addr) (byte, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -5,7 +5,9 @@ package egress
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -97,5 +99,57 @@ func TestRouteChanges(t *testing.T) {
 	p.logged("ended", func(a Attempt) bool { return a.Protocol == sandbox.ProtocolUDP && a.Reason == routeChanged })
 	if seen := w.SeenByHost(); len(seen) > 0 {
 		t.Errorf("%q reached the host", seen)
+	}
+}
+
+// TestHostItself: a sandbox reaches a loopback port of the host by the host's name, only where a rule lists it.
+func TestHostItself(t *testing.T) {
+	if !egresstest.Inside(t) {
+		return
+	}
+	w := egresstest.New(t)
+	four, err := net.Listen("tcp", "127.0.0.1:8001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	six, err := net.Listen("tcp", "[::1]:8002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, l := range map[string]net.Listener{"four": four, "six": six} {
+		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(rw, name, " ", r.Host)
+		})}
+		t.Cleanup(func() { server.Close() })
+		go func() { _ = server.Serve(l) }() // until Close
+	}
+	heard, err := net.ListenPacket("udp", "127.0.0.1:8003")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.Close()
+	p := newPlaceWith(t, allow("host:8001-8003"), func(o *Options) { o.Dial, o.Resolve = nil, nil })
+	for url, want := range map[string]string{"host:8001": "four host:8001", "host:8002": "six host:8002",
+		"HOST:8001": "four HOST:8001"} {
+		if got := p.run("curl -sS http://" + url + "/"); got != want {
+			t.Errorf("%s: %q", url, got)
+		}
+	}
+	p.run("echo hello > /dev/udp/host/8003 2>/dev/null || exec bash -c 'echo hello > /dev/udp/host/8003'")
+	b := make([]byte, 99)
+	_ = heard.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, _, err := heard.ReadFrom(b); err != nil || string(b[:n]) != "hello\n" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	w.SeenByHost()
+	for _, policy := range []sandbox.NetworkPolicy{{Mode: sandbox.NetworkFull}, allow("0.0.0.0/0", "::/0"),
+		allow("host:8009"), {Mode: sandbox.NetworkFull, Allow: []string{"host:8001"},
+			Deny: []string{"host:8001-8002"}}} {
+		p.setPolicy(policy)
+		p.run("curl -s -m 5 http://host:8001/; curl -s -m 5 http://198.18.0.1:8001/; " +
+			"curl -s -m 5 http://[fd00:6675:6d65::1]:8001/")
+		if seen := w.SeenByHost(); len(seen) > 0 {
+			t.Errorf("%+v: %q reached the host", policy, seen)
+		}
 	}
 }

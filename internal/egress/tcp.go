@@ -6,6 +6,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -18,7 +19,7 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 		return
 	}
 	defer g.active.work.Done()
-	if isGateway(to.Addr()) && to.Port() == portDNS {
+	if rules.IsGateway(to.Addr()) && to.Port() == portDNS {
 		g.connectDNS(r)
 		return
 	}

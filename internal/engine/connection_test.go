@@ -162,6 +162,7 @@ func (openPassage) Keep(string) error                                    { retur
 func (openPassage) Close() error                                         { return nil }
 func (openPassage) Position() uint64                                     { return 0 }
 func (openPassage) Refusals(uint64, int) (list []sandbox.NetworkRefusal) { return list }
+func (openPassage) Failures(uint64, int) (list []sandbox.NetworkFailure) { return list }
 
 // TestNetworkOnePolicy: after a change of the network, the sandbox and its runs report the new policy as requested and
 // as effective.

@@ -26,8 +26,8 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
 		Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
 		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),
-		Beyond:   [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
-		Refusals: x.refusals(), Missing: x.missing, Optional: x.optional,
+		Beyond:  [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
+		Network: x.network(), Missing: x.missing, Optional: x.optional,
 		LineEnds: x.hasLineEnds, Used: x.used,
 	}
 	if o.ended {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -62,12 +63,14 @@ func (s *Sandbox) attempts() uint64 {
 	return s.passage.Position()
 }
 
-// refusals returns what the network policy refused during the run.
-func (x *Run) refusals() []sandbox.NetworkRefusal {
-	if x.sandbox.passage == nil {
-		return nil
+// network returns what the sandbox tried to reach during the run, and could not.
+func (x *Run) network() diagnose.Network {
+	p := x.sandbox.passage
+	if p == nil {
+		return diagnose.Network{}
 	}
-	return x.sandbox.passage.Refusals(x.attempts, maxRefusals)
+	return diagnose.Network{Refusals: p.Refusals(x.attempts, maxRefusals),
+		Failures: p.Failures(x.attempts, maxRefusals)}
 }
 
 // Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.

@@ -29,7 +29,12 @@ type Face struct {
 
 // CommandLine speaks of flags.
 var CommandLine = Face{
-	set: flag,
+	set: func(param, value string) string {
+		if name, ok := flagsOfFields[param]; ok {
+			return strings.TrimSuffix(name+" "+value, " ")
+		}
+		return flag(param, value)
+	},
 	raise: func(b sandbox.Bound) string {
 		value := "N"
 		raise, second := b.Raise, int64(time.Second)
@@ -77,6 +82,9 @@ var REPL = func() Face {
 // HTTP speaks of fields and paths.
 var HTTP = Face{
 	set: func(param, value string) string {
+		if list, ok := strings.CutPrefix(param, "network."); ok {
+			return networkList(list, value)
+		}
 		if !slices.Contains([]string{"backend", "image", "allow_build"}, param) {
 			return ""
 		}
@@ -168,7 +176,8 @@ var flagsOfFields = func() map[string]string {
 		"allow_unenforced": "--allow-unenforced", "backend": "--backend", "image": "--image", "env": "--env",
 		"return_files": "--return", "language": "--lang", "dir": "--workdir", "entry": "FILE", "file name": "FILE",
 		"network": "--network", "network.mode": "--network", "network.allow": "--allow", "network.deny": "--deny",
-		"max_network": "--max-network", "network_allow": "--network-allow", "network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
+		"max_network": "--max-network", "network_allow": "--network-allow",
+		"network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
 		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata", "root": "--root",
 		"checks": "--checks", "packages": "--packages", "stdin": "--stdin", "files": "--file", "name": "--name",
 		"context": "--context", "interactive": "--interactive",
@@ -190,8 +199,10 @@ func limitFlag(name sandbox.LimitName, value string) string {
 	return flag(string(name), value)
 }
 
-func networkField(targets string) string {
-	return `"network": {"allow": [` + joined(strings.Split(targets, ","), strconv.Quote, ", ") + "]}"
+func networkField(targets string) string { return networkList("allow", targets) }
+
+func networkList(field, values string) string {
+	return `"network": {"` + field + `": [` + joined(strings.Split(values, ","), strconv.Quote, ", ") + "]}"
 }
 
 // requirement is a requirement to request of an offer.

@@ -176,6 +176,10 @@ func (f Face) tried(h sandbox.Hint) string {
 			f.file, f.reach(h.Living, cmp.Or(h.Host, "HOST")))
 	case sandbox.HintRefused:
 		return f.refused(h)
+	case sandbox.HintNotReached:
+		return joined(h.Failures, func(r sandbox.NetworkFailure) string {
+			return r.Target + " is allowed, but could not be reached: " + r.Reason + "."
+		}, " ")
 	case sandbox.HintNoModule:
 		return f.noModule(h)
 	case sandbox.HintNoStandard:
@@ -267,15 +271,18 @@ func (f Face) letBuild(words string) string {
 func (f Face) refused(h sandbox.HintRefused) string {
 	return joined(h.Refusals, func(r sandbox.NetworkRefusal) string {
 		text := r.Target + " was refused by the network policy"
-		switch {
-		case !r.Fix:
-			return text + ": " + r.Reason + "."
-		case !h.Living || f.recreate == nil:
-			return text + "; " + f.allow(r.Target) + "."
-		case f.allowNow == "":
-			return text + "; " + f.recreate(r.Target) + "."
+		if r.Reason != sandbox.NetworkNoRule {
+			text += ": " + r.Reason
 		}
-		return text + "; " + f.allowNow + ", or " + f.recreate(r.Target) + "."
+		switch {
+		case r.Allow == "":
+			return text + "."
+		case !h.Living || f.recreate == nil:
+			return text + "; " + f.allow(r.Allow) + "."
+		case f.allowNow == "":
+			return text + "; " + f.recreate(r.Allow) + "."
+		}
+		return text + "; " + f.allowNow + ", or " + f.recreate(r.Allow) + "."
 	}, " ")
 }
 

@@ -47,7 +47,7 @@ var notes = map[sandbox.Note]string{
 	sandbox.HintCanceled:    "The run was canceled before it ended.",
 	sandbox.HintNotStarted:  "The run was canceled before the program was started; nothing ran.",
 	sandbox.HintStateKept:   "The code was interrupted; variables and files of the context are still there.",
-	sandbox.HintUnreachable: "Not every address may be reached from the sandbox.",
+	sandbox.HintUnreachable: "The program could not reach a host; the network policy refused nothing.",
 	sandbox.HintTerminal:    "Code cannot create terminals here. Run the program without one.",
 	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
 	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no " +

@@ -124,7 +124,10 @@ func example(f reflect.StructField) reflect.Value {
 	case reflect.TypeFor[[]sandbox.LimitName]():
 		return reflect.ValueOf([]sandbox.LimitName{"memory", "pids"})
 	case reflect.TypeFor[[]sandbox.NetworkRefusal]():
-		return reflect.ValueOf([]sandbox.NetworkRefusal{{Target: "x:443", Fix: true}, {Target: "y", Reason: "z"}})
+		return reflect.ValueOf([]sandbox.NetworkRefusal{{Target: "x:443", Reason: "z", Allow: "x:443"},
+			{Target: "y", Reason: "z"}})
+	case reflect.TypeFor[[]sandbox.NetworkFailure]():
+		return reflect.ValueOf([]sandbox.NetworkFailure{{Target: "x:443", Reason: "y"}})
 	case reflect.TypeFor[[]sandbox.MissingCommand]():
 		return reflect.ValueOf([]sandbox.MissingCommand{{Name: "x"}, {Name: "y", Package: "z"}})
 	case reflect.TypeFor[[]sandbox.Skipped]():
@@ -149,7 +152,8 @@ func TestFaces(t *testing.T) {
 	memory := sandbox.HintMemoryKilled{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Value: 512 << 20,
 		Raise: 1 << 30}}
 	seconds := sandbox.HintTimeout{Bound: sandbox.Bound{Limit: sandbox.LimitTimeout, Value: 30e9, Raise: 60e9}}
-	refused := sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a.com:443", Fix: true}}, Living: true}
+	refused := sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{Target: "a.com:443",
+		Reason: sandbox.NetworkNoRule, Allow: "a.com:443"}}, Living: true}
 	for _, c := range []struct {
 		hint      sandbox.Hint
 		cli, http string
@@ -222,7 +226,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	for _, h := range []sandbox.Hint{sandbox.HintNoNetwork{Living: true}, sandbox.HintRefused{Living: true,
-		Refusals: []sandbox.NetworkRefusal{{Target: "HOST", Fix: true}}}} {
+		Refusals: []sandbox.NetworkRefusal{{Target: "HOST", Reason: sandbox.NetworkNoRule, Allow: "HOST"}}}} {
 		if text := wording.REPL.Hint([]sandbox.Hint{h}); !strings.HasSuffix(text, "allow it with --allow HOST.") {
 			t.Errorf("repl: %q", text)
 		}

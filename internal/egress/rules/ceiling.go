@@ -117,6 +117,9 @@ func (c *ceiling) check(where, entry string, route func(netip.Addr) Route) error
 	if own {
 		class = string(RouteHost)
 	}
+	if one.name == HostName {
+		class = "this host itself"
+	}
 	isPublic := c.rules.mode == sandbox.NetworkFull && class == ""
 	if isPublic || slices.ContainsFunc(c.list, func(most rule) bool {
 		return most.contains(&one) && (!own || most.prefix.IsSingleIP())

@@ -18,11 +18,19 @@ type Verdict struct {
 
 // Reasons of refusals.
 const (
-	NoRule      = "no rule allows it"
+	NoRule      = sandbox.NetworkNoRule
 	Denied      = "a rule denies it"
 	QUIC        = "QUIC hides the name"
 	NotResolved = "the gate did not resolve that name to this address"
 )
+
+// Is returns the reason of a refusal of an address because of its class.
+func Is(class string) string { return "it is " + class }
+
+// AddressIs returns the reason of a refusal of a name because of the class of its address.
+func AddressIs(a netip.Addr, class string) string {
+	return "its address " + a.String() + " is " + class
+}
 
 // Refusal is an error with the reason for which the policy refuses a connection.
 type Refusal string
@@ -67,14 +75,14 @@ func (r *Rules) decideName(name string, denies, allows func(ports) bool) Verdict
 	if no := r.deny.find(name, denies); no != nil {
 		return Verdict{Name: name, Rule: no.String(), Reason: Denied}
 	}
-	switch r.mode {
-	case sandbox.NetworkFull:
+	switch {
+	case r.mode == sandbox.NetworkFull && name != HostName:
 		return Verdict{Allowed: true, Name: name, Rule: string(r.mode)}
-	case sandbox.NetworkNone:
+	case r.mode == sandbox.NetworkNone:
 		return Verdict{Name: name, Reason: NoRule}
 	}
-	if yes := r.allow.find(name, allows); yes != nil {
-		return Verdict{Allowed: true, ByName: true, Name: name, Rule: yes.String()}
+	if yes := r.allow.find(name, allows); yes != nil { // no other host has the address of this one
+		return Verdict{Allowed: true, ByName: name != HostName, Name: name, Rule: yes.String()}
 	}
 	return Verdict{Name: name, Reason: NoRule}
 }
@@ -97,6 +105,9 @@ func (r *Rules) refusesQUIC(port uint16) bool {
 }
 
 func (r *Rules) decide(d Destination) Verdict {
+	if IsGateway(d.To.Addr()) {
+		return r.decideHost(d)
+	}
 	class, never := Classify(d.To.Addr())
 	v := Verdict{}
 	if len(d.Names) > 0 {
@@ -110,13 +121,13 @@ func (r *Rules) decide(d Destination) Verdict {
 	}
 	switch {
 	case (never || r.mode == sandbox.NetworkNone) && class != "":
-		v.Reason = "it is " + class
+		v.Reason = Is(class)
 		return v
 	case r.mode == sandbox.NetworkNone:
 		v.Reason = NoRule
 		return v
 	case d.Route.never():
-		v.Reason = "it is " + string(d.Route)
+		v.Reason = Is(string(d.Route))
 		return v
 	case d.UDP && r.refusesQUIC(d.To.Port()):
 		v.Reason = QUIC
@@ -130,9 +141,9 @@ func (r *Rules) decide(d Destination) Verdict {
 	}
 	switch {
 	case class != "":
-		v.Reason = "it is " + class
+		v.Reason = Is(class)
 	case d.Route != RouteAway:
-		v.Reason = "it is " + string(d.Route)
+		v.Reason = Is(string(d.Route))
 	case len(d.Names) > 0:
 		return r.decideByNames(d)
 	case r.mode == sandbox.NetworkFull:

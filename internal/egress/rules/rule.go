@@ -55,18 +55,25 @@ func (p ports) String() string {
 func parseAt(where, entry string) (rule, error) {
 	r, err := parseRule(entry)
 	if err != nil {
-		err = sandbox.Invalidf(where, "%.80q: %v", entry, err)
+		e := sandbox.Invalidf(where, "%.80q: %v", entry, err)
+		e.Fixes = rewrite(where, correct(entry))
+		return r, e
 	}
-	return r, err
+	return r, nil
 }
 
 // parseAllowed parses a rule that opens something.
 func parseAllowed(where, entry string) (rule, error) {
 	one, err := parseAt(where, entry)
-	if class, never := classify(one.prefix); err == nil && one.name == "" && never {
-		return one, sandbox.Invalidf(where, "%s is %s, which no rule opens", &one, class)
+	if err != nil {
+		return one, err
 	}
-	return one, err
+	if class, never := classify(one.prefix); one.name == "" && never {
+		e := sandbox.Invalidf(where, "%s is %s, which no rule opens", &one, class)
+		e.Fixes = rewrite(where, correct(entry))
+		return one, e
+	}
+	return one, checkHost(where, &one)
 }
 
 func parseRule(s string) (rule, error) {

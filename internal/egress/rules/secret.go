@@ -135,6 +135,9 @@ func (r *Rules) addIntercepted(where, entry string) (rule, error) {
 	if err == nil && one.name == "" {
 		err = sandbox.Invalidf(where, "%.80q is not a name, and only names have certificates", entry)
 	}
+	if err == nil && one.name == HostName {
+		err = sandbox.Invalidf(where, "the requests to %s itself are not read", HostName)
+	}
 	if one.ports.all() {
 		one.ports = ports{portHTTPS, portHTTPS}
 	}
