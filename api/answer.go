@@ -9,6 +9,9 @@ type Answer struct {
 	Stdout  string   `json:"stdout"`
 	Stderr  string   `json:"stderr"`  // The same for the error stream.
 	Results []Result `json:"results"` // Values that the code displayed.
+	// What a model should see of all this: output as a terminal shows it at the end, values, the exception, the status
+	// unless the run succeeded, and the hint. At most 80 KiB.
+	Text string `json:"text"`
 	// Details of stdout and stderr: present if output was dropped or is not UTF-8, or if include names it.
 	Output *Output `json:"output,omitempty"`
 

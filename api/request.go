@@ -4,8 +4,8 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Program is the part of a request that is run: code, a command, or a file of the workspace.
 type Program struct {
-	// Name or alias of a language; GET /v1/languages lists them. Required with code in a fresh sandbox. In a living
-	// sandbox the default is the language of the context, else python.
+	// Name or alias of a language; GET /v1/languages lists them. The default of code is the language of its context,
+	// else python.
 	Language string `json:"language,omitempty" example:"python"`
 	// Source text to run. Give exactly one of code and command, or in a living sandbox entry.
 	Code *string `json:"code,omitempty" pattern:"\\S" one:"program" example:"print(6*7)"`

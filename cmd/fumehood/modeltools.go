@@ -15,7 +15,8 @@ func (a *app) newTools() *cobra.Command {
 		Use:   "tools",
 		Short: "Print the definition of run_code for the API of a model",
 		Long: `Tools prints the definition of the tool run_code as JSON, for the tools of a request to a model.
-Formats are openai-responses, openai-chat and anthropic.`,
+Formats are openai-responses, openai-chat and anthropic. The arguments of a call are the body of
+POST /v1/sandboxes/NAME/run of a server; give the model the field text of the answer.`,
 		Example: `  fumehood tools --format anthropic`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -45,6 +45,11 @@ func New(f wording.Face, r *sandbox.Result, include ...api.Section) *api.Answer 
 	a := &api.Answer{Outcome: NewOutcome(f, r, include...), Stdout: out.text, Stderr: errs.text,
 		Results: NewResults(r.Results)}
 	a.Exception = WithoutTrace(a.Exception, a.Stderr)
+	account := NewAccount(f, r)
+	if n := account.Pictures; n > 0 {
+		account.Notes = append(account.Notes, fmt.Sprintf("%d of the results are pictures.", n))
+	}
+	a.Text = account.String()
 	if !out.plain() || !errs.plain() || slices.Contains(include, api.SectionOutput) {
 		a.Output = &api.Output{Stdout: out.Stream, Stderr: errs.Stream}
 	}

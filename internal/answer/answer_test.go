@@ -44,7 +44,7 @@ func TestSections(t *testing.T) {
 	if len(text) >= 400 {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
-	always := strings.Fields("id status exit_code signal stdout stderr results exception files hint usage timings")
+	always := strings.Fields("id status exit_code signal stdout stderr results exception files hint usage timings text")
 	for _, name := range always {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("%s is missing", name)

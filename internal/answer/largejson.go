@@ -95,6 +95,7 @@ func (l *Layout) answer(a *api.Answer) {
 	for i := range a.Results {
 		l.result(&a.Results[i])
 	}
+	l.String(&a.Text)
 	if a.Output != nil {
 		l.Bytes(&a.Output.Stdout.Base64)
 		l.Bytes(&a.Output.Stderr.Base64)

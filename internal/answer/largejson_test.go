@@ -35,7 +35,7 @@ func TestJSONText(t *testing.T) {
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
 	}
-	if text.Length() != int64(want.Len()) || len(text.long) != 10 || text.Size() > int64(want.Len()) {
+	if text.Length() != int64(want.Len()) || len(text.long) != 11 || text.Size() > int64(want.Len()) {
 		t.Errorf("%d bytes of %d, %d held, %d long texts", text.Length(), want.Len(), text.Size(), len(text.long))
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// executeLanguage is the default language.
-const executeLanguage = "python"
-
 // execute is POST /execute.
 func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 	var req api.ExecuteRequest
@@ -29,7 +26,7 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		return sandbox.Invalidf("code", "is missing")
 	}
 	if req.Language == "" {
-		req.Language = executeLanguage
+		req.Language = a.defaultLanguage()
 	}
 	run := engine.OneShot{Request: sandbox.Request{
 		Language: req.Language,

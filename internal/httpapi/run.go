@@ -40,6 +40,9 @@ func withBody[T, On any](
 	}
 }
 
+// defaultLanguage is the language of code that names none.
+func (a *apiV1) defaultLanguage() string { return a.Engine().Languages()[0].Name }
+
 // runOf converts a request for a run in a fresh sandbox.
 func runOf(r *api.RunRequest) (run engine.OneShot, err error) {
 	run.Backend = r.Backend
@@ -61,6 +64,9 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	run, err := runOf(&req)
 	if err != nil {
 		return err
+	}
+	if run.Request.Code != nil && run.Request.Language == "" {
+		run.Request.Language = a.defaultLanguage()
 	}
 	include := req.Include // a closure would hold all of req
 	if wantsEvents(r) {

@@ -161,7 +161,6 @@ func TestRefused(t *testing.T) {
 		{"over the operator's maximum", with("limits", object{"memory_mib": 2048}), 400, "limits.memory_mib", "over the"},
 		{"a limit that the backend cannot keep", with("limits", object{"memory_mib": 512}), 422, "", "not enforced"},
 		{"an unknown language", `{"language":"pyton","code":"1"}`, 400, "language", "unknown"},
-		{"no language", `{"code":"1"}`, 400, "language", "missing"},
 		{"no code", `{"language":"python"}`, 400, "code", "missing"},
 		{"empty code", `{"language":"python","code":" \n"}`, 400, "code", "empty"},
 		{"NUL in code", `{"language":"python","code":"a\u0000"}`, 400, "code", "NUL"},

@@ -40,7 +40,7 @@ func (a *apiV1) languageOf(s *engine.Sandbox, x *engine.RunRequest) error {
 	if x.Request.Code == nil || x.Request.Language != "" {
 		return nil
 	}
-	x.Request.Language = a.Engine().Languages()[0].Name
+	x.Request.Language = a.defaultLanguage()
 	if x.Context != "" && x.Context != sandbox.DefaultContext {
 		c, err := s.Context(x.Context)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -161,7 +162,7 @@ func writeFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 	if err := box.WriteFile(c.ctx, in.Path, 0, bytes.NewReader(data)); err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("Wrote %d bytes to %s.", len(data), cut(in.Path, maxNote))
+	text := fmt.Sprintf("Wrote %d bytes to %s.", len(data), answer.Cut(in.Path, answer.MaxModelNote))
 	return withNote(why, wroteOut{in.Path, len(data)}, &sdk.TextContent{Text: text}), nil
 }
 
@@ -216,9 +217,9 @@ func listFiles(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 	return withNote(why, out, text), nil
 }
 
-// listing is a list of files as text and as values, of at most maxStdout bytes of names.
+// listing is a list of files as text and as values, of at most answer.MaxModelStdout bytes of names.
 func listing(files []sandbox.FileInfo, more bool) (listOut, *sdk.TextContent) {
-	out, room := listOut{Files: []listed{}, More: more}, maxStdout
+	out, room := listOut{Files: []listed{}, More: more}, answer.MaxModelStdout
 	var text strings.Builder
 	for _, f := range files {
 		l := listed{strings.ToValidUTF8(f.Path, "\uFFFD"), f.Type, f.Size, strings.ToValidUTF8(f.Target, "\uFFFD")}

@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -70,7 +71,7 @@ func (p *progress) notify() {
 			return
 		case now := <-tick.C:
 			p.mu.Lock()
-			fresh, text := p.fresh, strings.ToValidUTF8(string(p.latest), "")
+			fresh, text := p.fresh, answer.Screen(strings.ToValidUTF8(string(p.latest), ""))
 			p.fresh = false
 			p.mu.Unlock()
 			if !fresh && now.Sub(last) < progressBeat {

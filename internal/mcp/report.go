@@ -3,7 +3,6 @@ package mcp
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -14,13 +13,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Limits of one result, in bytes: models pay for each byte that they read.
+// Limits of the pictures of one result. Package answer has those of its text.
 const (
-	maxStdout     = 40 << 10
-	maxStderr     = 12 << 10
-	maxValues     = 8 << 10 // of all values that are no pictures
-	maxTrace      = 4 << 10
-	maxNote       = 4 << 10 // of Fumehood's own words
 	maxImages     = 8
 	maxImageBytes = 4 << 20 // of all of them, before base64
 
@@ -38,124 +32,64 @@ func (s *Server) imageRoom() int {
 
 // report turns a result into content: a compact account for the model, pictures, and the same as values.
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
-	o := answer.NewOutcome(wording.Tool, r)
-	out := ran{Status: o.Status, ExitCode: o.ExitCode, Hint: o.Hint, Results: []api.Result{}}
-	var notes []string
+	a := answer.NewAccount(wording.Tool, r)
+	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Stdout: a.Stdout, Stderr: a.Stderr,
+		Exception: a.Exception, Results: valuesOf(r.Results)}
 	if why != "" {
-		notes = append(notes, why)
+		a.Notes = append([]string{why}, a.Notes...)
 	}
 	for _, stream := range []struct {
 		name  string
-		text  string
+		all   sandbox.Captured
 		limit int
-		into  *string
-	}{
-		{"stdout", answer.Text(r.Stdout), maxStdout, &out.Stdout},
-		{"stderr", answer.Text(r.Stderr), maxStderr, &out.Stderr},
-	} {
-		*stream.into = cut(stream.text, stream.limit)
-		if len(stream.text) > stream.limit {
-			notes = append(notes, c.keep(box, string(r.ID)+"."+stream.name, stream.text))
+	}{{"stdout", r.Stdout, answer.MaxModelStdout}, {"stderr", r.Stderr, answer.MaxModelStderr}} {
+		if text := answer.Text(stream.all); len(text) > stream.limit && len(answer.Screen(text)) > stream.limit {
+			a.Notes = append(a.Notes, c.keep(box, string(r.ID)+"."+stream.name, text))
 		}
 	}
-	if x := answer.WithoutTrace(o.Exception, out.Stderr); x != nil {
-		out.Exception = &sandbox.Exception{Name: cut(x.Name, maxNote), Value: cut(x.Value, maxTrace),
-			Traceback: cut(x.Traceback, maxTrace)}
+	images, left := picturesOf(r.Results, c.session.server.imageRoom())
+	if left > 0 {
+		a.Notes = append(a.Notes,
+			fmt.Sprintf("%d further pictures are too large or too many; make them smaller.", left))
 	}
-	values, images := showValues(r.Results, &out, c.session.server.imageRoom(), &notes)
-	text := account(&out, values, notes, len(images) > 0)
-	content := append([]sdk.Content{&sdk.TextContent{Text: text}}, images...)
+	content := append([]sdk.Content{&sdk.TextContent{Text: a.String()}}, images...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: out}
 }
 
-// account describes a result in one text.
-func account(out *ran, values, notes []string, pictures bool) string {
-	var parts []string
-	add := func(label, text string) {
-		if text = strings.TrimRight(text, "\n"); text != "" {
-			parts = append(parts, label+text)
-		}
-	}
-	add("", out.Stdout)
+// picturesOf returns the pictures of the values of a result as content, and how many there are no room for.
+func picturesOf(values []sandbox.Value, room int) (images []sdk.Content, left int) {
 	for _, v := range values {
-		add("=> ", v)
-	}
-	add("stderr:\n", out.Stderr)
-	if x := out.Exception; x != nil {
-		add("", x.Traceback)
-	}
-	if out.Status != sandbox.StatusSucceeded {
-		line := "status: " + string(out.Status)
-		if out.ExitCode != nil {
-			line += fmt.Sprintf(", exit code %d", *out.ExitCode)
+		for _, f := range v.Forms {
+			switch {
+			case f.Type != "image/png" && f.Type != "image/jpeg":
+			case len(images) == maxImages || len(f.Data) > room:
+				left++
+			default:
+				room -= len(f.Data)
+				images = append(images, &sdk.ImageContent{Data: f.Data, MIMEType: f.Type})
+			}
 		}
-		add("", line)
 	}
-	if out.Hint != nil {
-		add("hint: ", *out.Hint)
-	}
-	for _, note := range notes {
-		add("note: ", note)
-	}
-	switch {
-	case len(parts) == 0 && pictures:
-		return "It succeeded, and showed this."
-	case len(parts) == 0:
-		return "It succeeded, without output."
-	}
-	return strings.Join(parts, "\n")
+	return images, left
 }
 
-// textForms are the forms of a value that a model reads best, in this order.
-var textForms = []string{"text/plain", "text/markdown", "application/json", "text/latex", "image/svg+xml", "text/html"}
-
-// showValues splits the values of a result: pictures become content, others become texts and results of out.
-func showValues(all []sandbox.Value, out *ran, imageRoom int, notes *[]string) (values []string, images []sdk.Content) {
-	room, left, leftImages := maxValues, 0, 0
-	for _, s := range all {
+// valuesOf returns the values of a result without pictures, as far as there is room.
+func valuesOf(values []sandbox.Value) []api.Result {
+	out, room := []api.Result{}, answer.MaxModelValues
+	for _, s := range values {
 		v := api.Result{Main: s.Main, Data: map[string]string{}}
-		best, rank, picture := "", len(textForms), false
 		for _, f := range s.Forms {
-			if f.Type == "image/png" || f.Type == "image/jpeg" {
-				picture = true
-				if len(images) == maxImages || len(f.Data) > imageRoom {
-					leftImages++
-					continue
-				}
-				imageRoom -= len(f.Data)
-				images = append(images, &sdk.ImageContent{Data: f.Data, MIMEType: f.Type})
+			if f.Type == "image/png" || f.Type == "image/jpeg" || len(f.Data) > room {
 				continue
 			}
-			text := strings.ToValidUTF8(string(f.Data), "\uFFFD")
-			for i, name := range textForms {
-				if name == f.Type && i < rank {
-					best, rank = text, i
-				}
-			}
-			if len(text) <= room {
-				room -= len(text)
-				v.Data[f.Type] = text
-			}
+			room -= len(f.Data)
+			v.Data[f.Type] = strings.ToValidUTF8(string(f.Data), "\uFFFD")
 		}
 		if len(v.Data) > 0 {
-			out.Results = append(out.Results, v)
-		}
-		switch {
-		case best == "" || picture: // its text says only that it is one
-		case len(v.Data) == 0 && len(values) > 0:
-			left++
-		default:
-			values = append(values, cut(best, maxValues/4))
+			out = append(out, v)
 		}
 	}
-	if left > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d further values are not shown here; print less at a time.", left))
-	}
-	if leftImages > 0 {
-		*notes = append(*notes,
-			fmt.Sprintf("%d further pictures are too large or too many; make them smaller.", leftImages))
-	}
-	return values, images
+	return out
 }
 
 // keep writes all of a stream that was cut to a file of the sandbox, to read in parts, and returns a note of it.
@@ -167,19 +101,4 @@ func (c *call) keep(box *engine.Sandbox, name, text string) string {
 	}
 	return fmt.Sprintf("%s has %d bytes, of which some are left out; read_file has all of it at %s.", stream, len(text),
 		file)
-}
-
-// cut keeps the start and the end of a long text, between characters.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	head, tail := limit*3/4, len(text)-limit/4
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
-	}
-	return text[:head] + fmt.Sprintf("\n[... %d bytes left out ...]\n", tail-head) + text[tail:]
 }

@@ -34,9 +34,13 @@ func giving(fields object, required ...string) object {
 // Formats lists the formats of Function.
 var Formats = []string{"openai-responses", "openai-chat", "anthropic"}
 
-// Function returns the definition of run_code as a format's API wants it among its tools.
+// Function returns the definition of run_code as a format's API wants it among its tools. The arguments of a call are a
+// body of POST /v1/sandboxes/{id}/run.
 func Function(format string) ([]byte, error) {
 	t := tools(sandbox.Spec{})[0]
+	input := codeInput("limits", taking(object{"timeout_s": timeout}))
+	input["examples"] = []object{{"code": "x = 6*7\nx"},
+		{"code": "ls -l", "language": "bash", "limits": object{"timeout_s": 10}}}
 	var v any
 	switch format {
 	case "openai-responses": // strict, its default, would demand every argument
@@ -46,7 +50,7 @@ func Function(format string) ([]byte, error) {
 			Description string `json:"description"`
 			Parameters  any    `json:"parameters"`
 			Strict      bool   `json:"strict"`
-		}{"function", t.Name, t.Description, t.InputSchema, false}
+		}{"function", t.Name, t.Description, input, false}
 	case "openai-chat":
 		type function struct {
 			Name        string `json:"name"`
@@ -56,13 +60,13 @@ func Function(format string) ([]byte, error) {
 		v = struct {
 			Type     string   `json:"type"`
 			Function function `json:"function"`
-		}{"function", function{t.Name, t.Description, t.InputSchema}}
+		}{"function", function{t.Name, t.Description, input}}
 	case "anthropic":
 		v = struct {
 			Name        string `json:"name"`
 			Description string `json:"description"`
 			InputSchema any    `json:"input_schema"`
-		}{t.Name, t.Description, t.InputSchema}
+		}{t.Name, t.Description, input}
 	default:
 		return nil, sandbox.Invalidf("format", "%.40q is unknown", format)
 	}

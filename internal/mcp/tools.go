@@ -26,11 +26,23 @@ const instructions = "Fumehood runs code in a sandbox of its own, which lives as
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions " +
 	"stay for later calls in the same language, and files in /workspace (the working directory) stay for all. The " +
 	"value of the last expression is shown without print, and so are matplotlib figures and other pictures. There is " +
-	"no network and no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
+	"no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
 
 const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a " +
 	"shell line in command, or a program and its arguments in argv. Files persist between calls; a cd or a variable " +
 	"of the shell does not (for those, use run_code with language bash)."
+
+var timeout = object{"type": "number", "exclusiveMinimum": 0,
+	"description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
+
+// codeInput returns the schema of the arguments of run_code. limit is the one that has the time limit.
+func codeInput(limit string, schema object) object {
+	return taking(object{
+		"code": field("string", "The source code."),
+		"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"},
+			"default": "python", "description": "Language of the code. Each has variables of its own."},
+		limit: schema}, "code")
+}
 
 // tool is a tool and how it is called. Its arguments are JSON.
 type tool struct {
@@ -50,15 +62,9 @@ func tools(spec sandbox.Spec) []tool {
 	}
 	reads := &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
 	path := field("string", "Path of the file, relative to /workspace or absolute.")
-	timeout := object{"type": "number", "exclusiveMinimum": 0,
-		"description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
 	return []tool{
 		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false),
-			OutputSchema: ranSchema, InputSchema: taking(object{
-				"code": field("string", "The source code."),
-				"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"},
-					"default": "python", "description": "Language of the code. Each has variables of its own."},
-				"timeout_s": timeout}, "code")}, runCode},
+			OutputSchema: ranSchema, InputSchema: codeInput("timeout_s", timeout)}, runCode},
 		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription,
 			Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
 				"command": field("string", "A line for /bin/sh."),
@@ -125,7 +131,8 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	if fix := wording.Tool.Fix(err); fix != "" {
 		text += " To fix it: " + fix + "."
 	}
-	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: cut(text, maxNote)}}}
+	content := &sdk.TextContent{Text: answer.Cut(text, answer.MaxModelNote)}
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{content}}
 }
 
 // decode decodes arguments. Unknown ones are refused: they were meant to have an effect.
