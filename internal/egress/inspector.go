@@ -49,7 +49,7 @@ type inspector struct {
 
 	mu        sync.Mutex // guards below, and intercepts
 	disguise  sniff.Disguise
-	passes    bool        // it passes unread from its beginning, without TLS
+	passes    bool        // the connection passes unread from its first byte, without TLS
 	name      string      // the last name that was stated and passed the check
 	timer     *time.Timer // runs while something is incomplete
 	exchanges *exchanges  // nil unless the kind is http1

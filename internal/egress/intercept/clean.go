@@ -12,9 +12,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// cleaner is the one place where values are removed from what a host of secrets answers: it replaces the values of all
-// secrets of the sandbox by their placeholders, whichever request carried them. It does not see values that a host
-// encodes otherwise than in Base64.
+// cleaner removes values from the answers of a host of secrets. No other code does. It replaces the values of all
+// secrets of the sandbox by their placeholders, whichever request carried them. It does not find values that a host
+// encodes in another way than Base64.
 type cleaner struct {
 	find  *finder
 	spend func(time.Duration) // notes CPU time
@@ -39,7 +39,7 @@ func isPlain(h http.Header) bool {
 	})
 }
 
-// cleaned is a transport with clean answers.
+// cleaned is a transport whose answers are cleaned.
 type cleaned struct {
 	http.RoundTripper
 	*cleaner
@@ -50,23 +50,23 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	requestPlain(r.Header)
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			c.header(http.Header(h)) // before the hooks that have been set
+			c.header(http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
 			return nil
 		}}))
 	answer, err := c.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	answer.Status = "" // its text passes in a 101
+	answer.Status = "" // ReverseProxy forwards its text in a 101
 	if answer.Header.Get("Accept-Ranges") != "" {
 		answer.Header.Set("Accept-Ranges", "none")
 	}
 	c.header(answer.Header)
-	c.header(answer.Trailer) // the names; the body adds values at its end
+	c.header(answer.Trailer) // announced names; Close cleans the values
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return answer, nil // the body is the connection
 	}
-	if r.Method != http.MethodHead && answer.StatusCode != http.StatusNotModified {
+	if r.Method != http.MethodHead && answer.ContentLength != 0 {
 		answer.ContentLength = -1 // a placeholder has another length than its value
 		answer.Header.Del("Content-Length")
 		if !isPlain(answer.Header) {
@@ -123,7 +123,7 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 			began := time.Now()
 			b.clean = b.stream.write(b.chunk[:n], b.err == io.EOF)
 			b.cleaner.spend(time.Since(began))
-		} // the end of an answer that broke off may be a part of a value
+		} // else the held bytes may be a part of a value: an answer that breaks off loses them
 	}
 	n := copy(p, b.clean)
 	b.clean = b.clean[n:]
@@ -137,8 +137,8 @@ func (b *cleanBody) Close() error {
 	return err
 }
 
-// stream replaces values in a text that comes in pieces. How much it returns, and when, does not depend on values: it
-// holds back the last bytes in which a value may be incomplete, back to the last byte that no value can have.
+// stream replaces values in a text that arrives in pieces. How much it returns, and when, does not depend on values: it
+// holds back the last maxHeld bytes, or those after the last byte that no value can contain if these are fewer.
 type stream struct {
 	find     *finder
 	held     []byte
@@ -147,7 +147,7 @@ type stream struct {
 	begun    bool   // the placeholder of the first span has been returned
 }
 
-// held back are as many bytes as the longest pattern has, with the characters before and after it.
+// maxHeld is the size of the longest pattern, with the characters before and after it.
 const maxHeld = maxPattern + 2
 
 // write returns what is final of the text up to now.
@@ -169,7 +169,7 @@ func (s *stream) write(piece []byte, last bool) (clean []byte) {
 	return clean
 }
 
-// lastControl returns the position of the last byte that no value can have (RFC 9110, section 5.5), or -1.
+// lastControl returns the position of the last byte that no value can contain (RFC 9110, section 5.5), or -1.
 func lastControl(b []byte) int {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] < ' ' && b[i] != '\t' || b[i] == 0x7f {

@@ -21,9 +21,9 @@ type pattern struct {
 	before, after bool
 }
 
-// finder finds values in text in one pass, in any letter case. It finds them in Base64 too, as the gate itself encodes
-// the pairs of Basic. Its time does not tell how much of a value a text has: it compares the last eight bytes of a
-// pattern at once, by a random hash, and then long blocks.
+// finder finds values in text in one pass, in any letter case. It finds them in Base64 too, because the gate itself
+// encodes the pairs of Basic. Its running time does not reveal how many characters of a value a text contains: it looks
+// up the last eight bytes of a pattern at once, by a random hash, and then compares long blocks.
 type finder struct {
 	key      uint64
 	seen     [1 << hashBits]bool // by the hash of the last bytes
@@ -54,7 +54,8 @@ func newFinder(secrets []rules.Secret) *finder {
 	return f
 }
 
-// base64Pattern is the part that any text has in Base64 if it has the value after a number of bytes, modulo 3.
+// base64Pattern returns the characters that are in the Base64 of every text with the value after a number of bytes,
+// modulo 3.
 func base64Pattern(alphabet *base64.Encoding, before int, value, placeholder string) pattern {
 	bits := (before + len(value)) * 8
 	text := alphabet.EncodeToString([]byte("..."[:before] + value))

@@ -96,10 +96,11 @@ func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status 
 			strings.Join(lost, ", ") + "; set it again"
 	}
 	done := insertSecrets(secrets, name, port, h)
-	x.attempt.Secrets, x.attempt.Misplaced = done.inserted, done.misplaced
+	x.attempt.Misplaced = done.misplaced
 	if done.count > maxInserted {
 		return http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("it has more than %d values of secrets", maxInserted)
 	}
+	x.attempt.Secrets = done.inserted
 	return 0, ""
 }
 
@@ -140,7 +141,7 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// rewrite makes the request to the server. Its target and Host are made anew, of parts that were checked.
+// rewrite makes the request to the server. It builds the target and the Host from checked parts.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	host := x.conn.Name
 	if port := x.conn.To.Port(); port != 443 {
