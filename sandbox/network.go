@@ -26,6 +26,11 @@ type NetworkPolicy struct {
 	Inspect []string // names, as in Allow, whose HTTPS requests the gate reads; port 443 unless a rule gives others
 	Secrets []Secret
 
+	// Trusted lists names, as in Allow, that may have private or reserved addresses, also one of this host. Loopback,
+	// link-local and metadata addresses stay refused. It does not allow the names. Only Fumehood's own sandboxes have
+	// it, for hosts that the operator names.
+	Trusted []string
+
 	// Authority is what the sandbox trusts for what the gate reads. A Gate completes a policy with it.
 	Authority *Authority
 

@@ -22,11 +22,12 @@ import (
 // outside is an internet of one web server, which answers under every address.
 type outside struct {
 	*httptest.Server
-	asked atomic.Int64
+	asked   atomic.Int64
+	address string // of all names
 }
 
 func newOutside(t *testing.T) *outside {
-	o := &outside{}
+	o := &outside{address: "93.184.215.14"}
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.asked.Add(1)
 		fmt.Fprintf(w, "%s%s", r.Host, r.URL.Path)
@@ -45,7 +46,7 @@ func (o *outside) gate() sandbox.Gate {
 			if !strings.HasSuffix(name, ".test.") {
 				return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 			}
-			return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
+			return []netip.Addr{netip.MustParseAddr(o.address)}, nil
 		},
 	}}
 }

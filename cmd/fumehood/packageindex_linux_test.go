@@ -44,6 +44,7 @@ type index struct {
 
 func newIndex(t *testing.T) *index {
 	out := newOutside(t)
+	out.address = "10.9.8.7" // a mirror within a company
 	i := &index{t: t, gate: out.gate(), url: "http://index.test"}
 	i.serve(out.Server)
 	return i

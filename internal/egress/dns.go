@@ -215,7 +215,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		switch {
 		case address.Is4() != (network == "ip4") || len(out) == maxAnswers:
 			continue
-		case !policy.MayResolveTo(address, routeOf(address)):
+		case !policy.MayResolveTo(name, address, routeOf(address)):
 			kept++
 			a.Address = address
 			continue

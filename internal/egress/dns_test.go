@@ -49,11 +49,11 @@ func FuzzQuery(f *testing.F) {
 		for _, a := range m.Answers {
 			switch body := a.Body.(type) {
 			case *dnsmessage.AResource:
-				if !policy.MayResolveTo(netip.AddrFrom4(body.A), rules.RouteAway) {
+				if !policy.MayResolveTo("", netip.AddrFrom4(body.A), rules.RouteAway) {
 					t.Fatalf("%v", body)
 				}
 			case *dnsmessage.AAAAResource:
-				if !policy.MayResolveTo(netip.AddrFrom16(body.AAAA), rules.RouteAway) {
+				if !policy.MayResolveTo("", netip.AddrFrom16(body.AAAA), rules.RouteAway) {
 					t.Fatalf("%v", body)
 				}
 			default:

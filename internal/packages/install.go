@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -155,7 +156,8 @@ func summary(o sandbox.PackageOrder) string {
 // secretName is the variable in an installer sandbox with the placeholder of the index's password.
 const secretName = "FUMEHOOD_INDEX_SECRET"
 
-// network returns the policy of an installer sandbox, which allows only the index. Credentials in the address of the
+// network returns the policy of an installer sandbox, which allows only the index. Its hosts are those of the operator
+// or the root, so their names are trusted: company mirrors have private addresses. Credentials in the address of the
 // index become a secret that the gate inserts into requests. The returned address has none.
 func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.NetworkPolicy, plain string, err error) {
 	u, err := url.Parse(index)
@@ -163,15 +165,18 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 		return p, "", &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "the index has no usable address",
 			Fixes: setParam("package_index", j.need.Language.Installer.Name+"=URL", "name one")}
 	}
+	a, notAddress := netip.ParseAddr(u.Hostname())
+	if u.Hostname() == "localhost" || notAddress == nil && a.IsLoopback() {
+		return p, "", j.badIndex(u, "is at a loopback address, which is the sandbox itself", hostSelf(u))
+	}
 	p.Mode = sandbox.NetworkRestricted
 	p.Allow = []string{hostRule(u)}
 	hosts := slices.Clone(j.index.Hosts)
 	if j.index.URL == "" {
 		for _, h := range append(s.Hosts, u.Host) {
 			if !namedHost().MatchString(h) {
-				return p, "", &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",
-					Msg:   "the root's default index has an IP address, or a name without a domain",
-					Fixes: setParam("package_index", j.need.Language.Installer.Name+"=URL", "name it")}
+				const why = "is the root's default, and has an IP address or a name without a domain"
+				return p, "", j.badIndex(u, why, u)
 			}
 		}
 		hosts = append(hosts, s.Hosts...)
@@ -181,12 +186,29 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 			p.Allow = append(p.Allow, h)
 		}
 	}
+	p.Trusted = p.Allow
 	if password, has := u.User.Password(); has {
 		p.Secrets = []sandbox.Secret{{Name: secretName, Hosts: []string{hostRule(u)},
 			Headers: []string{"Authorization"}, Value: password}}
 		u.User = url.User(u.User.Username())
 	}
 	return p, u.String(), nil
+}
+
+// badIndex returns the error of an index that no installer may reach, with the flag that names it in another form.
+func (j *job) badIndex(u *url.URL, why string, named *url.URL) error {
+	address := *named
+	address.User = nil // it may have a password
+	return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: plainText("the index " + u.Host + " " + why),
+		Fixes: setParam("package_index", j.need.Language.Installer.Name+"="+plainText(address.String()), "name it")}
+}
+
+// hostSelf returns the address of an index on this machine as sandboxes reach it.
+func hostSelf(u *url.URL) *url.URL {
+	self := *u
+	_, port, _ := net.SplitHostPort(hostRule(u))
+	self.Host = net.JoinHostPort("host", port)
+	return &self
 }
 
 // namedHost matches a host that a root may name as its index. An IP address could be private, and a pattern could match
@@ -220,13 +242,19 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 	h, refused := sandbox.HintOf[sandbox.HintRefused](result.Hints)
 	switch {
 	case refused:
-		targets := make([]string, len(h.Refusals))
+		targets, hosts := make([]string, len(h.Refusals)), []string(nil)
 		for i, r := range h.Refusals {
 			targets[i] = r.Target + ": " + r.Reason
+			if r.Allow != "" {
+				hosts = append(hosts, r.Allow)
+			}
 		}
 		e.Kind = sandbox.Unavailable
 		e.Msg = "the network policy of the installer refused " + strings.Join(targets, ", ")
-		e.Fixes = setParam("package_host", "HOST", "if this host serves the index or its files, allow it")
+		if len(hosts) > 0 {
+			e.Fixes = []sandbox.Hint{sandbox.FixParam{Param: "package_host", Values: []string{strings.Join(hosts, ",")},
+				Purpose: "allow the host, if it serves the index or its files"}}
+		}
 	case r.Down:
 		e.Kind, e.Fix = sandbox.Unavailable, "the index does not answer; try again"
 	case r.Denied:

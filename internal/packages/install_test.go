@@ -36,7 +36,8 @@ func TestPasswordOfIndex(t *testing.T) {
 	}
 	want := []sandbox.Secret{{Name: secretName, Hosts: []string{"index.test:443"},
 		Headers: []string{"Authorization"}, Value: password}}
-	if !reflect.DeepEqual(r.network.Secrets, want) || !slices.Equal(r.network.Allow, want[0].Hosts) {
+	if !reflect.DeepEqual(r.network.Secrets, want) || !slices.Equal(r.network.Allow, want[0].Hosts) ||
+		!slices.Equal(r.network.Trusted, want[0].Hosts) {
 		t.Errorf("%+v", r.network)
 	}
 	for name, text := range filesOf(t, r.p.cache.dir) {
@@ -70,8 +71,10 @@ func TestRefusals(t *testing.T) {
 			"the packages need more disk space than an installer has; "},
 		{sandbox.PackageReceipt{Unknown: "requestss"}, nil, sandbox.Invalid, "did you mean requests?"},
 		{sandbox.PackageReceipt{Unknown: "zzz"}, nil, sandbox.Invalid, "the index has no package of this name"},
-		{sandbox.PackageReceipt{Down: true}, []sandbox.Hint{sandbox.HintRefused{}}, sandbox.Unavailable,
-			"if this host serves the index or its files, allow it: --package-host "},
+		{sandbox.PackageReceipt{Down: true}, []sandbox.Hint{sandbox.HintRefused{Refusals: []sandbox.NetworkRefusal{{
+			Target: "f.test", Reason: "its address 10.1.2.3 is a private address", Allow: "10.1.2.3"},
+			{Target: "g.test:443", Reason: sandbox.NetworkNoRule, Allow: "g.test:443"}}}}, sandbox.Unavailable,
+			"allow the host, if it serves the index or its files: --package-host 10.1.2.3,g.test:443"},
 	} {
 		c.receipt.Error = "words"
 		result := &sandbox.Result{Hints: c.hints}
@@ -79,6 +82,31 @@ func TestRefusals(t *testing.T) {
 		if err := j.refusal(&c.receipt, result); !errors.As(err, &e) || e.Kind != c.kind ||
 			!strings.HasPrefix(wording.CommandLine.Fix(err), c.fix) {
 			t.Errorf("%+v: %v", c.receipt, err)
+		}
+	}
+}
+
+// TestIndexAddress: an index on this machine, and one that a root names by its address, are refused with the flag that
+// names them right.
+func TestIndexAddress(t *testing.T) {
+	need := (&rig{}).need(sandbox.Packages{})
+	need.Language.Installer.Name = "python"
+	for _, c := range []struct{ named, root, fix string }{
+		{"http://127.0.0.1:3141/root/", "", "python=http://host:3141/root/"},
+		{"http://[::1]/x", "", "python=http://host:80/x"},
+		{"https://u:secret@localhost/simple", "", "python=https://host:443/simple"},
+		{"", "http://10.0.0.5:8081/simple", "python=http://10.0.0.5:8081/simple"},
+		{"http://10.0.0.5:8081/simple", "", ""}, {"https://nexus.corp/simple", "", ""},
+		{"", "https://nexus.corp/simple", ""},
+	} {
+		j := &job{need: &need, index: Index{URL: c.named}}
+		index, fix := c.named+c.root, ""
+		if c.fix != "" {
+			fix = "name it: --package-index " + c.fix
+		}
+		p, _, err := j.network(&sandbox.PackageSurvey{}, index)
+		if got := wording.CommandLine.Fix(err); got != fix || err == nil && len(p.Trusted) == 0 {
+			t.Errorf("%s: %q, %v, want %q", index, got, err, fix)
 		}
 	}
 }

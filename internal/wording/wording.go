@@ -87,10 +87,11 @@ func (f Face) Way(h sandbox.Hint) string {
 		if values == nil {
 			values = []string{""}
 		}
-		if f.set(h.Param, "") == "" {
-			return "have the operator " + h.Purpose
+		set, who := f.set, ""
+		if set(h.Param, "") == "" {
+			set, who = CommandLine.set, "have the operator "
 		}
-		return h.Purpose + ": " + joined(values, func(value string) string { return f.set(h.Param, value) }, " or ")
+		return who + h.Purpose + ": " + joined(values, func(value string) string { return set(h.Param, value) }, " or ")
 	}
 	return ""
 }

@@ -21,19 +21,19 @@ var special = []struct {
 	{netip.MustParsePrefix("100.100.100.200/32"), "a metadata address", false}, // Alibaba's
 	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata address", false},   // Azure's
 	{netip.MustParsePrefix("192.0.0.192/32"), "a metadata address", false},     // Oracle's
-	{netip.MustParsePrefix("10.0.0.0/8"), "a private address", false},
+	{netip.MustParsePrefix("10.0.0.0/8"), classPrivate, false},
 	// RFC 6598
-	{netip.MustParsePrefix("100.64.0.0/10"), "a private address", false},
+	{netip.MustParsePrefix("100.64.0.0/10"), classPrivate, false},
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local or metadata address", false},
-	{netip.MustParsePrefix("172.16.0.0/12"), "a private address", false},
-	{netip.MustParsePrefix("192.168.0.0/16"), "a private address", false},
-	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address", false},
-	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address", false},
-	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address", false},
-	{netip.MustParsePrefix("198.18.0.0/15"), "a reserved address", false},
-	{netip.MustParsePrefix("198.51.100.0/24"), "a reserved address", false},
-	{netip.MustParsePrefix("203.0.113.0/24"), "a reserved address", false},
-	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address", false},
+	{netip.MustParsePrefix("172.16.0.0/12"), classPrivate, false},
+	{netip.MustParsePrefix("192.168.0.0/16"), classPrivate, false},
+	{netip.MustParsePrefix("192.0.0.0/24"), classReserved, false},
+	{netip.MustParsePrefix("192.0.2.0/24"), classReserved, false},
+	{netip.MustParsePrefix("192.88.99.0/24"), classReserved, false},
+	{netip.MustParsePrefix("198.18.0.0/15"), classReserved, false},
+	{netip.MustParsePrefix("198.51.100.0/24"), classReserved, false},
+	{netip.MustParsePrefix("203.0.113.0/24"), classReserved, false},
+	{netip.MustParsePrefix("240.0.0.0/4"), classReserved, false},
 
 	{netip.MustParsePrefix("::1/128"), "a loopback address", true},
 	// the unspecified address and IPv4-compatible ones
@@ -47,12 +47,23 @@ var special = []struct {
 	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata address", false}, // Amazon's
 	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata address", false},  // Google's
 	{netip.MustParsePrefix("fd00:42::42/128"), "a metadata address", false},   // Scaleway's
-	{netip.MustParsePrefix("fc00::/7"), "a private address", false},
+	{netip.MustParsePrefix("fc00::/7"), classPrivate, false},
 	{netip.MustParsePrefix("fe80::/10"), "a link-local or metadata address", false},
-	{netip.MustParsePrefix("2001::/23"), "a reserved address", false},
-	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address", false},
-	{netip.MustParsePrefix("3fff::/20"), "a reserved address", false},
+	{netip.MustParsePrefix("2001::/23"), classReserved, false},
+	{netip.MustParsePrefix("2001:db8::/32"), classReserved, false},
+	{netip.MustParsePrefix("3fff::/20"), classReserved, false},
 }
+
+// trustable reports whether a trusted name may have an address of this class and route.
+func trustable(class string, route Route) bool {
+	return !route.never() && (class == "" || class == classPrivate || class == classReserved)
+}
+
+// Classes of addresses in which companies have their own services.
+const (
+	classPrivate  = "a private address"
+	classReserved = "a reserved address"
+)
 
 var (
 	nat64   = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052: the IPv4 address is in the last 32 bits
@@ -85,7 +96,7 @@ func classify(p netip.Prefix) (class string, never bool) {
 		}
 		return "", false
 	case !global6.Contains(a):
-		return "a reserved address", false
+		return classReserved, false
 	}
 	return "", false
 }

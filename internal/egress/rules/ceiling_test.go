@@ -151,7 +151,7 @@ func TestAboveCeiling(t *testing.T) {
 	r := compile(t, none)
 	if r.Decide(Destination{To: netip.MustParseAddrPort("8.8.8.8:80")}).Allowed ||
 		r.DecideLookup("a.example").Allowed ||
-		r.MayResolveTo(netip.MustParseAddr("10.1.2.3"), RouteAway) {
+		r.MayResolveTo("", netip.MustParseAddr("10.1.2.3"), RouteAway) {
 		t.Error("a ceiling of mode none opens something")
 	}
 	if err := CheckWithin(full, hostAt("")); err != nil { // no ceiling

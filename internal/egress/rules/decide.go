@@ -139,13 +139,18 @@ func (r *Rules) decide(d Destination) Verdict {
 			return v
 		}
 	}
+	if class != "" || d.Route != RouteAway {
+		d.Names = slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool {
+			return !trustable(class, d.Route) || !r.trusted.has(name, d.To.Port())
+		})
+	}
 	switch {
+	case len(d.Names) > 0:
+		return r.decideByNames(d)
 	case class != "":
 		v.Reason = Is(class)
 	case d.Route != RouteAway:
 		v.Reason = Is(string(d.Route))
-	case len(d.Names) > 0:
-		return r.decideByNames(d)
 	case r.mode == sandbox.NetworkFull:
 		v.Allowed, v.Rule = true, string(r.mode)
 	default:
@@ -172,15 +177,16 @@ func (r *Rules) decideByNames(d Destination) (v Verdict) {
 // DeniesNames reports whether some name is denied, so that names matter even in mode full.
 func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
 
-// MayResolveTo decides whether the resolver may return an address. An address that no connection can reach would
-// mislead.
-func (r *Rules) MayResolveTo(a netip.Addr, route Route) bool {
-	return r.mayResolveTo(a, route) && (r.ceiling == nil || r.ceiling.rules.mayResolveTo(a, route))
+// MayResolveTo decides whether the resolver may return an address for a canonical name. An address that no connection
+// can reach would mislead.
+func (r *Rules) MayResolveTo(name string, a netip.Addr, route Route) bool {
+	return r.mayResolveTo(name, a, route) && (r.ceiling == nil || r.ceiling.rules.mayResolveTo(name, a, route))
 }
 
-func (r *Rules) mayResolveTo(a netip.Addr, route Route) bool {
+func (r *Rules) mayResolveTo(name string, a netip.Addr, route Route) bool {
 	class, never := Classify(a)
 	return !never && !route.never() && (class == "" && route == RouteAway ||
+		trustable(class, route) && r.trusted.find(name, func(ports) bool { return true }) != nil ||
 		slices.ContainsFunc(r.allow.networks, func(yes rule) bool {
 			return yes.opens(netip.AddrPortFrom(a, max(yes.ports.from, 1)), class, route)
 		}))

@@ -18,6 +18,7 @@ type Rules struct {
 	mode      sandbox.NetworkMode
 	allow     table
 	deny      table
+	trusted   table
 	intercept table // names whose TLS ends in the gate
 
 	ceiling   *ceiling // nil is none
@@ -74,6 +75,13 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 			return nil, sandbox.Invalidf(where, "%s is in %s too", &one, also)
 		}
 		r.deny.add(one)
+	}
+	for i, entry := range p.Trusted {
+		one, err := parseAt(fmt.Sprintf("network.trusted[%d]", i), entry)
+		if err != nil {
+			return nil, err
+		}
+		r.trusted.add(one)
 	}
 	for i, entry := range p.Inspect {
 		if _, err := r.addIntercepted(fmt.Sprintf("network.inspect[%d]", i), entry); err != nil {

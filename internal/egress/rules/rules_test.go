@@ -194,7 +194,7 @@ func TestNeverPublic(t *testing.T) {
 				t.Errorf("%s is allowed by %s", s, v.Rule)
 			}
 		}
-		if full.MayResolveTo(a, RouteAway) {
+		if full.MayResolveTo("evil.example", a, RouteAway) {
 			t.Errorf("%s is handed out", s)
 		}
 	}
@@ -204,6 +204,42 @@ func TestNeverPublic(t *testing.T) {
 		if v := full.Decide(Destination{To: netip.MustParseAddrPort(netip.AddrPortFrom(netip.MustParseAddr(s),
 			80).String())}); !v.Allowed {
 			t.Errorf("%s: %s", s, v.Reason)
+		}
+	}
+}
+
+// TestTrusted: a trusted name may have a private or reserved address, or one of the host, but no loopback, link-local
+// or metadata address. It opens no other name at that address, and no port but its own.
+func TestTrusted(t *testing.T) {
+	p := allow("index.corp:443", "other.corp", "index.corp:80")
+	p.Trusted = []string{"index.corp:443"}
+	r := compile(t, p)
+	for _, c := range []struct {
+		to, names, states string
+		allowed           bool
+	}{
+		{"10.1.2.3:443", "index.corp", "index.corp", true}, {"192.0.2.7:443", "index.corp", "index.corp", true},
+		{"[fd12::7]:443", "index.corp", "index.corp", true}, {"own 8.8.8.8:443", "index.corp", "index.corp", true},
+		{"own 192.168.1.2:443", "index.corp", "index.corp", true}, {"8.8.8.8:443", "index.corp", "index.corp", true},
+		{"10.1.2.3:80", "index.corp", "index.corp", false}, {"10.1.2.3:443", "other.corp", "other.corp", false},
+		{"10.1.2.3:443", "", "index.corp", false}, {"10.1.2.3:443", "index.corp", "other.corp", false},
+		{"10.1.2.3:443", "other.corp index.corp", "index.corp", true},
+		{"127.0.0.1:443", "index.corp", "index.corp", false}, {"169.254.1.1:443", "index.corp", "index.corp", false},
+		{"100.100.100.200:443", "index.corp", "index.corp", false},
+		{"[fd00:ec2::254]:443", "index.corp", "index.corp", false},
+		{"[fe80::1]:443", "index.corp", "index.corp", false},
+		{"[64:ff9b::a00:1]:443", "index.corp", "index.corp", false},
+		{"224.0.0.1:443", "index.corp", "index.corp", false},
+	} {
+		route := map[bool]Route{true: RouteHost}[strings.HasPrefix(c.to, "own ")]
+		d := Destination{To: netip.MustParseAddrPort(strings.TrimPrefix(c.to, "own ")), Route: route,
+			Names: strings.Fields(c.names)}
+		if v := r.CheckName(d, c.states); v.Allowed != c.allowed {
+			t.Errorf("%s %s: %+v", c.to, c.names, v)
+		}
+		resolves := r.MayResolveTo(c.names, d.To.Addr(), route)
+		if c.names == "index.corp" && c.allowed && !resolves || strings.Contains(c.to, "169.254") && resolves {
+			t.Errorf("%s to %s: %v", c.names, c.to, resolves)
 		}
 	}
 }
