@@ -115,7 +115,8 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 	gateHost := &egress.Host{Options: egress.Options{Dial: dial}}
 	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{host},
 		MaxConnections: heldConnections, ConnectionRate: 1e6}
-	g, err := gateHost.Open(device, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "")
+	g, err := gateHost.Open(device, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "",
+		func(p any) { panic(p) })
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}

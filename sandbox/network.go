@@ -133,8 +133,9 @@ type Gate interface {
 	// authority that it lacks. The error is Invalid and names the position of the rule.
 	Complete(*NetworkPolicy) error
 
-	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The spec must be complete.
-	Open(end io.ReadWriteCloser, spec Spec, owner string) (Passage, error)
+	// Open takes over the outer end of a sandbox's network (Linker), also if it fails. The spec must be complete. A
+	// panic in the passage ends the passage: failed is called with its value, at most once.
+	Open(end io.ReadWriteCloser, spec Spec, owner string, failed func(panicked any)) (Passage, error)
 
 	// Total counts the attempts of all sandboxes, also of those that have ended.
 	Total() NetworkTotal

@@ -37,6 +37,7 @@ type conn struct {
 func (c *conn) run() {
 	var down sync.WaitGroup
 	down.Go(func() {
+		defer c.gate.contain()
 		if err := c.fromServer(); errors.Is(err, errIntercept) {
 			return
 		} else if err != nil {
@@ -221,10 +222,13 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done})
+		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done, Failed: g.fail})
 	if err == nil {
 		g.interceptor = s
-		g.active.work.Go(s.Run)
+		g.active.work.Go(func() {
+			defer g.contain()
+			s.Run()
+		})
 	}
 	return s, err
 }

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -33,19 +32,20 @@ var frameBuffers = sync.Pool{New: func() any { return new([maxFrame]byte) }}
 // It replaces gVisor's fdbased endpoint, which stops for good at one frame with a foreign hardware address, and does
 // not segment on TAP devices.
 type device struct {
-	file    *os.File
-	raw     syscall.RawConn
-	ctx     context.Context // ends before close
-	pace    *pace           // of the frames in both directions
-	dropped func(packet)    // called with each refused packet
-	up      stack.NetworkDispatcher
-	done    chan struct{} // closed at the end of reading
+	file *os.File
+	raw  syscall.RawConn
+	gate *gate
+	pace *pace // of the frames in both directions
+	up   stack.NetworkDispatcher
+	done chan struct{} // closed at the end of reading
 
 	writing sync.RWMutex // a frame being written holds it shared, so that close waits
 	fd      int          // -1 once closed
+	closing sync.Once
+	err     error // of closing
 }
 
-func newDevice(ctx context.Context, file *os.File, p *pace, dropped func(packet)) (*device, error) {
+func newDevice(g *gate, file *os.File) (*device, error) {
 	if err := file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, &sandbox.Error{Op: "device", Msg: "it is not in non-blocking mode", Err: err}
 	}
@@ -53,7 +53,7 @@ func newDevice(ctx context.Context, file *os.File, p *pace, dropped func(packet)
 	if err != nil {
 		return nil, &sandbox.Error{Op: "device", Err: err}
 	}
-	d := &device{file: file, raw: raw, ctx: ctx, pace: p, dropped: dropped, done: make(chan struct{})}
+	d := &device{file: file, raw: raw, gate: g, pace: g.meter.pace, done: make(chan struct{})}
 	err = raw.Control(func(fd uintptr) { d.fd = int(fd) })
 	return d, err
 }
@@ -61,7 +61,8 @@ func newDevice(ctx context.Context, file *os.File, p *pace, dropped func(packet)
 // read passes frames to the stack until the device ends or is closed.
 func (d *device) read() {
 	defer close(d.done)
-	for d.pace.wait(d.ctx) == nil {
+	defer d.gate.contain()
+	for d.pace.wait(d.gate.ctx) == nil {
 		var end error
 		if err := d.raw.Read(func(fd uintptr) bool {
 			end = d.drain(int(fd))
@@ -95,7 +96,7 @@ func (d *device) deliver(b []byte) {
 	p := filterPacket(b)
 	if !p.pass {
 		if p.reason != "" {
-			d.dropped(p)
+			d.gate.logDropped(p)
 		}
 		return
 	}
@@ -108,6 +109,7 @@ func (d *device) deliver(b []byte) {
 
 // WritePackets implements stack.LinkWriter. A packet that the device does not accept at once is lost, as on any link.
 func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
+	defer d.gate.contain()
 	d.writing.RLock()
 	defer d.writing.RUnlock()
 	if d.fd < 0 {
@@ -200,12 +202,14 @@ func (o *offload) encode(b []byte) {
 
 // close ends reading and writing, and waits for both.
 func (d *device) close() error {
-	d.writing.Lock()
-	d.fd = -1
-	d.writing.Unlock()
-	err := d.file.Close()
+	d.closing.Do(func() {
+		d.writing.Lock()
+		d.fd = -1
+		d.writing.Unlock()
+		d.err = d.file.Close()
+	})
 	<-d.done
-	return err
+	return d.err
 }
 
 // AddHeader implements stack.NetworkLinkEndpoint. There are only two ends, so addresses need no resolution.

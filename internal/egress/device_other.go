@@ -17,10 +17,9 @@ import (
 
 type device struct {
 	stack.LinkEndpoint
-	done chan struct{}
 }
 
-func newDevice(context.Context, *os.File, *pace, func(packet)) (*device, error) {
+func newDevice(*gate, *os.File) (*device, error) {
 	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "device", Msg: "sandboxes have a network on Linux only"}
 }
 

@@ -36,7 +36,7 @@ func (g *gate) serveDNS() error {
 		if err != nil {
 			return &sandbox.Error{Op: "resolver", Err: err}
 		}
-		g.active.work.Go(func() { g.readQueries(c) })
+		g.start(func() { g.readQueries(c) })
 		context.AfterFunc(g.ctx, func() { c.Close() })
 	}
 	return nil
@@ -53,12 +53,14 @@ func (g *gate) readQueries(c *gonet.UDPConn) {
 		if !g.active.beginQuery() {
 			continue
 		}
-		g.active.work.Go(func() {
+		if !g.start(func() {
 			defer g.active.endQuery()
 			if answer := g.answer(query, maxUDP); answer != nil {
 				_, _ = c.WriteTo(answer, from) // a datagram may be lost
 			}
-		})
+		}) {
+			g.active.endQuery()
+		}
 	}
 }
 

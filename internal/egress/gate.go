@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,12 +40,12 @@ type gate struct {
 	device *device
 	stack  *stack.Stack
 	ctx    context.Context // ends with the gate
-	cancel context.CancelFunc
 	active registry
+	ending ending
 }
 
 // open makes a gate of a device. The gate owns the device, even if open fails.
-func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, error) {
+func (h *Host) open(file *os.File, spec sandbox.Spec, owner string, failed func(any)) (*gate, error) {
 	p := spec.Network
 	compiled, err := rules.Compile(p)
 	if err != nil {
@@ -52,7 +53,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, erro
 		return nil, err
 	}
 	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority,
-		meter: newMeter(h.budget(), owner, spec.Limits.CPUMillis)}
+		meter: newMeter(h.budget(), owner, spec.Limits.CPUMillis), ending: newEnding(failed)}
 	g.active.flows = map[openFlow]struct{}{}
 	if g.options.Dial == nil {
 		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
@@ -61,9 +62,9 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, erro
 		g.options.Resolve = resolveHost
 	}
 	g.rules.Store(compiled)
-	g.ctx, g.cancel = context.WithCancel(context.Background())
-	if g.device, err = newDevice(g.ctx, file, g.meter.pace, g.logDropped); err != nil {
-		g.cancel()
+	g.ctx, g.ending.cancel = context.WithCancel(context.Background())
+	if g.device, err = newDevice(g, file); err != nil {
+		g.ending.cancel()
 		g.meter.close()
 		_ = file.Close() // nothing was written to it
 		return nil, &sandbox.Error{Op: "gate", Err: err}
@@ -71,7 +72,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string) (*gate, erro
 	if err = g.newStack(g.device); err == nil {
 		err = g.serveDNS()
 	}
-	go g.device.read()
+	go g.device.read() // until close
 	if err != nil {
 		_ = g.Close() // err is the cause
 		return nil, &sandbox.Error{Op: "gate", Err: err}
@@ -123,24 +124,31 @@ func (g *gate) Close() error {
 	return err
 }
 
-func (g *gate) close() error {
+// shut ends all that belongs to the gate. If the gate has failed, some of it may never end, and the rest does.
+func (g *gate) shut() error {
+	failed := g.hasFailed()
+	var cuts sync.WaitGroup
 	g.active.mu.Lock()
-	first := !g.active.closed
 	g.active.closed = true
 	for f := range g.active.flows {
-		f.cut(gateClosed)
+		if failed {
+			cuts.Go(func() { f.cut(gateFailed) })
+		} else {
+			f.cut(gateClosed)
+		}
 	}
 	interceptor := g.interceptor
 	g.active.mu.Unlock()
+	if failed {
+		go func() {
+			cuts.Wait()
+			g.device.close() // the end of shut reports its error
+		}()
+	}
 	if interceptor != nil {
 		interceptor.Close()
 	}
-	if !first {
-		<-g.device.done
-		g.active.work.Wait()
-		return nil
-	}
-	g.cancel()
+	g.ending.cancel()
 	g.stack.Close()
 	g.waitAborting()
 	err := g.device.close()

@@ -85,14 +85,14 @@ func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
 }
 
 // Open implements sandbox.Gate. The end must be the *os.File of a TAP device.
-func (h *Host) Open(end io.ReadWriteCloser, spec sandbox.Spec, owner string) (sandbox.Passage, error) {
+func (h *Host) Open(end io.ReadWriteCloser, spec sandbox.Spec, owner string, failed func(any)) (sandbox.Passage, error) {
 	file, ok := end.(*os.File)
 	if !ok {
 		_ = end.Close() // nothing was written to it
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "gate",
 			Msg: "the end of this network is not a device"}
 	}
-	g, err := h.open(file, spec, owner)
+	g, err := h.open(file, spec, owner, failed)
 	if err != nil {
 		return nil, err
 	}

@@ -425,7 +425,10 @@ func (i *inspector) expect(more bool) {
 		i.timer.Stop()
 		i.timer = nil
 	case more && i.timer == nil && i.enforces:
-		i.timer = time.AfterFunc(sniff.HeadTimeout, func() { i.c.refuse(rules.Verdict{Reason: tooSlow}) })
+		i.timer = time.AfterFunc(sniff.HeadTimeout, func() {
+			defer i.c.gate.contain()
+			i.c.refuse(rules.Verdict{Reason: tooSlow})
+		})
 	}
 }
 

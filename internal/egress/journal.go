@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -68,6 +69,13 @@ func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 	j.stop = stop
 	go func() {
 		defer close(j.done)
+		defer func() {
+			if p := recover(); p != nil {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				j.err = fmt.Errorf("panic: %v", p)
+			}
+		}()
 		j.run(ctx)
 	}()
 	return j, nil

@@ -34,8 +34,14 @@ func newMeter(b *budget, owner string, cpuMillis int64) *meter {
 	return &meter{budget: b, owner: owner, pace: b.processor.join(owner, cpuMillis, time.Now())}
 }
 
-// close returns the gate's share to others. All connections must have ended.
-func (m *meter) close() { m.budget.processor.leave(m.pace) }
+// close gives back all, once the gate has ended. Connections are left only where a panic ended their goroutines.
+func (m *meter) close() {
+	m.budget.processor.leave(m.pace)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.budget.connections.Give(m.owner, int64(m.open))
+	m.open = 0
+}
 
 // bucket bounds a rate. A second's worth may begin at once.
 type bucket struct {

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type place struct {
 	thread chan func() // runs on a thread in the namespaces
 	gate   *gate
 	world  *world
+	panics atomic.Pointer[any] // the value of a panic in the gate
 }
 
 // world is the internet of a test: what addresses and names there are. The gate dials nothing else.
@@ -141,7 +143,8 @@ func newPlaceOn(t testing.TB, h *Host, w *world, spec sandbox.Spec, owner string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.gate, err = h.open(file, spec, owner); err != nil {
+	failed := func(v any) { p.panics.Store(&v) }
+	if p.gate, err = h.open(file, spec, owner, failed); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

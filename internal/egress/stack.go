@@ -40,6 +40,7 @@ const (
 func (g *gate) newStack(link stack.LinkEndpoint) error {
 	quiet()
 	g.stack = stack.New(stack.Options{
+		Clock: clock{tcpip.NewStdClock(), g},
 		NetworkProtocols: []stack.NetworkProtocolFactory{
 			ipv4.NewProtocol,
 			ipv6.NewProtocolWithOptions(ipv6.Options{DADConfigs: stack.DADConfigurations{}}),

@@ -19,6 +19,7 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 		return
 	}
 	defer g.active.work.Done()
+	defer g.contain()
 	if rules.IsGateway(to.Addr()) && to.Port() == portDNS {
 		g.connectDNS(r)
 		return

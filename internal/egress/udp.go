@@ -52,7 +52,10 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 		return false
 	}
 	s.inner = gonet.NewUDPConn(&queue, endpoint)
-	go s.run(policy)
+	go func() { // takeSession has counted it
+		defer g.contain()
+		s.run(policy)
+	}()
 	return true
 }
 
@@ -106,6 +109,7 @@ func (s *session) run(policy *rules.Rules) {
 	s.active.Store(time.Now().UnixNano())
 	var back sync.WaitGroup
 	back.Go(func() {
+		defer g.contain()
 		s.relay(outer, s.inner, func(n int) error {
 			if err := s.count(0, n); err != nil {
 				return err

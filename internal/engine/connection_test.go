@@ -150,7 +150,7 @@ func (b linkBox) Effective() sandbox.Policy {
 type openGate struct{}
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
-func (openGate) Open(io.ReadWriteCloser, sandbox.Spec, string) (sandbox.Passage, error) {
+func (openGate) Open(io.ReadWriteCloser, sandbox.Spec, string, func(any)) (sandbox.Passage, error) {
 	return openPassage{}, nil
 }
 func (openGate) Total() (t sandbox.NetworkTotal) { return t }

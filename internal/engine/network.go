@@ -27,7 +27,9 @@ func (s *Sandbox) openNetwork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.passage, err = s.engine.config.Gate.Open(end, spec, s.owner)
+	s.passage, err = s.engine.config.Gate.Open(end, spec, s.owner, func(p any) {
+		_ = s.engine.panicked("pass the network of "+string(spec.ID), p)
+	})
 	return err
 }
 

@@ -35,6 +35,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.config.End()
+	defer s.contain()
 	c := r.Context().Value(connKey{}).(*Conn)
 	x := &exchange{conn: c, transport: c.transport}
 	x.attempt = sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS,
@@ -59,6 +60,18 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	x.attempt.Allowed = true
 	s.forward(x, w, r)
+}
+
+// contain reports a panic, which net/http would hide, and aborts the request.
+func (s *Server) contain() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		s.config.Failed(p)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // decide decides whether the request may pass. The reason of a refusal has a status.

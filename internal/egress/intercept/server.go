@@ -33,6 +33,8 @@ type Config struct {
 	// Begin counts a request, and End ends it. Begin returns false once the gate is closed.
 	Begin func() bool
 	End   func()
+
+	Failed func(panicked any) // receives a panic in the handling of a request
 }
 
 // Server ends TLS with certificates of the sandbox's authority, and serves the requests.
