@@ -147,6 +147,14 @@ internal/httpd:              sandbox api internal/answer internal/duplex interna
                              github.com/prometheus/client_golang
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/nearest
+internal/e2bapi/generated/process:           | google.golang.org/protobuf
+internal/e2bapi/generated/filesystem:        | google.golang.org/protobuf
+internal/e2bapi/generated/process/processconnect:       internal/e2bapi/generated/process | connectrpc.com/connect
+internal/e2bapi/generated/filesystem/filesystemconnect: internal/e2bapi/generated/filesystem | connectrpc.com/connect
+internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/e2bapi/generated/filesystem
+                             internal/e2bapi/generated/process/processconnect
+                             internal/e2bapi/generated/filesystem/filesystemconnect internal/engine internal/eventlog
+                             internal/httpd | connectrpc.com/connect google.golang.org/protobuf
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd |
                              github.com/modelcontextprotocol/go-sdk
 
@@ -166,7 +174,8 @@ internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capaci
                              internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 cmd/fumehood:                sandbox api internal/answer internal/wording client internal/attack internal/backend
                              internal/host/capacity internal/check internal/packages internal/packages/shared
-                             internal/duplex internal/egress internal/engine internal/eventlog internal/guest
+                             internal/duplex internal/e2bapi internal/egress internal/engine internal/eventlog
+                             internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
                              internal/host/nolink internal/image internal/plan internal/host/rundir
                              internal/store

@@ -31,6 +31,7 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   step 'native' 420 "$go" test -vet=off -short -race -count=1 -timeout 6m $native || true
   step 'corpus, gvisor, program' 600 \
     env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 2 -timeout 6m $full || true
+  step 'E2B client' 240 bash scripts/e2b.sh build/bin/fumehood || true
   step 'TypeScript client' 240 bash scripts/typescript.sh test build/bin/fumehood || true
   step 'Python client' 240 bash scripts/python.sh smoke build/bin/fumehood || true
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/e2bapi"
 	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
@@ -205,6 +206,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	httpapi.Add(server)
 	defer mcp.Add(server)()
+	tokens, err := kept.tokens()
+	if err != nil {
+		return err
+	}
+	e2bapi.Add(server, tokens)
 	doors := []door{{server.HTTPServer(), listener}}
 	if local := a.listenLocal(f, a.env().RunDir()); local != nil {
 		defer local.Close()

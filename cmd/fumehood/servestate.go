@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/e2bapi"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/internal/store"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -46,6 +47,19 @@ func (a *app) openState(ctx context.Context, dir string) (*state, error) {
 		return nil, err
 	}
 	return &state{s, filepath.Join(dir, logsDir)}, nil
+}
+
+// tokens returns the access tokens of sandboxes for E2B's clients. Without a state they end with the server.
+func (s *state) tokens() (*e2bapi.Tokens, error) {
+	if s == nil {
+		return e2bapi.NewTokens(), nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(s.logs))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return e2bapi.OpenTokens(root)
 }
 
 // makeState makes a missing folder, without access for others, and refuses one that others can write to: its records

@@ -401,7 +401,8 @@ func (x *Run) Info() RunInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	i := RunInfo{ID: x.id, Command: x.req.Request.Command, Began: x.began,
-		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1}
+		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1,
+		Metadata: x.req.Request.Metadata}
 	if !x.endless() {
 		i.Deadline = x.began.Add(x.Spec.Limits.Timeout)
 	}

@@ -84,6 +84,7 @@ type RunInfo struct {
 	Background bool
 	Status     sandbox.Status // running, or how it ended
 	ExitCode   int            // -1 until it ended
+	Metadata   map[string]string
 }
 
 // Runs lists the runs that run, and the last that ended, the oldest first.

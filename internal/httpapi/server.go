@@ -9,7 +9,6 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // apiV1 is version 1 of the HTTP API on one server.
@@ -29,7 +28,6 @@ func Add(server *httpd.Server) {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)
 	}
-	server.Guard(refuseE2B)
 	handlers := a.handlers()
 	for _, o := range api.Operations {
 		h := handlers[o.Name]
@@ -38,16 +36,6 @@ func Add(server *httpd.Server) {
 		}
 		server.Handle(httpd.Route{Method: o.Method, Path: o.Path, Handler: h, Open: o.Open, Tail: o.Method == ""})
 	}
-}
-
-// refuseE2B refuses requests for another API at the same address.
-func refuseE2B(r *http.Request) error {
-	const header = "E2b-Sandbox-Id"
-	if r.Header.Get(header) == "" {
-		return nil
-	}
-	return &sandbox.Error{Kind: sandbox.NotFound,
-		Msg: "this server has no API for requests with an " + header + " header"}
 }
 
 // handlers returns the handler of each operation, by its name.

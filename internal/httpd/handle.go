@@ -50,27 +50,33 @@ func (s *Server) answer(out *Response, r *http.Request) {
 			s.contain(out, p)
 		}
 	}()
-	if err := s.admit(out, r); err != nil {
-		s.fail(out, err)
+	in := s.pathsOf(r)
+	mux, pattern := in.mux.Handler(r)
+	route := in.routes[pattern]
+	if err := s.admit(out, r, mux, route); err != nil {
+		if route.Fail == nil {
+			route.Fail = s.fail
+		}
+		route.Fail(out, err)
 		return
 	}
-	if !s.open[out.route] { // requests without a key give way to those with one
+	out.route = pattern
+	if !route.Open { // requests without a key give way to those with one
 		admitted(r.Context(), out.owner)
 	}
-	s.mux.ServeHTTP(out, r)
+	in.mux.ServeHTTP(out, r)
 }
 
 // admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals
 // nothing about paths.
-func (s *Server) admit(w *Response, r *http.Request) error {
+func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route) error {
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
 	if err := checkOrigin(r); err != nil {
 		return err
 	}
-	h, pattern := s.mux.Handler(r)
-	if !s.open[pattern] {
+	if !route.Open {
 		name, err := s.authorize(r)
 		if err != nil {
 			return err
@@ -85,13 +91,12 @@ func (s *Server) admit(w *Response, r *http.Request) error {
 			return err
 		}
 	}
-	if pattern == "" {
+	if route.Handler == nil {
 		return noPattern(h, r, w.Header())
 	}
 	if path.Clean(r.URL.Path) != r.URL.Path {
 		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path"}
 	}
-	w.route = pattern
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +64,8 @@ type Config struct {
 type Server struct {
 	config   Config
 	log      *slog.Logger
-	mux      *http.ServeMux
-	open     map[string]bool // patterns that need no key
+	main     *paths
+	sides    []*paths
 	guards   []func(*http.Request) error
 	tails    [][]string // the segments before the tail of each path with one
 	metrics  *Metrics
@@ -76,14 +75,6 @@ type Server struct {
 	draining atomic.Bool
 	stopping context.Context
 	stop     context.CancelFunc
-}
-
-// Route is one method of one path, or all methods, and its handler. A handler's error is answered with a problem.
-type Route struct {
-	Method, Path string
-	Handler      func(*Response, *http.Request) error
-	Open         bool // needs no key
-	Tail         bool // the last segment of Path, {NAME...}, is passed on as it came; see Tail
 }
 
 // New returns a server without routes.
@@ -104,7 +95,7 @@ func New(config Config) (*Server, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: config, log: config.Log, mux: http.NewServeMux(), open: map[string]bool{}, waits: defaultWaits,
+	s := &Server{config: config, log: config.Log, main: newPaths(nil), waits: defaultWaits,
 		bodies:  room.New(config.MaxBodies, config.MaxBodies/2),
 		answers: room.New(config.MaxAnswers, config.MaxAnswers/2)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -118,23 +109,6 @@ func New(config Config) (*Server, error) {
 // Guard adds a check of each request that has passed those of the host, the origin and the key. The server must not be
 // serving yet.
 func (s *Server) Guard(check func(*http.Request) error) { s.guards = append(s.guards, check) }
-
-// Handle adds routes. The server must not be serving yet.
-func (s *Server) Handle(routes ...Route) {
-	for _, route := range routes {
-		pattern := strings.TrimSpace(route.Method + " " + route.Path)
-		s.open[pattern] = route.Open
-		if route.Tail {
-			s.tails = append(s.tails, headOf(route.Path))
-		}
-		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			out := w.(*Response)
-			if err := route.Handler(out, r); err != nil {
-				s.fail(out, err)
-			}
-		})
-	}
-}
 
 // Engine returns the engine.
 func (s *Server) Engine() *engine.Engine { return s.config.Engine }

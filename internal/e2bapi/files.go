@@ -1,0 +1,121 @@
+package e2bapi
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"strconv"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// readFile is GET /files.
+func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	name := r.URL.Query().Get("path")
+	file := directory(name)
+	i, err := s.Stat(r.Context(), file)
+	switch {
+	case sandbox.KindOf(err) == sandbox.NotFound:
+		return &sandbox.Error{Kind: sandbox.NotFound, Msg: fmt.Sprintf("path '%s' does not exist", name)}
+	case err != nil:
+		return err
+	case i.Type != sandbox.TypeFile:
+		return sandbox.Invalidf("path", "path '%s' is a directory", name)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": path.Base(file)}))
+	h.Set("Content-Length", strconv.FormatInt(i.Size, 10))
+	w.WriteHeader(http.StatusOK)
+	if _, err := s.ReadFile(r.Context(), file, 0, i.Size, w); err != nil {
+		panic(http.ErrAbortHandler) // an incomplete answer must not look complete
+	}
+	return nil
+}
+
+// written describes a file that was written; SDKs compare all of it.
+type written struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Path string `json:"path"`
+}
+
+// writeFile is POST /files: one file as bytes, or files as the parts of a form.
+func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return sandbox.Invalidf("Content-Type", "is not a media type")
+	}
+	encoding := r.Header.Get("Content-Encoding")
+	r.Header.Del("Content-Encoding")
+	body, err := f.StreamBody(w, r, f.MaxFile())
+	if err != nil {
+		return err
+	}
+	if encoding == "gzip" {
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return sandbox.Invalidf("body", "is not gzip")
+		}
+		body = io.LimitReader(unpacked, f.MaxFile())
+	}
+	list := []written{}
+	put := func(name string, content io.Reader) error {
+		file := directory(name)
+		if i, err := s.Stat(r.Context(), file); err == nil && i.Type == sandbox.TypeFolder {
+			return sandbox.Invalidf("path", "path '%s' is a directory", name)
+		}
+		if err := s.WriteFile(r.Context(), file, 0, content); err != nil {
+			return err
+		}
+		list = append(list, written{path.Base(file), "file", file})
+		return nil
+	}
+	named := r.URL.Query().Get("path")
+	switch {
+	case kind == "multipart/form-data":
+		err = eachPart(multipart.NewReader(body, params["boundary"]), named, put)
+	case kind == "application/octet-stream" && named != "":
+		err = put(named, body)
+	default:
+		err = sandbox.Invalidf("Content-Type", "%.100q is not supported", kind)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, list)
+}
+
+// eachPart writes the files of a form. A name in the query wins over that of the part.
+func eachPart(form *multipart.Reader, named string, put func(string, io.Reader) error) error {
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return sandbox.Invalidf("body", "is not a form")
+		}
+		if part.FormName() != "file" {
+			continue
+		}
+		name := named
+		if name == "" { // FileName would cut its folders
+			_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+			name = params["filename"]
+		}
+		if name == "" {
+			return sandbox.Invalidf("path", "is missing")
+		}
+		if err := put(name, part); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package e2bapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect"
+
+	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process"
+	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// processes serves the processes of a sandbox. Each is a run in the background.
+type processes struct {
+	processconnect.UnimplementedProcessHandler
+}
+
+// tagVariable holds the tag of a process in its metadata.
+const tagVariable = "e2b.tag"
+
+func sandboxIn(ctx context.Context) *engine.Sandbox { return ctx.Value(sandboxOf{}).(*engine.Sandbox) }
+
+// pidOf returns the number of a run for clients: E2B's processes have numbers, our runs have ids.
+func pidOf(id sandbox.ID) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum32() | 1<<30&^(1<<31) // no process of the sandbox has such a number (PID_MAX_LIMIT is 2^22)
+}
+
+// find returns the run of a selector.
+func find(ctx context.Context, by *pb.ProcessSelector) (*engine.Run, error) {
+	s := sandboxIn(ctx)
+	for _, x := range s.Runs() {
+		if by.GetTag() != "" && x.Metadata[tagVariable] == by.GetTag() || by.GetTag() == "" && pidOf(x.ID) == by.GetPid() {
+			return s.FindRun(x.ID)
+		}
+	}
+	if by.GetTag() != "" {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("process with tag %s not found", by.GetTag()))
+	}
+	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("process with pid %d not found", by.GetPid()))
+}
+
+// Start starts a process and streams its output. It continues if the client leaves.
+func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
+	out *connect.ServerStream[pb.StartResponse]) error {
+	m := r.Msg
+	if m.Pty != nil {
+		return connect.NewError(connect.CodeUnimplemented, errors.New("terminals are not supported"))
+	}
+	if m.Process == nil || m.Process.Cmd == "" {
+		return connect.NewError(connect.CodeInvalidArgument, errors.New("the process has no command"))
+	}
+	run := engine.RunRequest{Background: true, Interactive: m.Stdin == nil || *m.Stdin, Request: sandbox.Request{
+		Command: append([]string{m.Process.Cmd}, m.Process.Args...), Dir: directory(m.Process.GetCwd())}}
+	for name, value := range m.Process.Envs {
+		run.Request.Env = append(run.Request.Env, name+"="+value)
+	}
+	if m.Tag != nil {
+		run.Request.Metadata = map[string]string{tagVariable: *m.Tag}
+	}
+	// The time limit of the call is that of the process.
+	if deadline, ok := ctx.Deadline(); ok {
+		run.Request.Timeout = time.Until(deadline)
+	} else {
+		run.Detach()
+	}
+	s := sandboxIn(ctx)
+	if dir := m.Process.GetCwd(); dir != "" {
+		if info, err := s.Stat(ctx, directory(dir)); err != nil || info.Type != sandbox.TypeFolder {
+			return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("cwd '%s' does not exist", dir))
+		}
+	}
+	x, err := s.Start(ctx, run)
+	if err != nil {
+		return failed(err)
+	}
+	return follow(ctx, x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
+}
+
+// directory returns a path relative to home as ours.
+func directory(dir string) string {
+	switch {
+	case dir == "" || dir == "~" || dir == ".":
+		return home
+	case strings.HasPrefix(dir, "~/"):
+		return home + dir[1:]
+	case strings.HasPrefix(dir, "/"):
+		return dir
+	}
+	return home + "/" + dir
+}
+
+// Connect streams the output of a process from now on.
+func (processes) Connect(ctx context.Context, r *connect.Request[pb.ConnectRequest],
+	out *connect.ServerStream[pb.ConnectResponse]) error {
+	x, err := find(ctx, r.Msg.Process)
+	if err != nil {
+		return err
+	}
+	return follow(ctx, x, func(e *pb.ProcessEvent) error { return out.Send(&pb.ConnectResponse{Event: e}) })
+}
+
+// follow sends the events of a run.
+func follow(ctx context.Context, x *engine.Run, send func(*pb.ProcessEvent) error) error {
+	err := send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: pidOf(x.ID())}}})
+	if err != nil {
+		return err
+	}
+	return failed(x.Follow(ctx, 0, func(e engine.Event) error {
+		if out := eventOf(e); out != nil {
+			return send(out)
+		}
+		return nil
+	}))
+}
+
+// eventOf returns an event in E2B's form, or nil for one without.
+func eventOf(e engine.Event) *pb.ProcessEvent {
+	data := func(d *pb.ProcessEvent_DataEvent) *pb.ProcessEvent {
+		return &pb.ProcessEvent{Event: &pb.ProcessEvent_Data{Data: d}}
+	}
+	switch e.Kind {
+	case eventlog.Stdout:
+		return data(&pb.ProcessEvent_DataEvent{Output: &pb.ProcessEvent_DataEvent_Stdout{Stdout: e.Data}})
+	case eventlog.Stderr:
+		return data(&pb.ProcessEvent_DataEvent{Output: &pb.ProcessEvent_DataEvent_Stderr{Stderr: e.Data}})
+	case eventlog.Done:
+		return &pb.ProcessEvent{Event: &pb.ProcessEvent_End{End: endOf(e.Ended)}}
+	}
+	return nil
+}
+
+// endOf returns the end of a process in the words of Go's os.ProcessState, as envd does.
+func endOf(e *engine.Ended) *pb.ProcessEvent_EndEvent {
+	end := &pb.ProcessEvent_EndEvent{ExitCode: int32(e.ExitCode), Exited: true,
+		Status: fmt.Sprintf("exit status %d", e.ExitCode)}
+	switch {
+	case e.Failure != "":
+		end.ExitCode, end.Exited, end.Status = -1, false, e.Failure
+	case e.Signal != 0 && e.Status != sandbox.StatusSucceeded:
+		end.ExitCode, end.Exited, end.Status = -1, false, "signal: "+syscall.Signal(e.Signal).String()
+	case e.ExitCode < 0:
+		end.Exited, end.Status = false, string(e.Status)
+	}
+	if end.ExitCode != 0 {
+		end.Error = &end.Status
+	}
+	return end
+}
+
+// List lists the running processes that clients started.
+func (processes) List(ctx context.Context, _ *connect.Request[pb.ListRequest]) (*connect.Response[pb.ListResponse],
+	error) {
+	out := &pb.ListResponse{}
+	for _, x := range sandboxIn(ctx).Runs() {
+		if x.Status != sandbox.StatusRunning || len(x.Command) == 0 {
+			continue
+		}
+		info := &pb.ProcessInfo{Pid: pidOf(x.ID), Config: &pb.ProcessConfig{Cmd: x.Command[0], Args: x.Command[1:]}}
+		if tag, ok := x.Metadata[tagVariable]; ok {
+			info.Tag = &tag
+		}
+		out.Processes = append(out.Processes, info)
+	}
+	return connect.NewResponse(out), nil
+}
+
+// SendInput writes to the standard input of a process.
+func (processes) SendInput(ctx context.Context, r *connect.Request[pb.SendInputRequest]) (
+	*connect.Response[pb.SendInputResponse], error) {
+	x, err := find(ctx, r.Msg.Process)
+	if err == nil {
+		err = failed(x.Input(ctx, r.Msg.GetInput().GetStdin(), false))
+	}
+	return connect.NewResponse(&pb.SendInputResponse{}), err
+}
+
+// StreamInput writes the messages of a stream to the standard input of a process.
+func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.StreamInputRequest]) (
+	*connect.Response[pb.StreamInputResponse], error) {
+	var x *engine.Run
+	for in.Receive() {
+		var err error
+		switch m := in.Msg(); {
+		case m.GetStart() != nil:
+			x, err = find(ctx, m.GetStart().Process)
+		case m.GetData() != nil && x != nil:
+			err = failed(x.Input(ctx, m.GetData().GetInput().GetStdin(), false))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return connect.NewResponse(&pb.StreamInputResponse{}), in.Err()
+}
+
+// CloseStdin closes the standard input of a process.
+func (processes) CloseStdin(ctx context.Context, r *connect.Request[pb.CloseStdinRequest]) (
+	*connect.Response[pb.CloseStdinResponse], error) {
+	x, err := find(ctx, r.Msg.Process)
+	if err == nil {
+		err = failed(x.Input(ctx, nil, true))
+	}
+	return connect.NewResponse(&pb.CloseStdinResponse{}), err
+}
+
+// SendSignal sends a signal to a process.
+func (processes) SendSignal(ctx context.Context, r *connect.Request[pb.SendSignalRequest]) (
+	*connect.Response[pb.SendSignalResponse], error) {
+	x, err := find(ctx, r.Msg.Process)
+	switch {
+	case err != nil:
+	case x.Info().Status != sandbox.StatusRunning:
+		err = connect.NewError(connect.CodeNotFound, errors.New("the process has ended"))
+	case r.Msg.Signal == pb.Signal_SIGNAL_SIGKILL:
+		if err = failed(x.Signal(ctx, syscall.SIGKILL)); err == nil {
+			awaitEnd(ctx, x)
+		}
+	case r.Msg.Signal == pb.Signal_SIGNAL_SIGTERM:
+		err = failed(x.Signal(ctx, syscall.SIGTERM))
+	default:
+		err = connect.NewError(connect.CodeUnimplemented, errors.New("only SIGKILL and SIGTERM are supported"))
+	}
+	return connect.NewResponse(&pb.SendSignalResponse{}), err
+}
+
+// awaitEnd waits a while for a killed process, so that it is gone when the client asks again. One whose children keep
+// its output open ends later.
+func awaitEnd(ctx context.Context, x *engine.Run) {
+	select {
+	case <-x.Done():
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}
+
+// failed returns an error as one of a call.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := connect.CodeInternal
+	switch sandbox.KindOf(err) {
+	case sandbox.Invalid:
+		code = connect.CodeInvalidArgument
+	case sandbox.NotFound:
+		code = connect.CodeNotFound
+	case sandbox.Exists:
+		code = connect.CodeAlreadyExists
+	case sandbox.Busy, sandbox.Quota, sandbox.TooLarge:
+		code = connect.CodeResourceExhausted
+	case sandbox.Unsupported:
+		code = connect.CodeUnimplemented
+	case sandbox.Unavailable:
+		code = connect.CodeUnavailable
+	}
+	if errors.Is(err, context.Canceled) {
+		code = connect.CodeCanceled
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		code = connect.CodeDeadlineExceeded
+	}
+	return connect.NewError(code, err)
+}

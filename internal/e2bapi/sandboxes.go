@@ -1,0 +1,339 @@
+package e2bapi
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+const (
+	// envdVersion makes SDKs use what is served here, and no metadata of files (0.6.2).
+	envdVersion = "0.6.1"
+
+	defaultTimeout = 300 * time.Second // of a sandbox whose request names none
+	clientID       = "fumehood"        // a required field without a use
+)
+
+// baseTemplates are the templates of E2B that stand for the server's default sandbox.
+var baseTemplates = []string{"", "base", "code-interpreter-v1", "code-interpreter"}
+
+// newSandbox is the body of POST /sandboxes; fields without an effect here are left out.
+type newSandbox struct {
+	TemplateID string            `json:"templateID"`
+	Timeout    *int64            `json:"timeout"` // seconds
+	Metadata   map[string]string `json:"metadata"`
+	EnvVars    map[string]string `json:"envVars"`
+	Internet   *bool             `json:"allow_internet_access"`
+	Network    *network          `json:"network"`
+	AutoPause  bool              `json:"autoPause"`
+	Volumes    []json.RawMessage `json:"volumeMounts"`
+	MCP        json.RawMessage   `json:"mcp"`
+}
+
+// network are the rules of a new sandbox.
+type network struct {
+	AllowOut []string `json:"allowOut"`
+	DenyOut  []string `json:"denyOut"`
+}
+
+// created is the answer to a request for a sandbox.
+type created struct {
+	TemplateID         string `json:"templateID"`
+	SandboxID          string `json:"sandboxID"`
+	ClientID           string `json:"clientID"`
+	EnvdVersion        string `json:"envdVersion"`
+	EnvdAccessToken    string `json:"envdAccessToken,omitempty"`
+	TrafficAccessToken string `json:"trafficAccessToken,omitempty"`
+}
+
+// detail describes a sandbox.
+type detail struct {
+	created
+	StartedAt  time.Time         `json:"startedAt"`
+	EndAt      time.Time         `json:"endAt"`
+	CPUCount   int64             `json:"cpuCount"`
+	MemoryMB   int64             `json:"memoryMB"`
+	DiskSizeMB int64             `json:"diskSizeMB"`
+	State      string            `json:"state"`
+	Metadata   map[string]string `json:"metadata"`
+}
+
+// readJSON decodes the body of a request; an empty one leaves the value unchanged. The caller calls release.
+func (f *face) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
+	if r.Body == http.NoBody {
+		return func() {}, nil
+	}
+	body, err := f.ReadBody(w, r)
+	if err == nil && len(body.Data) > 0 {
+		if err = json.Unmarshal(body.Data, into); err != nil {
+			err = sandbox.Invalidf("body", "is not the JSON of this request: %v", err)
+		}
+	}
+	return body.Release, err
+}
+
+// createSandbox is POST /sandboxes.
+func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
+	var req newSandbox
+	release, err := f.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	create, err := createOf(&req)
+	if err != nil {
+		return err
+	}
+	create.Owner = w.Key
+	s, _, err := f.Engine().Create(r.Context(), create)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, f.show(w.Key, s).created)
+}
+
+// templateName keeps the template of a sandbox in its metadata, which E2B does not show.
+const templateName = "e2b.template"
+
+func createOf(req *newSandbox) (c engine.Create, err error) {
+	if len(req.Volumes) > 0 || len(req.MCP) > 0 && string(req.MCP) != "null" {
+		return c, &sandbox.Error{Kind: sandbox.Unsupported, Msg: "volumes and MCP gateways are not supported"}
+	}
+	template, _, _ := strings.Cut(req.TemplateID, ":")
+	if !slices.Contains(baseTemplates, template) {
+		if err := sandbox.CheckImage(req.TemplateID); err != nil {
+			return c, err
+		}
+		c.Spec.Root.Image = req.TemplateID
+	}
+	for name, value := range req.EnvVars {
+		c.Spec.Env = append(c.Spec.Env, name+"="+value)
+	}
+	slices.Sort(c.Spec.Env)
+	c.Spec.Metadata = map[string]string{templateName: req.TemplateID}
+	for name, value := range req.Metadata {
+		c.Spec.Metadata[name] = value
+	}
+	timeout := defaultTimeout
+	if req.Timeout != nil {
+		timeout = time.Duration(*req.Timeout) * time.Second
+	}
+	c.Ends = engine.Ends{Idle: new(time.Duration), In: max(timeout, time.Second)}
+	switch {
+	case req.Internet != nil && !*req.Internet:
+	case req.Network != nil && len(req.Network.AllowOut) > 0:
+		c.Spec.Network = sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: req.Network.AllowOut,
+			Deny: req.Network.DenyOut}
+	default:
+		c.Spec.Network = sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
+		if req.Network != nil {
+			c.Spec.Network.Deny = req.Network.DenyOut
+		}
+	}
+	return c, nil
+}
+
+// show describes a sandbox.
+func (f *face) show(owner string, s *engine.Sandbox) detail {
+	i := s.Info()
+	token := f.tokens.of(owner, s.ID())
+	out := detail{
+		created: created{TemplateID: i.Spec.Metadata[templateName], SandboxID: string(s.ID()), ClientID: clientID,
+			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token},
+		StartedAt: i.Created.UTC(), EndAt: i.Spec.Lifetime.EndsAt.UTC(), State: "running",
+		CPUCount: max(1, (i.Effective.Limits.CPUMillis+999)/1000), MemoryMB: i.Effective.Limits.MemoryBytes >> 20,
+		DiskSizeMB: i.Effective.Limits.DiskBytes >> 20, Metadata: map[string]string{},
+	}
+	for name, value := range i.Spec.Metadata {
+		if name != templateName {
+			out.Metadata[name] = value
+		}
+	}
+	return out
+}
+
+// owned finds the sandbox of a request to the control plane.
+func (f *face) owned(h inside) handler {
+	return func(w *httpd.Response, r *http.Request) error {
+		id, _, _ := strings.Cut(r.PathValue("id"), "-")
+		s, err := f.Engine().Sandbox(r.Context(), w.Key, id)
+		if err != nil {
+			return err
+		}
+		return h(w, r, s)
+	}
+}
+
+func (f *face) getSandbox(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+	return writeJSON(w, http.StatusOK, f.show(w.Key, s))
+}
+
+func (f *face) deleteSandbox(w *httpd.Response, r *http.Request) error {
+	id, _, _ := strings.Cut(r.PathValue("id"), "-")
+	if err := f.Engine().Remove(w.Key, id); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// timeout is the body of requests that set the end of a sandbox.
+type timeout struct {
+	Seconds *int64 `json:"timeout"`
+}
+
+// connectSandbox is POST /sandboxes/{id}/connect: it extends the life of the sandbox, and never shortens it.
+func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req timeout
+	release, err := f.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	in := defaultTimeout
+	if req.Seconds != nil {
+		in = time.Duration(*req.Seconds) * time.Second
+	}
+	if time.Now().Add(in).After(s.Info().Spec.Lifetime.EndsAt) {
+		if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}}); err != nil {
+			return err
+		}
+	}
+	return writeJSON(w, http.StatusOK, f.show(w.Key, s).created)
+}
+
+// setTimeout is POST /sandboxes/{id}/timeout.
+func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req timeout
+	release, err := f.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	if req.Seconds == nil {
+		return sandbox.Invalidf("timeout", "is missing")
+	}
+	in := max(time.Duration(*req.Seconds)*time.Second, time.Millisecond)
+	if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// pause is POST /sandboxes/{id}/pause.
+func (f *face) pause(*httpd.Response, *http.Request, *engine.Sandbox) error {
+	return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not pause sandboxes",
+		Fix: "extend the timeout of the sandbox"}
+}
+
+const maxPage = 100 // sandboxes of one answer
+
+// listSandboxes is GET /v2/sandboxes, the newest first, and GET /sandboxes.
+func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
+	q := r.URL.Query()
+	wanted, err := metadataOf(q.Get("metadata"))
+	if err != nil {
+		return err
+	}
+	list := []detail{}
+	for after := sandbox.ID(""); ; {
+		page, more, err := f.Engine().Sandboxes(w.Key, wanted, after, 0)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			list = append(list, f.show(w.Key, s))
+			after = s.ID()
+		}
+		if !more || len(page) == 0 {
+			break
+		}
+	}
+	if q.Get("order") != "asc" {
+		slices.Reverse(list)
+	}
+	if state := q.Get("state"); state != "" && !slices.Contains(strings.Split(state, ","), "running") {
+		list = list[:0]
+	}
+	w.Header().Set("X-Total-Running", strconv.Itoa(len(list)))
+	if next := q.Get("nextToken"); next != "" {
+		at := slices.IndexFunc(list, func(d detail) bool { return d.SandboxID == next })
+		list = list[at+1:]
+	}
+	limit := maxPage
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
+			return sandbox.Invalidf("limit", "must be from 1 to %d", maxPage)
+		}
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		w.Header().Set("X-Next-Token", list[limit-1].SandboxID)
+	}
+	return f.WriteJSON(w, list)
+}
+
+// metadataOf returns the pairs of a filter, which SDKs escape twice more than a query.
+func metadataOf(text string) (map[string]string, error) {
+	pairs, err := url.ParseQuery(text)
+	wanted := map[string]string{}
+	for name, values := range pairs {
+		name, nameErr := url.PathUnescape(name)
+		value, valueErr := url.PathUnescape(values[0])
+		if err == nil {
+			err = nameErr
+		}
+		if err == nil {
+			err = valueErr
+		}
+		wanted[name] = value
+	}
+	if err != nil {
+		return nil, sandbox.Invalidf("metadata", "%.100q is not escaped", text)
+	}
+	return wanted, nil
+}
+
+// metric is one measurement of a sandbox.
+type metric struct {
+	Timestamp  time.Time `json:"timestamp"`
+	Unix       int64     `json:"timestampUnix"`
+	CPUCount   int64     `json:"cpuCount"`
+	CPUUsed    float64   `json:"cpuUsedPct"`
+	MemoryUsed int64     `json:"memUsed"`
+	Memory     int64     `json:"memTotal"`
+	Cache      int64     `json:"memCache"`
+	DiskUsed   int64     `json:"diskUsed"`
+	Disk       int64     `json:"diskTotal"`
+}
+
+// metrics is GET /sandboxes/{id}/metrics: one measurement of now. The CPU is the mean since the sandbox began.
+func (f *face) metrics(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	usage, err := s.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	now, limits := time.Now().UTC(), s.Info().Effective.Limits
+	m := metric{Timestamp: now, Unix: now.Unix(), CPUCount: max(1, (limits.CPUMillis+999)/1000),
+		MemoryUsed: max(0, usage.MemoryNow), Memory: limits.MemoryBytes, Disk: limits.DiskBytes}
+	if usage.CPU > 0 && usage.Wall > 0 {
+		m.CPUUsed = math.Min(100, 100*usage.CPU.Seconds()/usage.Wall.Seconds()/float64(m.CPUCount))
+	}
+	return writeJSON(w, http.StatusOK, []metric{m})
+}
+
+// health answers whether a sandbox lives.
+func (f *face) health(w *httpd.Response, _ *http.Request, _ *engine.Sandbox) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,139 @@
+package e2bapi
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem/filesystemconnect"
+	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// Headers by which a client names a sandbox and one of its services.
+const (
+	headerSandbox = "E2b-Sandbox-Id"
+	headerPort    = "E2b-Sandbox-Port"
+
+	portEnvd = "49983"
+	portCode = "49999"
+)
+
+// face serves E2B's wire on one server.
+type face struct {
+	*httpd.Server
+	tokens *Tokens
+}
+
+type handler = func(*httpd.Response, *http.Request) error
+
+// Add adds E2B's wire to a server, which must not be serving yet.
+func Add(server *httpd.Server, tokens *Tokens) {
+	f := &face{Server: server, tokens: tokens}
+	routes := func(handlers map[string]handler, open bool) (list []httpd.Route) {
+		for pattern, h := range handlers {
+			method, path, _ := strings.Cut(pattern, " ")
+			list = append(list, httpd.Route{Method: method, Path: path, Handler: h, Open: open, Fail: f.fail})
+		}
+		return list
+	}
+	server.Handle(routes(map[string]handler{
+		"POST /sandboxes":                 f.createSandbox,
+		"POST /v2/sandboxes":              f.createSandbox,
+		"GET /sandboxes":                  f.listSandboxes,
+		"GET /v2/sandboxes":               f.listSandboxes,
+		"GET /sandboxes/{id}":             f.owned(f.getSandbox),
+		"DELETE /sandboxes/{id}":          f.deleteSandbox,
+		"POST /sandboxes/{id}/connect":    f.owned(f.connectSandbox),
+		"POST /v2/sandboxes/{id}/connect": f.owned(f.connectSandbox),
+		"POST /sandboxes/{id}/timeout":    f.owned(f.setTimeout),
+		"POST /sandboxes/{id}/pause":      f.owned(f.pause),
+		"GET /sandboxes/{id}/metrics":     f.owned(f.metrics),
+	}, false)...)
+	server.AddSide(httpd.Side{Match: serviceOf(portCode), Routes: routes(map[string]handler{
+		"GET /health":                      f.inside(f.health),
+		"POST /execute":                    f.inside(f.execute),
+		"GET /contexts":                    f.inside(f.listContexts),
+		"POST /contexts":                   f.inside(f.createContext),
+		"DELETE /contexts/{context}":       f.inside(inContext(f.deleteContext)),
+		"POST /contexts/{context}/restart": f.inside(inContext(f.restartContext)),
+	}, true)})
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}
+	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
+	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{}, options...)
+	server.AddSide(httpd.Side{Match: serviceOf(portEnvd), Routes: routes(map[string]handler{
+		"GET /health":                      f.inside(f.health),
+		"GET /files":                       f.inside(f.readFile),
+		"POST /files":                      f.inside(f.writeFile),
+		"POST " + processPath + "{method}": f.inside(serve(processes)),
+		"POST " + filesPath + "{method}":   f.inside(serve(files)),
+	}, true)})
+	server.AddSide(httpd.Side{Match: other})
+}
+
+// other is the rest of the requests for a sandbox: none may be taken for one of another API.
+func other(r *http.Request) bool { return r.Header.Get(headerSandbox) != "" }
+
+// sandboxOf is the context key of the sandbox of a call.
+type sandboxOf struct{}
+
+// serve passes a call on to a service.
+func serve(service http.Handler) inside {
+	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), sandboxOf{}, s)))
+		return nil
+	}
+}
+
+const maxMessage = 4 << 20 // bytes of one message of a client
+
+// serviceOf matches requests to a service of a sandbox.
+func serviceOf(port string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return r.Header.Get(headerSandbox) != "" && r.Header.Get(headerPort) == port
+	}
+}
+
+// flusher lets connect flush each message.
+type flusher struct{ *httpd.Response }
+
+func (f flusher) Flush() { _ = f.FlushError() } // a lost client ends the context of its request
+
+// Unwrap gives http.ResponseController the writer below.
+func (f flusher) Unwrap() http.ResponseWriter { return f.Response }
+
+// problem is an error in E2B's form. Its SDKs need both fields.
+type problem struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// fail answers with an error in E2B's form.
+func (f *face) fail(w *httpd.Response, err error) {
+	p := f.Problem(w, err)
+	message := p.Detail
+	if p.Hint != "" {
+		message += " (" + p.Hint + ")"
+	}
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
+	_ = writeJSON(w, p.Status, problem{p.Status, message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // an error is of the client's connection
+	return nil
+}

@@ -1,0 +1,100 @@
+package e2bapi
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Tokens makes the access tokens of sandboxes: the name of the owner and a code of it and the sandbox's id
+// (HMAC-SHA256, RFC 2104). So a token needs no memory, and is valid for its sandbox only.
+type Tokens struct{ key []byte }
+
+// keyFile is the file of the key, in the state folder.
+const keyFile = "e2b.key"
+
+// NewTokens returns tokens that are valid until the program ends.
+func NewTokens() *Tokens {
+	t := &Tokens{key: make([]byte, sha256.Size)}
+	rand.Read(t.key) // never fails
+	return t
+}
+
+// OpenTokens returns tokens that remain valid after a restart. state is the folder with their key, which it may create.
+func OpenTokens(state *os.Root) (*Tokens, error) {
+	key, err := state.ReadFile(keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		t := NewTokens()
+		return t, state.WriteFile(keyFile, t.key, 0o600)
+	}
+	if err == nil && len(key) != sha256.Size {
+		err = errors.New("the key of access tokens has the wrong length; remove " + keyFile)
+	}
+	return &Tokens{key}, err
+}
+
+// of returns the token of a sandbox.
+func (t *Tokens) of(owner string, id sandbox.ID) string {
+	name := base64.RawURLEncoding.EncodeToString([]byte(owner))
+	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name, id))
+}
+
+func (t *Tokens) code(name string, id sandbox.ID) []byte {
+	mac := hmac.New(sha256.New, t.key)
+	mac.Write([]byte(name + "." + string(id)))
+	return mac.Sum(nil)
+}
+
+// owner returns the owner of a sandbox that a token was made for.
+func (t *Tokens) owner(token string, id sandbox.ID) (owner string, ok bool) {
+	name, code, _ := strings.Cut(token, ".")
+	given, err := base64.RawURLEncoding.DecodeString(code)
+	if err != nil || !hmac.Equal(given, t.code(name, id)) {
+		return "", false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(name)
+	return string(text), err == nil
+}
+
+// inside handles a request to a service of a sandbox.
+type inside = func(*httpd.Response, *http.Request, *engine.Sandbox) error
+
+var errToken = &sandbox.Error{Kind: sandbox.Unauthorized,
+	Msg: "unauthorized access, please provide a valid access token or method signing if supported"}
+
+// inside finds the sandbox of a request to one of its services, by the access token.
+func (f *face) inside(h inside) handler {
+	return func(w *httpd.Response, r *http.Request) error {
+		// SDKs strip everything after the first dash, which old versions send.
+		text, _, _ := strings.Cut(r.Header.Get(headerSandbox), "-")
+		id := sandbox.ID(text)
+		token := r.Header.Get("X-Access-Token")
+		if token == "" {
+			token = r.Header.Get("E2B-Traffic-Access-Token")
+		}
+		owner, ok := f.tokens.owner(token, id)
+		if !ok {
+			return errToken
+		}
+		w.Own(owner)
+		s, err := f.Engine().Sandbox(r.Context(), owner, text)
+		if sandbox.KindOf(err) == sandbox.NotFound {
+			return writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": text, "code": http.StatusBadGateway,
+				"message": "The sandbox was not found"})
+		}
+		if err != nil {
+			return err
+		}
+		return h(w, r, s)
+	}
+}

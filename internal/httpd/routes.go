@@ -1,0 +1,72 @@
+package httpd
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Route is one method of one path, or all methods, and its handler.
+type Route struct {
+	Method, Path string
+	Handler      func(*Response, *http.Request) error
+	Open         bool // needs no key
+	Tail         bool // the last segment of Path, {NAME...}, is passed on as it came; see Tail
+	// Fail answers with the error of the handler, or of the checks before it; nil answers with a problem of RFC 9457.
+	Fail func(*Response, error)
+}
+
+// Side is another set of paths at the same address, for the requests that match.
+type Side struct {
+	Match  func(*http.Request) bool
+	Routes []Route
+}
+
+// paths are the routes of one set of paths.
+type paths struct {
+	match  func(*http.Request) bool // nil matches all
+	mux    *http.ServeMux
+	routes map[string]Route // by pattern
+}
+
+func newPaths(match func(*http.Request) bool) *paths {
+	return &paths{match: match, mux: http.NewServeMux(), routes: map[string]Route{}}
+}
+
+// Handle adds routes. The server must not be serving yet.
+func (s *Server) Handle(routes ...Route) { s.addTo(s.main, routes) }
+
+// AddSide adds another set of paths. The server must not be serving yet.
+func (s *Server) AddSide(side Side) {
+	p := newPaths(side.Match)
+	s.addTo(p, side.Routes)
+	s.sides = append(s.sides, p)
+}
+
+func (s *Server) addTo(p *paths, routes []Route) {
+	for _, route := range routes {
+		if route.Fail == nil {
+			route.Fail = s.fail
+		}
+		pattern := strings.TrimSpace(route.Method + " " + route.Path)
+		p.routes[pattern] = route
+		if route.Tail {
+			s.tails = append(s.tails, headOf(route.Path))
+		}
+		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			out := w.(*Response)
+			if err := route.Handler(out, r); err != nil {
+				route.Fail(out, err)
+			}
+		})
+	}
+}
+
+// pathsOf returns the set of paths of a request.
+func (s *Server) pathsOf(r *http.Request) *paths {
+	for _, p := range s.sides {
+		if p.match(r) {
+			return p
+		}
+	}
+	return s.main
+}

@@ -1,0 +1,85 @@
+"""E2B's published Python SDK, unmodified, against a Fumehood server that E2B_API_URL and E2B_SANDBOX_URL name."""
+
+from e2b_code_interpreter import (
+    CommandExitException,
+    FileNotFoundException,
+    NotFoundException,
+    Sandbox,
+    SandboxException,
+)
+
+
+def raises(kind, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except kind as e:
+        return e
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def code(s):
+    run = s.run_code("x = 41; print('hé', end='')")
+    assert run.logs.stdout == ["hé"] and run.error is None, run
+    assert s.run_code("x + 1").text == "42"
+    error = s.run_code("1/0").error
+    assert error.name == "ZeroDivisionError" and "Traceback" in error.traceback, error
+    assert s.run_code("[1, 2].map((x) => x + 1).join()", language="js").text == "2,3"
+    context = s.create_code_context()
+    s.run_code("y = 5", context=context)
+    assert s.run_code("y", context=context).text == "5"
+    assert context.id in [c.id for c in s.list_code_contexts()]
+    s.restart_code_context(context)
+    assert s.run_code("y", context=context).error.name == "NameError"
+    s.remove_code_context(context)
+    raises(NotFoundException, s.run_code, "y", context=context)
+    seen = []
+    s.run_code("for i in range(3): print(i, flush=True)", on_stdout=lambda message: seen.append(message.line))
+    assert "".join(seen) == "0\n1\n2\n", seen
+
+
+def commands(s):
+    done = s.commands.run("echo $K; pwd; echo err >&2", envs={"L": "l"})
+    assert done.stdout == "V\n/workspace\n" and done.stderr == "err\n", done
+    assert raises(CommandExitException, s.commands.run, "exit 3").exit_code == 3
+    background, seen = s.commands.run("for i in 1 2 3; do echo $i; sleep 0.1; done", background=True), []
+    assert background.wait(on_stdout=seen.append).exit_code == 0 and "".join(seen) == "1\n2\n3\n", seen
+    cat = s.commands.run("cat", background=True, stdin=True)
+    s.commands.send_stdin(cat.pid, "hello\n")
+    assert cat.pid in [p.pid for p in s.commands.list()]
+    assert s.commands.connect(cat.pid).pid == cat.pid
+    assert cat.kill() and not s.commands.kill(cat.pid)
+    raises(SandboxException, s.commands.run, "true", cwd="/none")
+
+
+def files(s):
+    assert s.files.write("a/b.txt", "héllo").path == "/workspace/a/b.txt"
+    assert s.files.read("a/b.txt") == "héllo" and s.files.read("a/b.txt", format="bytes") == "héllo".encode()
+    assert [(e.name, e.size) for e in s.files.list("a")] == [("b.txt", 6)]
+    assert s.files.make_dir("d") and not s.files.make_dir("d") and not s.files.exists("none")
+    assert s.files.rename("a/b.txt", "new/c.txt").path == "/workspace/new/c.txt"
+    s.files.remove("new")
+    assert not s.files.exists("new")
+    raises(FileNotFoundException, s.files.read, "none")
+    s.files.write_files([{"path": "one", "data": "1"}, {"path": "two", "data": b"2"}])
+    assert s.commands.run("cat one two").stdout == "12"
+
+
+def life(s):
+    info = s.get_info()
+    assert info.metadata == {"a": "b c"} and info.sandbox_id == s.sandbox_id, info
+    before = info.end_at
+    s.set_timeout(900)
+    assert s.get_info().end_at > before
+    found = Sandbox.list(query=None).next_items()
+    assert s.sandbox_id in [i.sandbox_id for i in found]
+    assert Sandbox.connect(s.sandbox_id).run_code("x").text == "41"
+    assert s.get_metrics()[0].mem_total > 0
+    assert s.is_running() and s.kill() and not s.is_running() and not Sandbox.kill(s.sandbox_id)
+    raises(Exception, s.run_code, "1")
+
+
+if __name__ == "__main__":
+    sandbox = Sandbox.create(timeout=300, metadata={"a": "b c"}, envs={"K": "V"})
+    for part in (code, commands, files, life):
+        part(sandbox)
+        print("passed", part.__name__)
