@@ -323,10 +323,6 @@ func TestExecute(t *testing.T) {
 	}
 	r.refused("POST", "/execute", `{"language":"bash"}`, nil, 400)
 	r.refused("POST", "/execute", `{"code":null}`, nil, 400)
-	p := r.refused("POST", "/execute", `{"code":"1"}`, header{"E2b-Sandbox-Id": "x"}, 404)
-	if p.Kind != sandbox.NotFound {
-		t.Errorf("%+v", p)
-	}
 }
 
 func TestPathsAndMethods(t *testing.T) {

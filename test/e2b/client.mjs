@@ -29,7 +29,8 @@ await s.files.remove("a");
 await assert.rejects(s.files.read("none"), { name: "FileNotFoundError" });
 
 assert.deepEqual((await s.getInfo()).metadata, { a: "b c" });
-assert.ok((await Sandbox.list({ query: { metadata: { a: "b c" } } }).nextItems()).some((i) => i.sandboxId === s.sandboxId));
+const listed = await Sandbox.list({ query: { metadata: { a: "b c" } } }).nextItems();
+assert.ok(listed.some((i) => i.sandboxId === s.sandboxId));
 assert.equal((await (await Sandbox.connect(s.sandboxId)).runCode("x")).text, "41");
 assert.deepEqual([await s.isRunning(), await s.kill(), await s.isRunning()], [true, true, false]);
 await assert.rejects(s.commands.run("true"), { name: "SandboxNotFoundError" });

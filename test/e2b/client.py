@@ -1,5 +1,9 @@
 """E2B's published Python SDK, unmodified, against a Fumehood server that E2B_API_URL and E2B_SANDBOX_URL name."""
 
+import os
+import urllib.error
+import urllib.request
+
 from e2b_code_interpreter import (
     CommandExitException,
     FileNotFoundException,
@@ -64,6 +68,23 @@ def files(s):
     assert s.commands.run("cat one two").stdout == "12"
 
 
+def strangers(s):
+    """No request for a sandbox is taken for one of another API, and no token opens another sandbox."""
+    url, other = os.environ["E2B_SANDBOX_URL"], Sandbox.create()
+    token = other._envd_access_token
+    for port, headers, status in (
+        ("49999", {}, 401),
+        ("49999", {"X-Access-Token": token}, 401),
+        ("49983", {"X-Access-Token": token[:-1]}, 401),
+        ("8000", {"X-Access-Token": token}, 404),
+    ):
+        headers |= {"E2b-Sandbox-Id": s.sandbox_id, "E2b-Sandbox-Port": port, "Content-Type": "application/json"}
+        path = "/files?path=a" if port == "49983" else "/execute"
+        request = urllib.request.Request(url + path, b'{"code": "1"}', headers)
+        assert raises(urllib.error.HTTPError, urllib.request.urlopen, request).code == status, (port, headers)
+    other.kill()
+
+
 def life(s):
     info = s.get_info()
     assert info.metadata == {"a": "b c"} and info.sandbox_id == s.sandbox_id, info
@@ -80,6 +101,6 @@ def life(s):
 
 if __name__ == "__main__":
     sandbox = Sandbox.create(timeout=300, metadata={"a": "b c"}, envs={"K": "V"})
-    for part in (code, commands, files, life):
+    for part in (code, commands, files, strangers, life):
         part(sandbox)
         print("passed", part.__name__)

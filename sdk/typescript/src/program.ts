@@ -1,5 +1,6 @@
 import { base64Of } from "./result.js";
-import type { File, FileRequest, LimitsRequest, NetworkRequest, SandboxRunRequest, RunRequest } from "./generated/wire.js";
+import type { File, FileRequest, LimitsRequest, NetworkRequest, RunRequest,
+  SandboxRunRequest } from "./generated/wire.js";
 
 /** The content of files by path: text, or bytes. */
 export type Files = Record<string, string | Uint8Array>;

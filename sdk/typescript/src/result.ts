@@ -1,4 +1,5 @@
-import type { Answer, Done, Exception, File, Hint, OutputPiece, Result as WireResult, Usage } from "./generated/wire.js";
+import type { Answer, Done, Exception, File, Hint, OutputPiece, Result as WireResult,
+  Usage } from "./generated/wire.js";
 import type { RunEvent } from "./events.js";
 
 /** A value that the code displayed. It comes from the sandbox: treat it as hostile. */

@@ -1,0 +1,58 @@
+package e2bapi
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestTokens: a token is for one sandbox of one owner, and lives as long as its key.
+func TestTokens(t *testing.T) {
+	dir, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	tokens, err := OpenTokens(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, other := sandbox.NewID(), sandbox.NewID()
+	token := tokens.of("alice", id)
+	again, err := OpenTokens(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner, ok := again.owner(token, id); !ok || owner != "alice" {
+		t.Errorf("%q, %t", owner, ok)
+	}
+	for _, wrong := range []string{"", ".", token[:len(token)-1], token + "A", tokens.of("bob", id)[:8] + token[8:],
+		tokens.of("alice", other), NewTokens().of("alice", id)} {
+		if owner, ok := tokens.owner(wrong, id); ok {
+			t.Errorf("%q is a token of %q", wrong, owner)
+		}
+	}
+}
+
+// FuzzASCII: the JSON of any text is ASCII, and means the same.
+func FuzzASCII(f *testing.F) {
+	f.Add("hé€😀\u2028\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		want, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b string
+		got := ascii(want)
+		for _, c := range got {
+			if c >= 0x80 {
+				t.Errorf("%q", got)
+			}
+		}
+		if json.Unmarshal(want, &a) != nil || json.Unmarshal(got, &b) != nil || a != b {
+			t.Errorf("%q, not %q", b, a)
+		}
+	})
+}
