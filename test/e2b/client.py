@@ -76,7 +76,7 @@ def strangers(s):
         ("49999", {}, 401),
         ("49999", {"X-Access-Token": token}, 401),
         ("49983", {"X-Access-Token": token[:-1]}, 401),
-        ("8000", {"X-Access-Token": token}, 404),
+        ("8000", {"X-Access-Token": token}, 401),
     ):
         headers |= {"E2b-Sandbox-Id": s.sandbox_id, "E2b-Sandbox-Port": port, "Content-Type": "application/json"}
         path = "/files?path=a" if port == "49983" else "/execute"
