@@ -26,7 +26,7 @@ func newDevice(*gate, *os.File) (*device, error) {
 func (*device) read()        {}
 func (*device) close() error { return nil }
 
-func routeTo(netip.Addr) rules.Route { return rules.RouteUnknown }
+func routeTo(netip.AddrPort, byte) rules.Route { return rules.RouteUnknown }
 
 var forbidBroadcast func(string, string, syscall.RawConn) error
 

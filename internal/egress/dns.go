@@ -217,7 +217,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		switch {
 		case address.Is4() != (network == "ip4") || len(out) == maxAnswers:
 			continue
-		case !policy.MayResolveTo(name, address, routeOf(address)):
+		case !policy.MayResolveTo(name, address, routeOfAddress(address)):
 			kept++
 			a.Address = address
 			continue
@@ -228,7 +228,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 	if kept > 0 && len(out) == 0 {
 		what, _ := rules.Classify(a.Address)
 		if what == "" {
-			what = string(routeOf(a.Address))
+			what = string(routeOfAddress(a.Address))
 		}
 		a.Allowed, a.Reason = false, rules.AddressIs(a.Address, what)
 		return dnsmessage.RCodeSuccess, nil // the name may have good addresses of the other family

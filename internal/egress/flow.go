@@ -44,7 +44,7 @@ func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rule
 	}
 	if v.Reason == "" {
 		if !rules.IsGateway(f.to.Addr()) {
-			f.route = routeOf(f.to.Addr())
+			f.route = routeOf(f.to, f.protocol())
 		}
 		if f.route != rules.RouteAway {
 			v = policy.Decide(f.destination())
@@ -98,7 +98,7 @@ func (f *flow) failed(err error) {
 
 // checkRoute fails if the host's route to the destination has changed.
 func (f *flow) checkRoute() error {
-	if !rules.IsGateway(f.to.Addr()) && routeOf(f.to.Addr()) != f.route {
+	if !rules.IsGateway(f.to.Addr()) && routeOf(f.to, f.protocol()) != f.route {
 		return rules.Refusal(routeChanged)
 	}
 	return nil
@@ -107,14 +107,26 @@ func (f *flow) checkRoute() error {
 // routeChanged is the reason of a flow that ends because the host now is, or no longer is, its destination.
 const routeChanged = "the host's route to it changed"
 
-// routeOf returns the route of the host to an address, also behind NAT64.
-func routeOf(a netip.Addr) rules.Route {
-	route := routeTo(a)
-	if inner := rules.BehindNAT64(a); route == rules.RouteAway && inner != a {
-		route = routeTo(inner)
+// protocol returns the number of the flow's protocol.
+func (f *flow) protocol() byte {
+	if f.attempt.Protocol == sandbox.ProtocolUDP {
+		return syscall.IPPROTO_UDP
+	}
+	return syscall.IPPROTO_TCP
+}
+
+// routeOf returns the route of the host to a destination, also behind NAT64. Without a port it is the route of all but
+// those with rules for their port.
+func routeOf(to netip.AddrPort, protocol byte) rules.Route {
+	route := routeTo(to, protocol)
+	if inner := rules.BehindNAT64(to.Addr()); route == rules.RouteAway && inner != to.Addr() {
+		route = routeTo(netip.AddrPortFrom(inner, to.Port()), protocol)
 	}
 	return route
 }
+
+// routeOfAddress returns the route of the host to an address.
+func routeOfAddress(a netip.Addr) rules.Route { return routeOf(netip.AddrPortFrom(a, 0), 0) }
 
 // end marks the flow as ended and notes the reason. It reports whether the flow was open.
 func (f *flow) end(reason string) bool {

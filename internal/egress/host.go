@@ -56,7 +56,7 @@ func Check(p sandbox.NetworkPolicy) error {
 	if _, err := rules.Compile(p); err != nil {
 		return err
 	}
-	return rules.CheckWithin(p, routeOf)
+	return rules.CheckWithin(p, routeOfAddress)
 }
 
 // CheckCeiling completes a ceiling and checks it.

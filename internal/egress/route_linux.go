@@ -13,9 +13,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// routeTo returns the route of the host to an address.
-func routeTo(to netip.Addr) rules.Route {
-	kind, err := routeType(to)
+// routeTo returns the route of the host to an address, for packets of a protocol to a port unless that is 0.
+func routeTo(to netip.AddrPort, protocol byte) rules.Route {
+	kind, err := routeType(to, protocol)
 	if err != nil {
 		return rules.RouteUnknown
 	}
@@ -48,13 +48,13 @@ func forbidBroadcast(network, _ string, c syscall.RawConn) (err error) {
 // kernel's own answer, which covers addresses of interfaces, prefixes that a route makes local, and broadcast
 // addresses. It is unix.RTN_UNREACHABLE without a route. It costs four system calls. Source: rtnetlink(7),
 // RTM_GETROUTE.
-func routeType(to netip.Addr) (byte, error) {
+func routeType(to netip.AddrPort, protocol byte) (byte, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(socket)
-	if err := unix.Sendto(socket, routeRequest(to), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(socket, routeRequest(to, protocol), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return 0, os.NewSyscallError("sendto", err)
 	}
 	var b [4096]byte
@@ -65,21 +65,30 @@ func routeType(to netip.Addr) (byte, error) {
 	return routeAnswer(b[:n])
 }
 
-func routeRequest(to netip.Addr) []byte {
-	family, address := byte(unix.AF_INET6), to.AsSlice()
-	if to.Is4() {
+func routeRequest(to netip.AddrPort, protocol byte) []byte {
+	family, address := byte(unix.AF_INET6), to.Addr().AsSlice()
+	if to.Addr().Is4() {
 		family = unix.AF_INET
 	}
-	const head = unix.SizeofNlMsghdr + unix.SizeofRtMsg
-	b := binary.NativeEndian.AppendUint32(nil, uint32(head+unix.SizeofRtAttr+len(address)))
-	b = binary.NativeEndian.AppendUint16(b, unix.RTM_GETROUTE)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = append(b, make([]byte, 8)...)              // no sequence and no port
-	b = append(b, family, byte(to.BitLen()), 0, 0) // struct rtmsg: family, lengths of destination and source, service
-	b = append(b, make([]byte, unix.SizeofRtMsg-4)...)
-	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(address)))
-	b = binary.NativeEndian.AppendUint16(b, unix.RTA_DST)
-	return append(b, address...)
+	b := make([]byte, unix.SizeofNlMsghdr, 64) // completed below
+	// struct rtmsg: family, lengths of destination and source, service, and 8 bytes of the answer
+	b = append(b, family, byte(to.Addr().BitLen()), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	b = appendAttribute(b, unix.RTA_DST, address)
+	if to.Port() != 0 { // rules may select a table by both (ip-rule(8))
+		b = appendAttribute(b, unix.RTA_IP_PROTO, []byte{protocol})
+		b = appendAttribute(b, unix.RTA_DPORT, binary.BigEndian.AppendUint16(nil, to.Port()))
+	}
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], unix.RTM_GETROUTE)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	return b
+}
+
+// appendAttribute appends a struct rtattr with its value, aligned to 4 bytes.
+func appendAttribute(b []byte, kind uint16, value []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
+	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
+	return append(b, make([]byte, -len(value)&3)...)
 }
 
 func routeAnswer(b []byte) (byte, error) {

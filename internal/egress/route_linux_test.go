@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -24,13 +26,28 @@ func TestRoutes(t *testing.T) {
 		return
 	}
 	w := egresstest.New(t)
-	w.Host("route add local 11.22.40.0/24 dev lo\nroute add unreachable 11.22.41.0/24")
+	w.Host(`route add local 11.22.40.0/24 dev lo
+route add unreachable 11.22.41.0/24
+route add local default dev lo table 77
+rule add ipproto tcp dport 7777 lookup 77 priority 7`)
 	for address, want := range map[string]rules.Route{egresstest.HostAddress: rules.RouteHost,
 		"11.22.40.9": rules.RouteHost, "5.5.5.255": rules.RouteBroadcast, "224.1.2.3": rules.RouteMulticast,
 		"11.22.41.1": rules.RouteAway, "8.8.8.8": rules.RouteAway, "64:ff9b::b16:2809": rules.RouteHost} {
-		if got := routeOf(netip.MustParseAddr(address)); got != want {
+		if got := routeOfAddress(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}
+	}
+	for to, want := range map[string]rules.Route{"8.8.8.8:7777": rules.RouteHost, "8.8.8.8:7778": rules.RouteAway} {
+		if got := routeOf(netip.MustParseAddrPort(to), unix.IPPROTO_TCP); got != want {
+			t.Errorf("%s: %q, want %q", to, got, want)
+		}
+	}
+	own6 := netip.AddrPortFrom(netip.MustParseAddr(egresstest.HostAddress6), 80)
+	if got := routeOf(own6, unix.IPPROTO_UDP); egresstest.Has6() && got != rules.RouteHost {
+		t.Errorf("%s: %q", own6, got)
+	}
+	if got := routeOf(netip.MustParseAddrPort("8.8.8.8:7777"), unix.IPPROTO_UDP); got != rules.RouteAway {
+		t.Errorf("a datagram: %q", got)
 	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
