@@ -1,0 +1,59 @@
+"""The server that a program starts for itself."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fumehood import Sandbox, Unavailable, _server
+
+ENDS = """
+from fumehood import Sandbox, _server
+with Sandbox("kept") as sandbox:
+    assert sandbox.run("6 * 7").text == "42"
+with Sandbox("kept") as sandbox:
+    print(_server._server._process.pid, _server._server._folder, flush=True)
+    input()
+"""
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_server_ends_with_the_program(killed):
+    environment = {k: v for k, v in os.environ.items() if k != "FUMEHOOD_SERVER"}
+    program = subprocess.Popen(
+        [sys.executable, "-c", ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    pid, folder = program.stdout.readline().split()
+    server = os.pidfd_open(int(pid))
+    if killed:
+        program.kill()
+    program.communicate("\n")
+    assert program.returncode == (-signal.SIGKILL if killed else 0)
+    wait_for(server)
+    assert killed or not Path(folder).exists()
+
+
+def wait_for(process: int) -> None:
+    """Wait for the end of a process by its descriptor."""
+    ended, _, _ = select.select([process], [], [], 30)
+    os.close(process)
+    assert ended
+
+
+def test_a_missing_program(monkeypatch):
+    monkeypatch.delenv("FUMEHOOD_SERVER", raising=False)
+    monkeypatch.setattr(_server, "_server", None)
+    monkeypatch.setenv("FUMEHOOD_PROGRAM", "/none")
+    with pytest.raises(Unavailable, match="cannot start fumehood") as refused:
+        Sandbox()
+    assert "FUMEHOOD_PROGRAM" in refused.value.hint
+    monkeypatch.setenv("FUMEHOOD_PROGRAM", "/bin/false")
+    with pytest.raises(Unavailable, match="did not start"):
+        Sandbox()
