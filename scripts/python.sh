@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Builds the Python packages of the client into build/sdk, and tests them against a real server.
+# Builds the Python packages of the client into build/sdk, and tests them against a real server, also through the
+# frameworks that they plug into.
 #
 #   scripts/python.sh build [FUMEHOOD]   the pure wheel; with a program also the wheel that installs it
 #   scripts/python.sh smoke FUMEHOOD     the tests of make test
-#   scripts/python.sh test FUMEHOOD      all tests, and the checks of the source
+#   scripts/python.sh test FUMEHOOD      all tests, of both wheels, and the checks of the source
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly tools=(hatchling==1.33.0) tests=(pytest==9.2.0 httpx==0.28.1) lints=(ruff==0.17.6 mypy==2.4.1)
+readonly tools=(hatchling==1.33.0) client=(httpx==0.28.1)
+readonly tests=("${client[@]}" pytest==9.2.0 ruff==0.17.6 mypy==2.4.1 smolagents==1.26.0)
 readonly packages=$PWD/build/sdk folder=$PWD/build/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 
@@ -24,45 +26,46 @@ environment() {
   echo "$place/bin"
 }
 
+# build [FUMEHOOD] replaces the wheels.
 build() {
   local bin
   bin=$(environment build "${tools[@]}")
   mkdir -p "$packages"
   rm -f "$packages"/fumehood-*.whl
-  (
-    [ -z "${1:-}" ] || program=$(realpath "$1")
-    cd sdk/python
-    "$bin/hatchling" build -t wheel -d "$packages"
-    [ -z "${1:-}" ] || FUMEHOOD_WHEEL_PROGRAM=$program "$bin/hatchling" build -t wheel -d "$packages"
-  )
+  cd sdk/python
+  "$bin/hatchling" build -t wheel -d "$packages"
+  [ -z "${1:-}" ] || FUMEHOOD_WHEEL_PROGRAM=$1 "$bin/hatchling" build -t wheel -d "$packages"
+  cd ../..
 }
 
-# tested NAME PACKAGE... makes an environment with the pure wheel and other packages, and prints its bin.
-tested() {
+# installed WHEEL NAME PACKAGE... makes an environment with a wheel of build, and prints its bin.
+installed() {
   local bin
-  bin=$(environment "$@")
-  "$bin/pip" install --quiet --no-deps --force-reinstall "$packages"/fumehood-*-py3-none-any.whl >&2
+  bin=$(environment "${@:2}")
+  "$bin/pip" install --quiet --no-deps --force-reinstall "$packages"/fumehood-*-$1.whl >&2
   echo "$bin"
 }
 
+program=${2:+$(realpath "$2")}
 case $1 in
-  build) build "${2:-}" ;;
-  smoke | test)
-    FUMEHOOD_PROGRAM=$(realpath "$2")
-    export FUMEHOOD_PROGRAM
+  build) build "$program" ;;
+  smoke)
     build
-    if [ "$1" = smoke ]; then
-      bin=$(tested "$1" "${tests[@]}")
-      cd sdk/python
-      "$bin/python" -m pytest -m smoke
-    else
-      bin=$(tested "$1" "${tests[@]}" "${lints[@]}")
-      cd sdk/python
-      "$bin/ruff" check --no-cache
-      "$bin/ruff" format --check --no-cache
-      "$bin/mypy" --cache-dir "$folder/mypy"
-      "$bin/python" -m pytest
-    fi
+    bin=$(installed 'none-any' tests "${tests[@]}")
+    cd sdk/python
+    FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest -m smoke
+    ;;
+  test)
+    build "$program"
+    alone=$(installed 'linux*' alone "${client[@]}")
+    bin=$(installed 'none-any' tests "${tests[@]}")
+    cd sdk/python
+    "$bin/ruff" check --no-cache
+    "$bin/ruff" format --check --no-cache
+    "$bin/mypy" --cache-dir "$folder/mypy"
+    FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest
+    echo '== the wheel with the program'
+    PATH=/usr/bin:/bin "$alone/python" tests/alone.py
     ;;
   *) echo "usage: $0 build [FUMEHOOD] | smoke FUMEHOOD | test FUMEHOOD" >&2 && exit 2 ;;
 esac

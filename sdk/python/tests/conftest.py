@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -22,16 +24,17 @@ if os.getuid() != 0:  # an ordinary user may have no control groups
 class Server:
     """A server that a test can end and start again."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, prefix: Sequence[str] = ()) -> None:
         self.state = folder / "state"
         self.listen = f"unix:{folder}/s"
         self.flags = flags
+        self.prefix = prefix
         self.process: subprocess.Popen[str] | None = None
         self.start()
 
     def start(self) -> None:
         command = [PROGRAM, "serve", "--state-dir", self.state, "--no-local-socket", "--listen", self.listen]
-        self.process = subprocess.Popen([*command, *self.flags], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*self.prefix, *command, *self.flags], stderr=subprocess.PIPE, text=True)
         lines = []
         for line in self.process.stderr:
             lines.append(line)
@@ -55,6 +58,51 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield server
     remove_all(server)
     server.end()
+
+
+INDEX = "10.99.0.1"  # an address that only the server's network has: no rule opens loopback
+
+
+@pytest.fixture
+def indexed(tmp_path) -> Iterator[Callable[..., Server]]:
+    """Start a server in its own network, with an index that has the packages of these names."""
+    if os.getuid() != 0:
+        pytest.skip("a network of its own needs root")
+    folder = tmp_path / "index"
+    started = []
+
+    def start(*names: str) -> Server:
+        for name in names:
+            write_wheel(folder / name, name)
+        alone = ["unshare", "-n", "sh", "-c", f'ip addr add {INDEX}/32 dev lo && ip link set lo up && exec "$0" "$@"']
+        flags = ["--package-index", f"python=http://{INDEX}:8000", "--package-host", INDEX]
+        server = Server(tmp_path, *flags, "--package-cache", str(tmp_path / "packages"), prefix=alone)
+        serve = [sys.executable, "-m", "http.server", "--bind", INDEX, "--directory", folder, "8000"]
+        with (tmp_path / "index.log").open("w") as log:
+            index = subprocess.Popen(["nsenter", "-n", "-t", str(server.process.pid), *serve], stdout=log, stderr=log)
+        started.append((server, index))
+        return server
+
+    yield start
+    for server, index in started:
+        index.kill()
+        index.wait()
+        remove_all(server)
+        server.end()
+
+
+def write_wheel(folder: Path, name: str) -> None:
+    """Write a wheel with a package that has a module part and NAME."""
+    folder.mkdir(parents=True)
+    info = f"{name}-1.0.dist-info"
+    with ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}/__init__.py", f"NAME = {name!r}\n")
+        wheel.writestr(f"{name}/part.py", "")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
 
 
 def remove_all(server: Server) -> None:

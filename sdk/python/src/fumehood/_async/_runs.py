@@ -119,8 +119,8 @@ async def run_to_end(sandbox: AsyncSandbox, arguments: dict[str, Any]) -> Answer
                 answer = await transport.collect(response, collector)
                 if answer:
                     return answer
-        except Unavailable:
-            if run is None:
+        except Unavailable as e:
+            if run is None or e.problem:  # not the connection: the run failed
                 raise
         return await run._collect(collector)
     except FumehoodError:
