@@ -42,7 +42,7 @@ build() {
 installed() {
   local bin
   bin=$(environment "${@:2}")
-  "$bin/pip" install --quiet --no-deps --force-reinstall "$packages"/fumehood-*-$1.whl >&2
+  "$bin/pip" install --quiet --no-deps --force-reinstall "$1" >&2
   echo "$bin"
 }
 
@@ -51,14 +51,14 @@ case $1 in
   build) build "$program" ;;
   smoke)
     build
-    bin=$(installed 'none-any' tests "${tests[@]}")
+    bin=$(installed "$packages"/fumehood-*-any.whl tests "${tests[@]}")
     cd sdk/python
     FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest -m smoke
     ;;
   test)
     build "$program"
-    alone=$(installed 'linux*' alone "${client[@]}")
-    bin=$(installed 'none-any' tests "${tests[@]}")
+    alone=$(installed "$packages"/fumehood-*linux*.whl alone "${client[@]}")
+    bin=$(installed "$packages"/fumehood-*-any.whl tests "${tests[@]}")
     cd sdk/python
     "$bin/ruff" check --no-cache
     "$bin/ruff" format --check --no-cache
