@@ -30,7 +30,6 @@ def test_a_failed_program_does_not_raise(sandbox):
     assert "1/0" in answer.exception.traceback
     answer = sandbox.exec("echo out; echo err >&2; exit 3")
     assert (answer.stdout, answer.stderr, answer.exit_code) == ("out\n", "err\n", 3)
-    assert "3" in answer.hint
 
 
 @pytest.mark.smoke
@@ -64,7 +63,8 @@ def test_output_arrives_while_the_program_runs(sandbox):
         on_stderr=lambda text: seen.append(("err", text)),
         on_result=lambda result: seen.append(("result", result.text)),
     )
-    assert sorted(seen) == [("err", "b\n"), ("out", "é\n"), ("result", "1"), ("result", "2")]
+    for name, text in (("out", "é\n"), ("err", "b\n"), ("result", "12")):
+        assert "".join(piece for kind, piece in seen if kind == name) == text
     assert [r.text for r in answer.results] == ["1", "2"]
     assert answer.text == "2"
 
@@ -81,7 +81,9 @@ def test_inputs(sandbox):
     )
     assert answer.stdout == "in\none\ny\n"
     assert sandbox.run("open('b','rb').read()").text == "b'\\xff'"
-    assert sandbox.run("while True: pass", timeout_s=0.2).status == "timeout"
+    answer = sandbox.run("while True: pass", timeout_s=0.2)
+    assert answer.status == "timeout"
+    assert "timeout_s" in answer.hint
     answer = sandbox.run("open('out.txt','w').write('x')", return_files=["*.txt"])
     assert [(f.path, f.data) for f in answer.files] == [("out.txt", b"x")]
 
@@ -108,7 +110,8 @@ def test_background_runs(sandbox):
     assert (answer.stdout, run.info().status) == ("ab", "succeeded")
     assert sandbox.find_run(run.id).wait().stdout == "ab"
     assert run.id in [info.id for info in sandbox.runs()]
-    endless = sandbox.start("x = 5\nwhile True: pass")
+    endless = sandbox.start("x = 5\nprint(x)\nwhile True: pass")
+    next(event for event in endless.events() if event.name == "stdout")  # the code runs
     endless.interrupt()
     assert endless.wait().exception.name == "KeyboardInterrupt"
     assert sandbox.run("x").text == "5"
@@ -168,6 +171,6 @@ def test_one_shot_runs(server):
         answer = client.run(command="cat a; echo; echo x > b", files={"a": "A"}, return_files=["b"])
         assert (answer.stdout, answer.files[0].data) == ("A\n", b"x\n")
         assert client.run("print(1)", on_stdout=seen.append).stdout == "1\n"
-        assert seen == ["1\n"]
+        assert "".join(seen) == "1\n"
         assert "python" in client.capabilities().languages
         assert "python" in [language.name for language in client.languages()]
