@@ -155,7 +155,8 @@ internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/
                              internal/e2bapi/generated/process/processconnect
                              internal/e2bapi/generated/filesystem/filesystemconnect internal/engine internal/eventlog
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
-internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd |
+internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
+                             internal/nearest |
                              github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the Go API

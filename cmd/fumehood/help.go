@@ -60,7 +60,10 @@ var flagGroups = map[string][]flagGroup{
 		{"Server", []string{"server", "key-file"}},
 		outputGroup,
 	},
-	"mcp": {filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup},
+	"mcp": {
+		{"A living sandbox", []string{"in", "server", "key-file"}},
+		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
+	},
 	"serve": {
 		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",

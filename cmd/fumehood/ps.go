@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -53,11 +55,12 @@ func (a *app) printSandboxes(list []api.Sandbox) error {
 	if a.json {
 		return a.printJSON(map[string]any{"sandboxes": list})
 	}
-	rows := [][]string{{"NAME", "STATE", "BACKEND", "CONTEXTS", "RUNNING", "ENDS"}}
+	rows := [][]string{{"NAME", "STATE", "BACKEND", "CONTEXTS", "RUNNING", "ENDS", "METADATA"}}
 	for i := range list {
 		s := &list[i]
 		running := strconv.Itoa(s.Running)
-		rows = append(rows, []string{s.NameOrID(), string(s.State), s.Backend, contextsOf(s), running, endsOf(s)})
+		rows = append(rows, []string{s.NameOrID(), string(s.State), s.Backend, contextsOf(s), running, endsOf(s),
+			metadataOf(s)})
 	}
 	return a.printTable(rows)
 }
@@ -73,6 +76,25 @@ func contextsOf(s *api.Sandbox) string {
 		}
 	}
 	return cmp.Or(strings.Join(parts, ","), "-")
+}
+
+const metadataWidth = 40
+
+// metadataOf returns the metadata in one cell, such as mcp=NAME of a sandbox that a session of MCP has made.
+func metadataOf(s *api.Sandbox) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.Metadata)) {
+		parts = append(parts, name+"="+s.Metadata[name])
+	}
+	return cmp.Or(shortened(strings.Join(parts, ","), metadataWidth), "-")
+}
+
+// shortened cuts a text to a number of characters.
+func shortened(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
 }
 
 // endsOf returns the time that an unused sandbox has left.
@@ -95,9 +117,7 @@ func (a *app) printRuns(list []api.Run) error {
 		if len(x.Command) > 0 {
 			what = terminal.Quote(x.Command...)
 		}
-		if shown := []rune(what); len(shown) > commandWidth {
-			what = string(shown[:commandWidth]) + "..."
-		}
+		what = shortened(what, commandWidth)
 		code := cell(x.ExitCode, strconv.Itoa)
 		rows = append(rows, []string{string(x.ID), string(x.Status), code, ago(x.BeganAt), what})
 	}

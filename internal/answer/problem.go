@@ -49,7 +49,7 @@ func NewProblem(f wording.Face, err error, detail string) api.Problem {
 		}
 	}
 	if kind == sandbox.Invalid || kind == sandbox.TooLarge { // in other kinds, Op is the step that failed
-		_, param := publicText(err)
+		_, param := publicText(f, err)
 		p.Param = brief(param)
 	}
 	if kind == sandbox.Busy || kind == sandbox.Unavailable {
@@ -68,7 +68,7 @@ func brief(text string) string {
 
 // NewPublicProblem is NewProblem for HTTP clients. It hides an Internal error, whose text is only for the log.
 func NewPublicProblem(err error, requestID string) api.Problem {
-	detail, _ := publicText(err)
+	detail, _ := publicText(wording.HTTP, err)
 	if sandbox.KindOf(err) == sandbox.Internal {
 		err, detail = nil, "Something went wrong on the server; its log has the details under this request_id."
 	}
@@ -77,9 +77,16 @@ func NewPublicProblem(err error, requestID string) api.Problem {
 	return p
 }
 
+// Detail returns the text of an error for the user of a face, without the steps that led to it. It is "" for an
+// Internal error.
+func Detail(f wording.Face, err error) string {
+	detail, _ := publicText(f, err)
+	return detail
+}
+
 // publicText gathers the texts for users: those of classified errors, and the kernel's fixed texts. Other errors may
 // hold paths and ids of the host, so they stay in the log.
-func publicText(err error) (detail, op string) {
+func publicText(f wording.Face, err error) (detail, op string) {
 	var parts []string
 	for err != nil {
 		var e *sandbox.Error
@@ -90,7 +97,7 @@ func publicText(err error) (detail, op string) {
 			parts = append(parts, e.Msg)
 		}
 		if op == "" {
-			op = wording.HTTP.Param(e.Op)
+			op = f.Param(e.Op)
 		}
 		err = e.Err
 	}

@@ -65,7 +65,7 @@ func readFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	if in.Length == 0 || in.Length > maxRead {
 		in.Length = maxRead
 	}
-	box, why, err := c.session.sandbox(c.ctx)
+	box, why, err := c.sandbox()
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func writeFile(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 			return nil, sandbox.Invalidf("content_base64", "is not base64")
 		}
 	}
-	box, why, err := c.session.sandbox(c.ctx)
+	box, why, err := c.sandbox()
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func listFiles(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) 
 	if in.Path == "" {
 		in.Path = sandbox.Workspace
 	}
-	box, why, err := c.session.sandbox(c.ctx)
+	box, why, err := c.sandbox()
 	if err != nil {
 		return nil, err
 	}

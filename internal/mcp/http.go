@@ -42,6 +42,7 @@ type owner struct {
 type request struct {
 	response  *httpd.Response
 	arguments json.RawMessage // of the tool
+	named     string          // the sandbox of its query, or ""
 }
 
 // requestHeader has the id of a request, by which a call finds it.
@@ -71,7 +72,8 @@ func (o *owner) find(h http.Header) (*request, error) {
 	return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Msg: "the request has ended"}
 }
 
-// Add adds /mcp: streamable HTTP, with one living sandbox per session. The server must not be serving yet. The returned
+// Add adds /mcp: streamable HTTP, with one living sandbox per session, or the one that ?sandbox=NAME names, which
+// outlives the session. The server must not be serving yet. The returned
 // function ends all sessions and their sandboxes; call it before the engine's Close.
 //
 // There is no GET, which clients may try: the server sends no message outside of a call.
@@ -95,13 +97,7 @@ func (d *door) of(name string) *owner {
 	}
 	o := &owner{requests: map[string]*request{}}
 	o.Server = New(Config{Engine: d.Engine(), Version: d.Version(), Living: engine.Create{Owner: name}, Public: true,
-		Log: d.Log(), arguments: func(h http.Header) (json.RawMessage, error) {
-			x, err := o.find(h)
-			if err != nil {
-				return nil, err
-			}
-			return x.arguments, nil
-		}, reserve: func(ctx context.Context, h http.Header, n int64) error {
+		Log: d.Log(), request: o.find, reserve: func(ctx context.Context, h http.Header, n int64) error {
 			x, err := o.find(h)
 			if err != nil {
 				return err
@@ -123,6 +119,12 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "mcp", Msg: "this server is shutting down"}
 	}
 	x := &request{response: w}
+	for name, values := range r.URL.Query() {
+		if name != "sandbox" || len(values) != 1 {
+			return sandbox.Invalidf("query", "only one parameter is known here: sandbox=NAME")
+		}
+		x.named = values[0]
+	}
 	if r.Method == http.MethodPost {
 		if r.ContentLength > maxMessage {
 			return tooLarge(maxMessage)

@@ -48,9 +48,10 @@ var ranSchema = giving(object{
 
 func runCode(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	var in struct {
-		Code     *string `json:"code"`
-		Language string  `json:"language"`
-		Timeout  float64 `json:"timeout_s"`
+		Code     *string  `json:"code"`
+		Language string   `json:"language"`
+		Packages []string `json:"packages"`
+		Timeout  float64  `json:"timeout_s"`
 	}
 	if err := decode(arguments, &in); err != nil {
 		return nil, err
@@ -58,7 +59,8 @@ func runCode(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	if in.Code == nil {
 		return nil, sandbox.Invalidf("code", "is missing")
 	}
-	return c.run(sandbox.Request{Language: cmp.Or(in.Language, "python"), Code: []byte(*in.Code)}, in.Timeout)
+	return c.run(sandbox.Request{Language: cmp.Or(in.Language, "python"), Code: []byte(*in.Code),
+		Packages: sandbox.PackagesOf(in.Packages, false, "")}, in.Timeout)
 }
 
 func runCommand(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {
@@ -89,7 +91,7 @@ func (c *call) run(r sandbox.Request, timeout float64) (*sdk.CallToolResult, err
 		return nil, sandbox.Invalidf("timeout_s", "%g is out of range", timeout)
 	}
 	r.Timeout = time.Duration(timeout * float64(time.Second))
-	box, why, err := c.session.sandbox(c.ctx)
+	box, why, err := c.sandbox()
 	if err != nil {
 		return nil, err
 	}

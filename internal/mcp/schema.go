@@ -37,7 +37,7 @@ var Formats = []string{"openai-responses", "openai-chat", "anthropic"}
 // Function returns the definition of run_code as a format's API wants it among its tools. The arguments of a call are a
 // body of POST /v1/sandboxes/{id}/run.
 func Function(format string) ([]byte, error) {
-	t := tools(sandbox.Spec{})[0]
+	t := tools(sandbox.Spec{}, "")[0]
 	input := codeInput("limits", taking(object{"timeout_s": timeout}))
 	input["examples"] = []object{{"code": "x = 6*7\nx"},
 		{"code": "ls -l", "language": "bash", "limits": object{"timeout_s": 10}}}

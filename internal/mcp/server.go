@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,14 +19,14 @@ import (
 type Config struct {
 	Engine  *engine.Engine
 	Version string        // of Fumehood
-	Living  engine.Create // creates each session's sandbox; it has no name
+	Living  engine.Create // creates each session's sandbox
 	Ahead   bool          // makes the sandbox when the session begins, so that its first call is quick
 	// over HTTP: hides the details of internal errors, which may name paths of the host, and keeps results small
 	Public bool
 	Log    *slog.Logger // nil discards
 
-	// returns the arguments of the call with these headers; nil if the SDK has them
-	arguments func(request http.Header) (json.RawMessage, error)
+	// returns the HTTP request of the call with these headers; nil over stdio
+	request func(http.Header) (*request, error)
 	// takes room for so many bytes of a result, until the request with these headers is answered; nil over stdio
 	reserve func(ctx context.Context, request http.Header, n int64) error
 }
@@ -74,8 +73,12 @@ func New(config Config) *Server {
 				}
 			},
 		})
-	s.sdk.AddReceivingMiddleware(forget)
-	for _, t := range tools(config.Living.Spec) {
+	s.sdk.AddReceivingMiddleware(s.forget)
+	network := reach(config.Living.Spec.Network)
+	if config.Public { // a named one may have other rules
+		network = " It has no network, unless it was created with one."
+	}
+	for _, t := range tools(config.Living.Spec, network) {
 		s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return s.call(ctx, t, r), nil
 		})
@@ -83,16 +86,22 @@ func New(config Config) *Server {
 	return s
 }
 
-// forget removes what the SDK would keep of a client for as long as its session, and this server does not use.
-func forget(next sdk.MethodHandler) sdk.MethodHandler {
+// forget removes what the SDK would keep of a client for as long as its session, and this server does not use. It keeps
+// the name of the client.
+func (s *Server) forget(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		switch r := r.(type) {
 		case *sdk.ServerRequest[*sdk.InitializeParams]:
-			if p := r.Params; p != nil {
-				*p = sdk.InitializeParams{ProtocolVersion: p.ProtocolVersion, Capabilities: &sdk.ClientCapabilities{}}
-				if !slices.Contains(versions, p.ProtocolVersion) {
-					p.ProtocolVersion = ""
-				}
+			p := r.Params
+			if p == nil {
+				break
+			}
+			if p.ClientInfo != nil {
+				s.session(r.Session).introduce(p.ClientInfo.Name)
+			}
+			*p = sdk.InitializeParams{ProtocolVersion: p.ProtocolVersion, Capabilities: &sdk.ClientCapabilities{}}
+			if !slices.Contains(versions, p.ProtocolVersion) {
+				p.ProtocolVersion = ""
 			}
 		case *sdk.InitializedRequest:
 			if r.Params != nil {
@@ -158,6 +167,9 @@ func (s *Server) Close() {
 	}
 	s.work.Wait()
 }
+
+// leaveTimeout limits how long the end of a session of a bridge may take.
+const leaveTimeout = 5 * time.Second
 
 // startTimeout limits how long a session's first call waits for its sandbox.
 const startTimeout = time.Minute

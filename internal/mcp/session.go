@@ -1,8 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/wording"
@@ -16,9 +20,21 @@ type session struct {
 	end    context.CancelFunc
 	work   sync.WaitGroup
 
-	turn chan struct{}   // a lock that guards box and why; its holder makes or ends the sandbox
+	client atomic.Value // string: its name
+
+	turn chan struct{}   // a lock that guards all below; its holder makes or ends the sandbox
 	box  *engine.Sandbox // nil before the first call that needs it
 	why  string          // why the sandbox replaced another one, for the next call to report, or ""
+}
+
+// mark is the metadata of the sandboxes of sessions: the name of the client, or session.
+const mark = "mcp"
+
+const maxClient = 64 // bytes
+
+// introduce sets the name of the client.
+func (x *session) introduce(client string) {
+	x.client.Store(strings.ToValidUTF8(client[:min(len(client), maxClient)], ""))
 }
 
 func newSession(s *Server) *session {
@@ -39,8 +55,16 @@ func (x *session) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// sandbox returns the sandbox. why is the reason if it replaced another one since the last call, else "".
-func (x *session) sandbox(ctx context.Context) (box *engine.Sandbox, why string, err error) {
+// sandbox returns the sandbox of the session, or the one of a name, which it makes if there is none. why is the reason
+// if it replaced another one since the last call, else "".
+func (x *session) sandbox(ctx context.Context, name string) (box *engine.Sandbox, why string, err error) {
+	if name != "" {
+		box, made, err := x.create(ctx, name)
+		if made {
+			why = "The sandbox " + name + " is new."
+		}
+		return box, why, err
+	}
 	unlock, err := x.lock(ctx)
 	if err != nil {
 		return nil, "", err
@@ -51,6 +75,23 @@ func (x *session) sandbox(ctx context.Context) (box *engine.Sandbox, why string,
 	}
 	why, x.why = x.why, ""
 	return x.box, why, nil
+}
+
+// create makes a sandbox, or finds the one of a name or id.
+func (x *session) create(ctx context.Context, name string) (box *engine.Sandbox, made bool, err error) {
+	living := x.server.config.Living
+	if _, err := sandbox.ParseID(name); err == nil {
+		box, err = x.server.config.Engine.Sandbox(ctx, living.Owner, name)
+		return box, false, err
+	}
+	living.Name = name
+	living.Spec.Metadata = maps.Clone(living.Spec.Metadata)
+	if living.Spec.Metadata == nil {
+		living.Spec.Metadata = map[string]string{}
+	}
+	client, _ := x.client.Load().(string)
+	living.Spec.Metadata[mark] = cmp.Or(client, "session")
+	return x.server.config.Engine.Create(ctx, living)
 }
 
 // fill makes the sandbox unless it exists and has not ended. The caller has the turn.
@@ -67,7 +108,7 @@ func (x *session) fill(ctx context.Context) error {
 			wording.Tool.Text(ended) + "."
 		x.drop()
 	}
-	box, _, err := x.server.config.Engine.Create(ctx, x.server.config.Living)
+	box, _, err := x.create(ctx, "")
 	x.box = box
 	return err
 }
@@ -83,8 +124,19 @@ func (x *session) drop() {
 	x.box = nil
 }
 
-// reset replaces the sandbox.
-func (x *session) reset(ctx context.Context) error {
+// reset replaces the sandbox of the session, or the one of a name.
+func (x *session) reset(ctx context.Context, name string) error {
+	if name != "" {
+		box, made, err := x.create(ctx, name)
+		if err != nil || made {
+			return err
+		}
+		if err := box.Close(); err != nil {
+			return err
+		}
+		_, _, err = x.create(ctx, name)
+		return err
+	}
 	unlock, err := x.lock(ctx)
 	if err != nil {
 		return err

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -26,7 +30,8 @@ const instructions = "Fumehood runs code in a sandbox of its own, which lives as
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions " +
 	"stay for later calls in the same language, and files in /workspace (the working directory) stay for all. The " +
 	"value of the last expression is shown without print, and so are matplotlib figures and other pictures. There is " +
-	"no input. A line %pip install NAME adds a Python package. Code that runs too long is interrupted."
+	"no input. packages adds packages; so does a line %pip install NAME in Python. Code that runs too long is " +
+	"interrupted."
 
 const commandDescription = "Run one command in the sandbox, in a process of its own that starts in /workspace: a " +
 	"shell line in command, or a program and its arguments in argv. Files persist between calls; a cd or a variable " +
@@ -35,12 +40,37 @@ const commandDescription = "Run one command in the sandbox, in a process of its 
 var timeout = object{"type": "number", "exclusiveMinimum": 0,
 	"description": "Longest time it may run, in seconds. The default is that of the sandbox, usually 30."}
 
+// maxNamed is how many allowed hosts a description names.
+const maxNamed = 10
+
+// reach describes the network of a sandbox.
+func reach(n sandbox.NetworkPolicy) string {
+	switch {
+	case n.Wanted() == sandbox.NetworkFull:
+		return " It can reach the internet."
+	case n.Wanted() != sandbox.NetworkRestricted:
+		return " It has no network."
+	}
+	hosts := slices.Clone(n.Allow)
+	for _, s := range n.Secrets {
+		hosts = append(hosts, s.Hosts...)
+	}
+	more := ""
+	if len(hosts) > maxNamed {
+		hosts, more = hosts[:maxNamed], " and others"
+	}
+	return " Its network reaches only " + strings.Join(hosts, ", ") + more + "."
+}
+
 // codeInput returns the schema of the arguments of run_code. limit is the one that has the time limit.
 func codeInput(limit string, schema object) object {
 	return taking(object{
 		"code": field("string", "The source code."),
 		"language": object{"type": "string", "enum": []string{"python", "javascript", "bash"},
 			"default": "python", "description": "Language of the code. Each has variables of its own."},
+		"packages": object{"type": "array", "items": object{"type": "string"}, "maxItems": sandbox.MaxRequirements,
+			"description": "Packages to add first, such as requests==2.31.0 or lodash@4; auto for what the code " +
+				"imports."},
 		limit: schema}, "code")
 }
 
@@ -50,8 +80,9 @@ type tool struct {
 	call func(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error)
 }
 
-// tools returns all tools, run_code first. DestructiveHint is set if the sandbox can change files of the host.
-func tools(spec sandbox.Spec) []tool {
+// tools returns all tools, run_code first. network describes what their sandbox reaches. DestructiveHint is set if it
+// can change files of the host.
+func tools(spec sandbox.Spec, network string) []tool {
 	reaches := spec.Workspace != "" // files of the host that the code may change
 	for _, m := range spec.Mounts {
 		reaches = reaches || m.Writable
@@ -63,9 +94,10 @@ func tools(spec sandbox.Spec) []tool {
 	reads := &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
 	path := field("string", "Path of the file, relative to /workspace or absolute.")
 	return []tool{
-		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription, Annotations: changes(false),
-			OutputSchema: ranSchema, InputSchema: codeInput("timeout_s", timeout)}, runCode},
-		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription,
+		{sdk.Tool{Name: "run_code", Title: "Run code", Description: codeDescription + network,
+			Annotations: changes(false), OutputSchema: ranSchema,
+			InputSchema: codeInput("timeout_s", timeout)}, runCode},
+		{sdk.Tool{Name: "run_command", Title: "Run a command", Description: commandDescription + network,
 			Annotations: changes(false), OutputSchema: ranSchema, InputSchema: taking(object{
 				"command": field("string", "A line for /bin/sh."),
 				"argv": object{"type": "array", "items": object{"type": "string"},
@@ -104,14 +136,21 @@ type call struct {
 	ctx     context.Context
 	session *session
 	request *sdk.CallToolRequest
+	named   string // the sandbox that the request names, or ""
 }
+
+// sandbox returns the sandbox of a call, as session.sandbox.
+func (c *call) sandbox() (*engine.Sandbox, string, error) { return c.session.sandbox(c.ctx, c.named) }
 
 // call carries out a call. An error becomes text for the model.
 func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.CallToolResult {
-	c := &call{ctx, s.session(r.Session), r}
+	c := &call{ctx, s.session(r.Session), r, ""}
 	arguments, err := r.Params.Arguments, error(nil)
-	if s.config.arguments != nil {
-		arguments, err = s.config.arguments(r.Extra.Header)
+	if s.config.request != nil {
+		var x *request
+		if x, err = s.config.request(r.Extra.Header); err == nil {
+			arguments, c.named = x.arguments, x.named
+		}
 	}
 	var out *sdk.CallToolResult
 	if err == nil {
@@ -120,12 +159,12 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	if err == nil {
 		return out
 	}
-	text := wording.Tool.Text(err)
-	if s.config.Public {
-		text = answer.NewPublicProblem(err, "").Detail
-	}
+	text := answer.Detail(wording.Tool, err)
 	if sandbox.KindOf(err) == sandbox.Internal {
 		s.config.Log.Error("a tool failed", "tool", t.Name, "err", err)
+		if text = wording.Tool.Text(err); s.config.Public {
+			text = answer.NewPublicProblem(err, "").Detail
+		}
 	}
 	text = "Fumehood could not do this: " + text + "."
 	if fix := wording.Tool.Fix(err); fix != "" {
@@ -153,8 +192,26 @@ func decode(arguments json.RawMessage, into any) error {
 		return sandbox.Invalidf(cmp.Or(wrong.Field, "arguments"), "expected %s, got %s",
 			wantedWords[wrong.Type.Kind()], foundWords[got])
 	}
+	if _, quoted, found := strings.Cut(fmt.Sprint(err), "unknown field "); found {
+		return unknownArgument(quoted, reflect.TypeOf(into).Elem())
+	}
 	return sandbox.Invalidf("arguments", "they do not fit the tool's input schema: %.200s",
 		strings.TrimPrefix(fmt.Sprint(err), "json: "))
+}
+
+// unknownArgument refuses an argument that the tool does not have.
+func unknownArgument(quoted string, arguments reflect.Type) error {
+	var known []string
+	for i := range arguments.NumField() {
+		known = append(known, arguments.Field(i).Tag.Get("json"))
+	}
+	name, err := strconv.Unquote(quoted)
+	e := sandbox.Invalidf("arguments", "%.80s is not an argument of this tool; it has %s", quoted,
+		cmp.Or(strings.Join(known, ", "), "none"))
+	if near := nearest.Name(name, known); err == nil && near != "" {
+		e.Fix = "did you mean " + near + "?"
+	}
+	return e
 }
 
 // The types of fields, and the kinds of JSON that encoding/json reports, in words.
@@ -170,7 +227,7 @@ func resetSandbox(c *call, arguments json.RawMessage) (*sdk.CallToolResult, erro
 	if err := decode(arguments, &struct{}{}); err != nil {
 		return nil, err
 	}
-	if err := c.session.reset(c.ctx); err != nil {
+	if err := c.session.reset(c.ctx, c.named); err != nil {
 		return nil, err
 	}
 	text := "The sandbox is new: no variables, no files."

@@ -135,7 +135,7 @@ var Tool = Face{
 	allow: func(target string) string { return "have the operator allow it with --allow " + target },
 	packages: func(o sandbox.Offer) string {
 		if !o.InCode {
-			return ""
+			return `add "packages": [` + strconv.Quote(requirement(o)) + "]"
 		}
 		return "write a line %pip install " + cmp.Or(o.Package, "NAME") + " in the code"
 	},
