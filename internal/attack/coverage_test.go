@@ -27,7 +27,7 @@ var attacksElsewhere = map[string][]string{
 	// broadcast addresses, and prefixes that a route makes the host's
 	"E17": {"internal/egress: TestCanaries", "internal/egress: TestRoutes", "internal/egress: TestRouteChanges"},
 	// a client of the API that names addresses which the operator does not list
-	"E18": {"cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",
+	"E18": {"internal/egress: TestCanaries", "cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",
 		"internal/egress/rules: TestAboveCeiling"},
 	// HTTP in disguise, at ports where other protocols pass
 	"E21": {"internal/egress: TestDisguisedHTTP"},

@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,19 @@ func attackCases(hostPort int) []attackCase {
 	everything := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"0.0.0.0/0", "::/0"}}
 	r := strings.NewReplacer("HOSTPORT", strconv.Itoa(hostPort), "HOST6", egresstest.HostAddress6, "HOST",
 		egresstest.HostAddress, "SITE", site, "RESOLVER", egresstest.Resolver)
+	above := allow("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254",
+		"10.0.0.0/8", "192.168.1.1", "172.17.0.1", egresstest.HostAddress, egresstest.HostAddress6,
+		fmt.Sprint("host:", hostPort),
+		"11.22.40.7", "11.22.33.255", "metadata.test", "host.test", "lo.test", "here.test", "all.test")
+	above.Ceiling = &sandbox.NetworkCeiling{Mode: sandbox.NetworkFull, Allow: []string{sandbox.NetworkPublic}}
+	aboveFull := above
+	aboveFull.Mode = sandbox.NetworkFull
+	aboveFull.Ceiling = &sandbox.NetworkCeiling{Mode: sandbox.NetworkRestricted, Allow: []string{"flush.test"}}
 	cases := []attackCase{
+		{name: "above the ceiling", policy: above, code: attackMetadata + attackHost + attackRoutes + attackOwn,
+			asks: []string{"metadata.test", "host.test", "lo.test", "here.test", "all.test"}},
+		{name: "above the ceiling, full", policy: aboveFull,
+			code: attackMetadata + attackHost + attackRoutes + attackOwn + attackSNI + attackUDP},
 		{name: "metadata", policy: full, code: attackMetadata, asks: []string{"metadata.test", "nat.test", "six.test",
 			"metadata.google.internal", "instance-data"},
 			passes: []string{"tcp [2606:2800:220:1::1]:80"}},
@@ -270,6 +283,11 @@ for host in ["11.22.40.0", "11.22.40.7", "11.22.40.255", "5.5.5.255", "11.22.33.
     "2a00:7::9", "64:ff9b::b16:2807", "64:ff9b::505:5ff"] + look("here.test") + look("all.test"):
     tcp(host, HOSTPORT)
     for i in range(3): udp(host, HOSTPORT)
+`
+
+// attackOwn connects to the host by the name that only a rule opens.
+const attackOwn = `
+for host in ["198.18.0.1", "fd00:6675:6d65::1"] + look("host"): tcp(host, HOSTPORT); udp(host, HOSTPORT)
 `
 
 // attackEdges connects to both sides of each edge of a denied range.

@@ -226,11 +226,15 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		out = append(out, address)
 	}
 	if kept > 0 && len(out) == 0 {
+		route := routeOfAddress(a.Address)
 		what, _ := rules.Classify(a.Address)
 		if what == "" {
-			what = string(routeOfAddress(a.Address))
+			what = string(route)
 		}
 		a.Allowed, a.Reason = false, rules.AddressIs(a.Address, what)
+		if !policy.MayReveal(name, a.Address, route) {
+			a.Address, a.Reason = netip.Addr{}, rules.AddressHidden(what)
+		}
 		return dnsmessage.RCodeSuccess, nil // the name may have good addresses of the other family
 	}
 	a.Address = netip.Addr{}

@@ -54,6 +54,20 @@ func TestResolver(t *testing.T) {
 	if list := p.world.reached(); len(list) > 0 {
 		t.Errorf("the gate dialled %q", list)
 	}
+	p.logged("shows the address", func(a Attempt) bool {
+		return a.Name == "rebind.example" &&
+			a.Reason == "its address 169.254.169.254 is a link-local or metadata address"
+	})
+	strangers := allow("site.example", "intern.example")
+	strangers.Ceiling = &sandbox.DefaultNetworkCeiling
+	p.setPolicy(strangers)
+	if found, err := p.look("ip4", "intern.example"); len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	p.logged("hides the address", func(a Attempt) bool {
+		return a.Name == "intern.example" && !a.Address.IsValid() &&
+			a.Reason == "its address is a private address, which the operator of this server does not open"
+	})
 	// Over TCP, and of a type that is not handed out: no data, and no error.
 	c := p.mustDial("tcp", "198.18.0.1:53")
 	// HTTPS

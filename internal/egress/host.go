@@ -85,7 +85,9 @@ func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
 }
 
 // Open implements sandbox.Gate. The end must be the *os.File of a TAP device.
-func (h *Host) Open(end io.ReadWriteCloser, spec sandbox.Spec, owner string, failed func(any)) (sandbox.Passage, error) {
+func (h *Host) Open(
+	end io.ReadWriteCloser, spec sandbox.Spec, owner string, failed func(any),
+) (sandbox.Passage, error) {
 	file, ok := end.(*os.File)
 	if !ok {
 		_ = end.Close() // nothing was written to it

@@ -54,7 +54,8 @@ func routeType(to netip.AddrPort, protocol byte) (byte, error) {
 		return 0, os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(socket)
-	if err := unix.Sendto(socket, routeRequest(to, protocol), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	if err := unix.Sendto(socket, routeRequest(to, protocol), 0, kernel); err != nil {
 		return 0, os.NewSyscallError("sendto", err)
 	}
 	var b [4096]byte

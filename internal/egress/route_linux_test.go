@@ -5,6 +5,7 @@ package egress
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,6 +49,10 @@ rule add ipproto tcp dport 7777 lookup 77 priority 7`)
 	}
 	if got := routeOf(netip.MustParseAddrPort("8.8.8.8:7777"), unix.IPPROTO_UDP); got != rules.RouteAway {
 		t.Errorf("a datagram: %q", got)
+	}
+	dialer := net.Dialer{Control: forbidBroadcast}
+	if c, err := dialer.Dial("udp", "5.5.5.255:9"); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a socket of the gate may broadcast: %v, %v", c, err)
 	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {

@@ -32,6 +32,11 @@ func AddressIs(a netip.Addr, class string) string {
 	return "its address " + a.String() + " is " + class
 }
 
+// AddressHidden returns that reason without the address, which the operator's ceiling keeps from the caller.
+func AddressHidden(class string) string {
+	return "its address is " + class + ", which the operator of this server does not open"
+}
+
 // Refusal is an error with the reason for which the policy refuses a connection.
 type Refusal string
 
@@ -181,6 +186,12 @@ func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
 // can reach would mislead.
 func (r *Rules) MayResolveTo(name string, a netip.Addr, route Route) bool {
 	return r.mayResolveTo(name, a, route) && (r.ceiling == nil || r.ceiling.rules.mayResolveTo(name, a, route))
+}
+
+// MayReveal decides whether the log and hints may show an address of a canonical name that may not be returned. The
+// addresses of a company's names are not for everyone who may name them.
+func (r *Rules) MayReveal(name string, a netip.Addr, route Route) bool {
+	return r.ceiling == nil || r.ceiling.rules.mayResolveTo(name, a, route)
 }
 
 func (r *Rules) mayResolveTo(name string, a netip.Addr, route Route) bool {
