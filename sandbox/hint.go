@@ -41,6 +41,7 @@ const (
 	HintNoInput     Note = "no_input"       // it read from an empty stdin
 	HintTerminal    Note = "no_terminal"    // it opened a terminal, which its spec does not allow
 	HintFence       Note = "markdown_fence" // the code begins with a Markdown fence
+	HintUserFolder  Note = "user_folder"    // uv installed into a folder of the system, which is read-only
 	HintESModule    Note = "es_module"      // an ECMAScript module calls require
 )
 
@@ -275,7 +276,7 @@ var Hints = func() map[HintCode]Hint {
 	all := map[HintCode]Hint{}
 	for _, h := range []Hint{
 		HintInterrupted, HintCanceled, HintNotStarted, HintStateKept, HintUnreachable, HintNoInput, HintTerminal,
-		HintFence, HintESModule,
+		HintFence, HintUserFolder, HintESModule,
 		HintNoFiles, HintUnlisted, HintPatterns,
 		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{},
 		HintLost{}, HintNotCompiled{},

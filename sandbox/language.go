@@ -41,6 +41,15 @@ type Language struct {
 	// SizedArgs returns options of the interpreter that replace Sized for runs in this language; nil is none.
 	SizedArgs func(l Limits) []string
 
+	// Online is added to the environment of every run, in any language, if the sandbox has a network. It makes the
+	// installers of this language work for the user of the code.
+	Online []string
+
+	// UserFolder returns the folder below Home in which an installer puts modules, by the name of the interpreter's
+	// file: ".local/lib/python3.11/site-packages" for python3.11; "" is unknown. It exists before the first run of a
+	// sandbox with a network, as an interpreter ignores one that is missing when it starts. nil is none.
+	UserFolder func(interpreter string) string
+
 	// ModulePath names the variable that lists further module folders: "PYTHONPATH". With it, code outside the
 	// workspace finds modules in the workspace. "" is none.
 	ModulePath string

@@ -112,15 +112,8 @@ func (p NetworkPolicy) Reads() bool { return len(p.Inspect)+len(p.Secrets) > 0 }
 // TrustPath is the file of the certificates that programs in a sandbox trust, where the gate ends TLS.
 const TrustPath = "/etc/fumehood-certificates.pem"
 
-// Env is what programs need to know of the network: the placeholders, and for programs with built-in certificates the
-// file of those that count here.
+// Env returns the variables with the placeholders of the secrets.
 func (p NetworkPolicy) Env() (env []string) {
-	if p.Reads() {
-		for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
-			"GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"} {
-			env = append(env, name+"="+TrustPath)
-		}
-	}
 	for _, s := range p.Secrets {
 		env = append(env, s.Name+"="+s.Placeholder)
 	}

@@ -125,10 +125,10 @@ const (
 	Home      = "/home/agent" // HOME: writable, bounded by the disk limit
 )
 
-// DefaultEnv is the environment of a default request. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the returned
-// files.
+// DefaultEnv is the environment of a default request. PATH ends with the folder in which installers put programs of the
+// user. PYTHONDONTWRITEBYTECODE keeps __pycache__ out of the returned files.
 var DefaultEnv = []string{
-	"PATH=/usr/local/bin:/usr/bin:/bin",
+	"PATH=/usr/local/bin:/usr/bin:/bin:" + Home + "/.local/bin",
 	"HOME=" + Home,
 	"USER=agent",
 	"LANG=C.UTF-8",

@@ -17,6 +17,7 @@ const (
 	SymptomNoCommand                           // there is no program Name
 	SymptomNotProgram                          // the file Name cannot be executed
 	SymptomLineEnds                            // the script Name, or one, has Windows line ends
+	SymptomUserFolder                          // uv installed into a folder of the system
 	SymptomNoInstall                           // the installer Name failed
 	SymptomNoNetwork                           // an address could not be reached
 	SymptomNoModule                            // the module Name is missing

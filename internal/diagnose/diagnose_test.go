@@ -86,6 +86,8 @@ func TestHints(t *testing.T) {
 			"was not found"}},
 		{free, end{}, failed(child + "'jq'"), []string{"Command not found in the sandbox: jq."}},
 		{free, end{}, failed("env: ‘python3\\r’: No such file or directory"), []string{"A script has Windows line ends"}},
+		{free, end{}, failed("  cause: failed to create directory `/usr/local/lib/python3.11/dist-packages/x`: Read-only " +
+			"file system (os error 30)"), []string{"uv pip install --system --prefix ~/.local"}},
 		{free, end{}, failed("main.sh: line 2: $'\\r': command not found"), []string{"has Windows line ends"}},
 		{free, end{}, failed("sh: 1: ls\r: not found"), []string{"has Windows line ends"}},
 		{windows, end{}, failed("bash: ./a.sh: cannot execute: required file not found"), []string{"./a.sh has " +

@@ -114,6 +114,8 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 			h.Offer = sandbox.Offer{Packages: true, ByName: f.Request.Packages.Auto}
 		}
 		return h
+	case sandbox.SymptomUserFolder:
+		return sandbox.HintUserFolder
 	case sandbox.SymptomESModule:
 		return sandbox.HintESModule
 	case sandbox.SymptomNoNetwork:

@@ -56,12 +56,15 @@ func (s *Sandbox) build(ctx context.Context) error {
 		return err
 	}
 	s.box, made = box, true
-	if err := s.openNetwork(ctx); err != nil {
+	err = s.openNetwork(ctx)
+	if err == nil {
+		err = s.makeUserFolders(ctx)
+	}
+	if err != nil {
 		s.closeBox()
 		s.box = nil
-		return err
 	}
-	return nil
+	return err
 }
 
 // promote makes a warm box the box of a living sandbox: first for the next server, which finds its record, then for its

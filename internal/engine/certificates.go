@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -18,8 +20,53 @@ const maxBundle = 4 << 20
 
 // bundles are the files in which systems keep the certificates that programs trust; the first is also where Debian's,
 // Ubuntu's, Alpine's and Arch's programs look.
-var bundles = []string{"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
+var bundles = []string{"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", suseBundle,
 	"etc/ssl/cert.pem"}
+
+// suseBundle is a link into /var.
+const suseBundle = "etc/ssl/ca-bundle.pem"
+
+// trustVariables name the file of trusted certificates for programs that have their own. Others read the root's.
+var trustVariables = []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+	"GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "CARGO_HTTP_CAINFO", "PERL_LWP_SSL_CA_FILE",
+	"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+
+// trustingRun adds to the environment of a run in a sandbox with a network, under all other variables, those that make
+// every program trust the certificates that the root trusts: an administrator may have added an authority. Whether an
+// image has a file of them is unknown.
+func (s *Sandbox) trustingRun(p *plan.Run) *plan.Run {
+	spec, file := s.spec(), ""
+	switch {
+	case !spec.Network.Linked():
+	case spec.Network.Authority != nil:
+		file = sandbox.TrustPath
+	case spec.Root.Dir != "" || spec.Root.Image == "" && sandbox.HasFeature(s.backend, sandbox.FeatureHostRoot):
+		file = bundleOf(cmp.Or(spec.Root.Dir, "/"))
+	}
+	if file == "" {
+		return p
+	}
+	env := make([]string, len(trustVariables))
+	for i, name := range trustVariables {
+		env[i] = name + "=" + file
+	}
+	trusts := *p
+	trusts.Env = plan.MergeEnv(env, p.Env)
+	return &trusts
+}
+
+// bundleOf returns the path in a root of the certificates that it trusts, or "", also if sandboxes do not show it.
+func bundleOf(dir string) string {
+	bundle, err := openBundle(dir)
+	if err != nil || bundle.File == nil {
+		return ""
+	}
+	bundle.Close()
+	if bundle.name == suseBundle {
+		return ""
+	}
+	return "/" + bundle.name
+}
 
 // trusting returns the spec of a box whose programs trust the authority of its network, too. The file behind it must
 // exist until the box does; gone removes it, as what was mounted stays.
@@ -62,9 +109,29 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 // readBundle reads the certificates that a root trusts, and reports whether the first of bundles is a regular file
 // there. A root without a bundle trusts nobody.
 func readBundle(dir string) (content []byte, usual bool, err error) {
+	bundle, err := openBundle(dir)
+	if err != nil || bundle.File == nil {
+		return nil, false, err
+	}
+	defer bundle.Close()
+	content, err = io.ReadAll(io.LimitReader(bundle, maxBundle+1))
+	if err == nil && len(content) > maxBundle {
+		err = fmt.Errorf("/%s is larger than %s", bundle.name, sandbox.FormatBytes(maxBundle))
+	}
+	return content, bundle.usual, err
+}
+
+// openedBundle is a file of trusted certificates.
+type openedBundle struct {
+	*os.File        // nil: the root has none
+	name     string // one of bundles
+	usual    bool   // it is the first of bundles, and no link
+}
+
+func openBundle(dir string) (openedBundle, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, false, err
+		return openedBundle{}, err
 	}
 	defer root.Close()
 	for i, name := range bundles {
@@ -79,15 +146,7 @@ func readBundle(dir string) (content []byte, usual bool, err error) {
 			continue
 		}
 		f, err := open(name)
-		if err != nil {
-			return nil, false, err
-		}
-		content, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
-		f.Close()
-		if err == nil && len(content) > maxBundle {
-			err = fmt.Errorf("/%s is larger than %s", name, sandbox.FormatBytes(maxBundle))
-		}
-		return content, usual, err
+		return openedBundle{f, name, usual}, err
 	}
-	return nil, false, nil
+	return openedBundle{}, nil
 }

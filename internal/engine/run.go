@@ -179,6 +179,7 @@ func (s *Sandbox) start(ctx context.Context, req RunRequest) (*Run, error) {
 
 // newRun returns a run of a job in the sandbox. It is not listed yet.
 func (s *Sandbox) newRun(j job, req RunRequest) *Run {
+	j.Run = s.trustingRun(j.Run)
 	x := &Run{job: j, sandbox: s, req: req, canceled: func() {}, process: launched{ready: make(chan struct{})}}
 	x.done, x.ran, x.runaway = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	x.output = newOutput(j.Spec.Limits.OutputBytes, req.Request.Output)

@@ -66,7 +66,7 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	spec.Env = MergeEnv(r.DefaultEnv, r.offline(spec.Network), env, spec.Env)
+	spec.Env = MergeEnv(r.DefaultEnv, r.reach(spec.Network), env, spec.Env)
 	if spec.User == (sandbox.User{}) {
 		spec.User = sandbox.DefaultUser
 	}
@@ -108,13 +108,15 @@ func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
 	return err
 }
 
-// offline is the environment that makes the tools of all languages fail at once without a network.
-func (r *Rules) offline(network sandbox.NetworkPolicy) (env []string) {
-	if network.Mode != "" && network.Mode != sandbox.NetworkNone {
-		return nil
-	}
-	for _, l := range r.Languages.All {
-		env = append(env, l.Offline...)
+// reach returns the environment of the tools of all languages: without a network they fail at once, with one their
+// installers work.
+func (r *Rules) reach(network sandbox.NetworkPolicy) (env []string) {
+	for i := range r.Languages.All {
+		if l := &r.Languages.All[i]; network.Linked() {
+			env = append(env, l.Online...)
+		} else {
+			env = append(env, l.Offline...)
+		}
 	}
 	return env
 }

@@ -50,6 +50,8 @@ var notes = map[sandbox.Note]string{
 	sandbox.HintUnreachable: "The program could not reach a host; the network policy refused nothing.",
 	sandbox.HintTerminal:    "Code cannot create terminals here. Run the program without one.",
 	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
+	sandbox.HintUserFolder: "The folders of the system are read-only, and uv knows no folder of the user: write " +
+		"uv pip install --system --prefix ~/.local NAME, or pip install NAME, or install into an environment of uv venv.",
 	sandbox.HintESModule: "Code with import, export or an await outside of functions is a module, and has no " +
 		"require: write import instead.",
 	sandbox.HintNoFiles:  "New files could not be read, so not all were returned.",

@@ -61,7 +61,8 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
 		}
 	}
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
-	plan.Root = rootfs.CoverProcessors(rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false), spec.Limits)
+	writable := rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
+	plan.Root = rootfs.CoverProcessors(writable, spec.Limits)
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,

@@ -9,9 +9,10 @@ import (
 var symptoms = trace.Symptoms{
 	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNoInstall, Name: "apt"},
 		`(?m)^E: .*(?:/var/lib/(?:dpkg|apt)/|are you root\?|Unable to locate package)`),
-	// A carriage return in the text, as Bash quotes it, as the kernel's shebang error shows it, or as it is. The line of
-	// the others names the file, which is looked at.
-	trace.On(sandbox.SymptomLineEnds, `\$'[^'\n]*\\r'|env: \S*\\r|\^M: bad interpreter|(?m:\r: not found$)`),
+	// A carriage return in the text, as Bash quotes it, as the kernel's shebang error shows it, or as it is. The line
+	// of the others names the file, which is looked at.
+	trace.On(sandbox.SymptomLineEnds,
+		`\$'[^'\n]*\\r'|env: \S*\\r|\^M: bad interpreter|(?m:\r: not found$)`),
 	trace.On(sandbox.SymptomLineEnds, `(?m): (\S+): cannot execute: required file not found$`),
 	trace.On(sandbox.SymptomLineEnds, `(?m)^(\S+): line \d+: syntax error`),
 	trace.On(sandbox.SymptomLineEnds, `(?m)^(\S+): \d+: Syntax error`),

@@ -21,9 +21,11 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", path}
 	},
-	// A virtual machine cannot see the limits and would take a quarter of the host's memory. It reports JAVA_TOOL_OPTIONS
-	// on stderr, but not options of its command line.
-	Sized:      func(l sandbox.Limits) []string { return []string{"JAVA_TOOL_OPTIONS=" + strings.Join(sized(l), " ")} },
+	// A virtual machine cannot see the limits and would take a quarter of the host's memory. It reports
+	// JAVA_TOOL_OPTIONS on stderr, but not options of its command line.
+	Sized: func(l sandbox.Limits) []string {
+		return []string{"JAVA_TOOL_OPTIONS=" + strings.Join(sized(l), " ")}
+	},
 	SizedArgs:  sized,
 	Installers: []string{"mvn", "gradle"},
 	ModulePath: "CLASSPATH",

@@ -20,6 +20,8 @@ const (
 // inspector. With fewer, Node waits forever (tried with Node 20 and 3 to 6).
 const leastPids = 7
 
+const userPrefix = sandbox.Home + "/.local"
+
 // The heap of old objects has three quarters of the memory, less what Node needs besides. With less than leastHeap,
 // Node does not start. A program that fills its heap so reports it, from 128 MiB of memory (tried with Node 20).
 const (
@@ -47,6 +49,9 @@ var Language = sandbox.Language{
 		}
 		return scriptFile
 	},
+	// npm install -g puts programs into ~/.local/bin.
+	Online: []string{"npm_config_prefix=" + userPrefix, "NODE_PATH=" + userPrefix + "/lib/node_modules",
+		"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"},
 	// V8 cannot see the limits and would take up to 4 GiB.
 	Sized: func(l sandbox.Limits) []string {
 		heap := max(l.MemoryBytes>>20*heapShare/100-besideHeap, leastHeap)

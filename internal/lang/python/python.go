@@ -4,6 +4,7 @@ package python
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -40,6 +41,16 @@ var Language = sandbox.Language{
 	// By default pip tries each server five times, for 8 seconds. With these it fails after one second, mostly its own
 	// start.
 	Offline: []string{"PIP_RETRIES=0", "PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
+	// An ordinary user installs into the user's folder, which Debian's marker of its own folders forbids too (PEP 668).
+	// pip's cache would take as much of the disk limit as the packages.
+	Online: []string{"PIP_BREAK_SYSTEM_PACKAGES=1", "UV_BREAK_SYSTEM_PACKAGES=1", "PIP_NO_CACHE_DIR=1",
+		"PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
+	UserFolder: func(interpreter string) string {
+		if !strings.HasPrefix(interpreter, "python3.") {
+			return ""
+		}
+		return ".local/lib/" + interpreter + "/site-packages" // sysconfig's scheme posix_user
+	},
 	// NumPy's OpenBLAS, MKL, PyTorch and numexpr start a thread for each CPU of the host otherwise. nproc(1) reads it
 	// too.
 	Sized: func(l sandbox.Limits) []string {

@@ -11,6 +11,8 @@ var symptoms = trace.Symptoms{
 	trace.On(sandbox.SymptomNotebook, `(?m)^ +[%!].*\n(?: *\^+\n)?(?:SyntaxError|IndentationError): `),
 	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNoInstall, Name: "pip"},
 		`externally-managed-environment|No matching distribution found for`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomUserFolder},
+		"failed to create directory `/usr/\\S*/(?:dist|site)-packages"),
 	trace.On(sandbox.SymptomNoModule,
 		`(?m)^ModuleNotFoundError: No module named '([^']+)'|^ImportError: cannot import name`),
 	// packages that others import only for some calls, as pandas, xgboost and Beautiful Soup do

@@ -230,6 +230,13 @@ except BaseException as failure:
     os._exit(1)
 at = sys.path.index(folder)  # of the entries of the program's PYTHONPATH
 sys.path[at:at + 1] = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
+site = sys.modules["site"]
+if site.ENABLE_USER_SITE and site.USER_SITE not in sys.path and sys.modules["os"].path.isdir(site.USER_SITE):
+    # It did not exist when the zygote started. It precedes the folders of the system, and is empty, as nothing has
+    # run in the sandbox.
+    system = [n for n, p in enumerate(sys.path) if p.endswith(("/site-packages", "/dist-packages")) and n > at]
+    sys.path.insert(system[0] if system else len(sys.path), site.USER_SITE)
+del site
 for name in set(sys.path_importer_cache) - folders | {folder}:
     sys.path_importer_cache.pop(name, None)
 for name in set(sys.modules) - before:

@@ -19,6 +19,7 @@ var Language = sandbox.Language{
 	Argv:       func(program, path string) []string { return []string{program, path} },
 	Installers: []string{"gem", "bundle", "bundler"},
 	ModulePath: "RUBYLIB",
+	Online:     []string{"GEM_HOME=" + sandbox.Home + "/.local"}, // its bin is on PATH
 	ParseError: parseError,
 	Diagnose:   symptoms.Diagnose,
 	Missing:    sandbox.Missing{Fix: "apt install ruby", Image: "ruby:3-slim"},
