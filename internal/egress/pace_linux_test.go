@@ -44,7 +44,7 @@ func TestGateCost(t *testing.T) {
 	share := time.Duration(seconds*float64(spec.Limits.CPUMillis)) * time.Millisecond
 	passed := p.gate.Current()[0].Sent / 100
 	t.Logf("%d datagrams passed in %.1f s and took %s of CPU time; the share is %s", passed, seconds, used, share)
-	if most := (share + 2*paceBurst) / frameTime; passed > int64(most) || passed == 0 {
+	if most := (share*3/2 + 2*paceBurst) / frameTime; passed > int64(most) || passed == 0 {
 		t.Errorf("%d datagrams passed, and at most %d should", passed, most)
 	}
 	if used > 4*share {
