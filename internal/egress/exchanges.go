@@ -8,7 +8,7 @@ import (
 )
 
 // maxPending is how many requests of one connection may wait for their answers.
-const maxPending = 256
+const maxPending = 64
 
 // exchange is one request and its answer.
 type exchange struct {

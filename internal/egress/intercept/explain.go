@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
@@ -20,6 +21,8 @@ func Explain(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Error()
+	case strings.HasPrefix(err.Error(), "connection error: "), strings.HasPrefix(err.Error(), "http2: "):
+		return "its answer is not valid HTTP/2, or has headers of more than 64 KiB" // net/http exports neither
 	case errors.As(err, &unknown):
 		return "this host does not trust the authority of its certificate"
 	case errors.As(err, &wrong):

@@ -2,6 +2,7 @@ package intercept
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -125,6 +126,7 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context()) // requests end with their connection
 	defer cancel()
 	defer context.AfterFunc(x.conn.ctx, cancel)()
+	var head *answerHead
 	proxy := httputil.ReverseProxy{
 		Transport:     x.transport,
 		FlushInterval: -1,
@@ -137,11 +139,11 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			x.fail(w, http.StatusBadGateway, Explain(err))
+			x.fail(w, http.StatusBadGateway, Explain(cmp.Or(head.refusal(), err)))
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(ctx)))
+	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head))))
 }
 
 // hijackable hands over the connection without loss.

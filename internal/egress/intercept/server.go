@@ -42,6 +42,7 @@ type Server struct {
 	config   Config
 	signer   *Signer
 	http     *http.Server
+	tls      *tls.Config
 	listener listener
 
 	mu      sync.Mutex
@@ -57,18 +58,28 @@ func NewServer(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, signer: signer, listener: listener{accepted: make(chan net.Conn)}}
 	s.listener.ctx, s.listener.end = context.WithCancel(context.Background())
+	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
+		GetCertificate: s.certificate, NextProtos: []string{protocolHTTP2, protocolHTTP1}}
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
-		DisableGeneralOptionsHandler: true, // handle decides about OPTIONS *
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
-			GetCertificate: s.certificate},
-		ReadHeaderTimeout: sniff.HeadTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    sniff.MaxHead,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:          log.New(io.Discard, "", 0), // sandboxes cause the errors
+		DisableGeneralOptionsHandler: true,          // handle decides about OPTIONS *
+		TLSConfig:                    s.tls.Clone(), // which http.Server changes
+		ReadHeaderTimeout:            sniff.HeadTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               sniff.MaxHead,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
+			MaxReceiveBufferPerStream: uploadWindow, MaxReceiveBufferPerConnection: uploadWindow},
+		ErrorLog: log.New(io.Discard, "", 0), // sandboxes cause the errors
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if one, ok := c.(*requestHead); ok {
+				return context.WithValue(ctx, connKey{}, one.conn)
+			}
 			return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn())
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if one, ok := c.(*requestHead); ok && state == http.StateIdle {
+				one.next()
+			}
 		},
 	}
 	return s, nil
@@ -77,7 +88,7 @@ func NewServer(c Config) (*Server, error) {
 type connKey struct{}
 
 // Run serves connections until Close.
-func (s *Server) Run() { _ = s.http.ServeTLS(&s.listener, "", "") } // it only returns that it was closed
+func (s *Server) Run() { _ = s.http.Serve(&s.listener) } // it only returns that it was closed
 
 // Close ends all connections.
 func (s *Server) Close() { _ = s.http.Close() } // which the gate has reset
@@ -149,11 +160,33 @@ func (c *Conn) Close() error {
 func (s *Server) Serve(ctx context.Context, c *Conn) {
 	c.ctx, c.end = context.WithCancel(ctx)
 	defer c.end()
+	inside, err := s.handshake(c)
+	if err != nil {
+		inside.Close()
+		return
+	}
 	c.transport = s.newTransport(c)
 	defer c.transport.CloseIdleConnections()
 	select {
-	case s.listener.accepted <- c:
+	case s.listener.accepted <- inside:
 		<-c.ctx.Done()
 	case <-ctx.Done():
 	}
+}
+
+// handshake ends the TLS of a connection of the sandbox.
+func (s *Server) handshake(c *Conn) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, handshakeTimeout)
+	defer cancel()
+	inside := tls.Server(c, s.tls)
+	if err := inside.HandshakeContext(ctx); err != nil {
+		return inside, err
+	}
+	if inside.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
+		return inside, nil // http.Server needs a *tls.Conn for it
+	}
+	return &requestHead{Conn: inside, conn: c, log: func(reason string) {
+		s.config.Log(sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS, Name: c.Name,
+			Address: c.To.Addr(), Port: c.To.Port(), Reason: reason})
+	}}, nil
 }

@@ -11,8 +11,19 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
+// Bounds of HTTP/2, so that a stream holds at most streamWindow of an answer that the sandbox does not read, and a server
+// that stops in the midst of a frame is found.
+const (
+	streamWindow = 256 << 10
+	uploadWindow = 64 << 10 // of a request that the server does not read
+	maxFrame     = 16 << 10 // the least allowed (RFC 9113, section 4.2)
+	pingAfter    = 30 * time.Second
+	pingTimeout  = 15 * time.Second
+)
+
 const (
 	handshakeTimeout = 10 * time.Second
+	protocolHTTP1    = "http/1.1"
 	protocolHTTP2    = "h2" // in ALPN (RFC 9113, section 3.1)
 )
 
@@ -32,6 +43,10 @@ func (s *Server) newTransport(c *Conn) *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       idleTimeout,
 		MaxConnsPerHost:       maxStreams,
+
+		MaxResponseHeaderBytes: maxAnswerHead + 8<<10, // answerHead ends before, with a reason
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, MaxReadFrameSize: maxFrame,
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 }
 
@@ -51,7 +66,7 @@ func (c *Conn) dialTLS(ctx context.Context, config *tls.Config) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	config.NextProtos = []string{protocolHTTP2, "http/1.1"}
+	config.NextProtos = []string{protocolHTTP2, protocolHTTP1}
 	if ctx.Value(websocketKey{}) != nil {
 		config.NextProtos = nil
 	}
@@ -65,7 +80,7 @@ func (c *Conn) dialTLS(ctx context.Context, config *tls.Config) (net.Conn, error
 	if server.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
 		return server, nil
 	}
-	return duplex.NewSpeaksFirst(server), nil
+	return duplex.NewSpeaksFirst(&answerHead{Conn: server}), nil
 }
 
 // dial connects to the server for as long as the sandbox's connection lasts. http.Transport itself would go on dialling

@@ -1,0 +1,191 @@
+package intercept
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
+)
+
+const (
+	// maxAnswerHead is the most bytes of the head of an answer, interim answers included. Clients accept 64 KiB to 1 MiB.
+	maxAnswerHead = 64 << 10
+	// maxHeadLines is the most lines of a head. net/http takes some 200 bytes for each, however short it is.
+	maxHeadLines = 500
+)
+
+// Reasons for which a host has no answer.
+const (
+	tooLarge    rules.Refusal = "its answer has headers of more than 64 KiB or 500 lines"
+	tooSlowHead rules.Refusal = "it took too long to send the headers of its answer"
+)
+
+// answerHead is a connection to a server of HTTP/1, for one request, that bounds the head of the answer in bytes, lines
+// and time: net/http would read ten megabytes, and wait without an end.
+type answerHead struct {
+	duplex.Conn
+	lines headLines
+	bytes int
+	done  bool // the head has been read
+
+	mu      sync.Mutex // guards all below
+	timer   *time.Timer
+	refused error // why the head was refused
+}
+
+// Read reads at most what net/http reads at once, so that little of the body is taken for the head.
+func (c *answerHead) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.done || n == 0 {
+		return n, err
+	}
+	c.begin()
+	c.bytes += n
+	c.done = c.lines.read(b[:n])
+	switch {
+	case c.done:
+		c.end()
+	case c.bytes > maxAnswerHead || c.lines.count > maxHeadLines:
+		return 0, c.refuse(tooLarge)
+	}
+	return n, err
+}
+
+func (c *answerHead) refuse(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = cmp.Or(c.refused, why)
+	return c.refused
+}
+
+// refusal returns why the head was refused, or nil. The error of net/http may hide it.
+func (c *answerHead) refusal() error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+// withHead has the context of a request find the connection of its answer, if that is HTTP/1.
+func withHead(ctx context.Context, head **answerHead) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if c, ok := info.Conn.(*duplex.SpeaksFirst); ok {
+			*head, _ = c.Conn.(*answerHead)
+		}
+	}})
+}
+
+// begin starts the clock at the first byte: a server may take its time before.
+func (c *answerHead) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		c.timer = time.AfterFunc(headTimeout, func() {
+			_ = c.refuse(tooSlowHead)
+			c.Conn.Close()
+		})
+	}
+}
+
+func (c *answerHead) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+func (c *answerHead) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
+
+// headTimeout is for the head of an answer, from its first byte. Only tests change it.
+var headTimeout = sniff.HeadTimeout
+
+// headLines counts the lines of a head in HTTP/1, and of interim answers before it.
+type headLines struct {
+	count   int
+	line    [len("HTTP/1.1 100")]byte // the beginning of the current line
+	size    int                       // of the current line, without line ends
+	begun   bool                      // the head has a line
+	interim bool
+}
+
+// read reads up to the end of the head, and reports whether it has come.
+func (h *headLines) read(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case c == '\r':
+		case c != '\n':
+			if h.size < len(h.line) {
+				h.line[h.size] = c
+			}
+			h.size++
+		case h.size > 0:
+			if !h.begun {
+				h.begun, h.interim = true, h.isInterim()
+			}
+			h.count++
+			h.size = 0
+		case h.begun && !h.interim:
+			return true
+		default: // an empty line before a head, or the end of an interim one
+			h.begun = false
+			h.count++
+		}
+	}
+	return false
+}
+
+// isInterim reports whether the current line is the first of an interim answer (RFC 9110, section 15.2). 101 is none.
+func (h *headLines) isInterim() bool {
+	text := string(h.line[:min(h.size, len(h.line))])
+	return len(text) == len(h.line) && text[:7] == "HTTP/1." && text[8:10] == " 1" && text[10:] != "01"
+}
+
+// requestHead is the sandbox's end of a connection of HTTP/1, inside TLS. It bounds the lines of each head; http.Server
+// bounds bytes and time.
+type requestHead struct {
+	*tls.Conn
+	conn *Conn
+	log  func(reason string)
+
+	mu    sync.Mutex // guards all below
+	lines headLines
+	done  bool // the head has been read
+}
+
+func (c *requestHead) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.done {
+		c.done = c.lines.read(b[:n])
+	}
+	if !c.done && c.lines.count > maxHeadLines {
+		c.log(tooManyLines)
+		return 0, errTooManyLines
+	}
+	return n, err
+}
+
+const tooManyLines = "its request has more than 500 lines of headers"
+
+var errTooManyLines = errors.New(tooManyLines)
+
+// next expects another head.
+func (c *requestHead) next() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines, c.done = headLines{}, false
+}
