@@ -151,7 +151,8 @@ var Operations = append([]Operation{
 	{Name: "createSandbox", Method: "POST", Path: "/v1/sandboxes", Detail: createDetail,
 		Summary: "Create a living sandbox, or find the one of a name", Body: SandboxRequest{},
 		Example: `{"name": "work", "lifetime": {"idle_s": 3600}, "metadata": {"user": "u1"}}`,
-		Status:  http.StatusCreated, Answer: Sandbox{}, Also: []Answers{{200, Sandbox{}}}, Problems: bodyProblems},
+		Status:  http.StatusCreated, Answer: Sandbox{}, Also: []Answers{{200, Sandbox{}}},
+		Problems: append([]int{409}, bodyProblems...)},
 	{Name: "listSandboxes", Method: "GET", Path: "/v1/sandboxes", Summary: "Living sandboxes",
 		Answer: SandboxList{}, Problems: problems, Params: []Param{
 			{Name: "metadata", Doc: "NAME:VALUE; all must match.", List: true, Example: "user:u1"},

@@ -9,9 +9,10 @@ import (
 
 // SandboxRequest is the body of POST /v1/sandboxes.
 type SandboxRequest struct {
-	// Unique among the caller's living sandboxes. If one of this name exists, it is the answer. 1 to 63 of a-z, 0-9 and
-	// ._- with a letter or digit at both ends.
+	// Unique among the caller's living sandboxes. 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends.
 	Name string `json:"name,omitempty" example:"work"`
+	// What to do if a sandbox of this name exists: answer with it (use), which changes nothing, or with 409 (fail).
+	IfExists string `json:"if_exists,omitempty" enum:"use,fail" example:"fail"`
 	Isolation
 	Lifetime Lifetime          `json:"lifetime,omitzero"`           // When the sandbox ends by itself.
 	Env      map[string]string `json:"env,omitempty" max:"1024"`    // Environment variables of all its runs.
@@ -56,6 +57,10 @@ type Sandbox struct {
 	Network    Network           `json:"network"`
 	// The requested and the enforced policy: present if they differ, or if include names it.
 	Policy *Policy `json:"policy,omitempty"`
+	// In the answer to a creation: a sandbox of this name existed, and is unchanged.
+	Existing bool `json:"existing,omitempty"`
+	// The settings of the request that an existing sandbox does not have. Values of variables are omitted.
+	Differences []sandbox.Difference `json:"differences,omitempty"`
 }
 
 // NameOrID returns the sandbox's name, or its id if it has none.

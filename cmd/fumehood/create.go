@@ -1,14 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
@@ -21,6 +20,7 @@ type createFlags struct {
 	boxFlags
 
 	name     string
+	ifExists string
 	lifetime api.Lifetime
 	metadata []string
 }
@@ -31,37 +31,32 @@ func (a *app) newCreate() *cobra.Command {
 		Use:   "create [FLAGS]",
 		Short: "Create a living sandbox, and print its name",
 		Long: `Create makes a living sandbox and prints its name or id. If a sandbox has the name already, create
-prints the name and changes nothing. The sandbox ends after --idle without use, at --max-age, and
-by fumehood rm.`,
+prints the name, changes nothing, and reports the settings that differ. The sandbox ends after
+--idle without use, at --max-age, and by fumehood rm.`,
 		Example: `  fumehood create --name agent-7 --memory 1GiB --idle 2h
   fumehood run --in agent-7 step1.py && fumehood run --in agent-7 step2.py`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the sandbox: a-z, 0-9 and ._- (default none; it has an id)")
+	flags.StringVar(&f.ifExists, "if-exists", "", "if the name exists: use (default), or `fail`")
+	completions(cmd, "if-exists", "use", "fail")
 	idle := flags.Duration("idle", 0, "end it after this time without use (default 30m; 0 is never)")
 	maxAge := flags.Duration("max-age", 0, "end it at this age in any case (default 24h)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "metadata of the sandbox, `NAME=VALUE` (repeatable)")
 	f.boxFlags.add(cmd)
-	var properties []*pflag.Flag // flags that an existing sandbox ignores
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name != "name" {
-			properties = append(properties, flag)
-		}
-	})
 	return a.onServer(cmd, 0, func(ctx context.Context, c *client.Client, _ []string) error {
-		ignored := slices.ContainsFunc(properties, func(flag *pflag.Flag) bool { return flag.Changed })
 		if flags.Changed("idle") {
 			f.lifetime.IdleS = new(idle.Seconds())
 		}
 		if flags.Changed("max-age") {
 			f.lifetime.EndsInS = new(maxAge.Seconds())
 		}
-		return a.create(ctx, c, &f, ignored)
+		return a.create(ctx, c, &f)
 	})
 }
 
-func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, ignored bool) error {
+func (a *app) create(ctx context.Context, c *client.Client, f *createFlags) error {
 	policy, err := a.policy(&f.networkFlags)
 	if err != nil {
 		return err
@@ -74,11 +69,15 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	if err != nil {
 		return err
 	}
+	var network api.Network // none is the default, and an existing sandbox need not have it
+	if mode := policy.Wanted(); mode != "" && mode != sandbox.NetworkNone {
+		network = answer.NetworkRequest(policy)
+	}
 	s, made, err := c.Create(ctx, api.SandboxRequest{
-		Name: f.name, Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
+		Name: f.name, IfExists: f.ifExists, Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
 		Isolation: api.Isolation{Backend: f.backend, Image: f.unchecked.Root.Image,
-			Limits:  answer.NewLimits(f.unchecked.Limits),
-			Network: answer.NetworkRequest(policy), AllowUnenforced: f.unchecked.AllowUnenforced}})
+			Limits: answer.NewLimits(f.unchecked.Limits), Network: network,
+			AllowUnenforced: f.unchecked.AllowUnenforced}})
 	if err != nil {
 		return err
 	}
@@ -88,11 +87,23 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags, igno
 	if s.Policy != nil {
 		a.reportUnenforced(s.Policy.Effective.Warnings, s.Policy.Effective.Unenforced, s.Policy.Requested.Named)
 	}
-	if !made && (ignored || a.chatty()) {
-		a.note(terminal.Faint, "the sandbox existed already; its settings are unchanged")
+	switch {
+	case len(s.Differences) > 0:
+		a.warn("the sandbox existed already, and is unchanged: %s", inDifferences(s.Differences))
+	case !made && a.chatty():
+		a.note(terminal.Faint, "the sandbox existed already")
 	}
 	_, err = fmt.Fprintln(a.Stdout, s.NameOrID())
 	return err
+}
+
+// inDifferences lists what a request wanted and an existing sandbox has.
+func inDifferences(all []sandbox.Difference) string {
+	parts := make([]string, len(all))
+	for i, d := range all {
+		parts[i] = d.Name + " is " + cmp.Or(d.Effective, "not set") + ", not " + d.Requested
+	}
+	return terminal.Visible(strings.Join(parts, "; "))
 }
 
 // secondsOf returns a duration for a request, or nil for 0.

@@ -28,14 +28,14 @@ func fakeServer(t *testing.T, status int, text string) (c *commands, request *st
 func TestCreateRequest(t *testing.T) {
 	c, request := fakeServer(t, http.StatusCreated, `{"id":"b1"}`)
 	for flags, want := range map[string]string{
-		"":                             "}",
-		"--idle 0":                     `,"lifetime":{"idle_s":0}}`,
-		"--idle 1h --max-age 0s":       `,"lifetime":{"idle_s":3600,"ends_in_s":0}}`,
-		"--max-age 2h":                 `,"lifetime":{"ends_in_s":7200}}`,
-		"--metadata a=b --metadata c=": `,"metadata":{"a":"b","c":""}}`,
+		"":                             "",
+		"--idle 0":                     `"lifetime":{"idle_s":0}`,
+		"--idle 1h --max-age 0s":       `"lifetime":{"idle_s":3600,"ends_in_s":0}`,
+		"--max-age 2h":                 `"lifetime":{"ends_in_s":7200}`,
+		"--metadata a=b --metadata c=": `"metadata":{"a":"b","c":""}`,
 	} {
 		c.prints("b1\n", append([]string{"create"}, strings.Fields(flags)...)...)
-		if *request != `/v1/sandboxes {"network":{"mode":"none"}`+want {
+		if *request != "/v1/sandboxes {"+want+"}" {
 			t.Errorf("create %s sent %s, not %s", flags, *request, want)
 		}
 	}

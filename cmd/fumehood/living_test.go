@@ -87,7 +87,7 @@ func TestLivingCommands(t *testing.T) {
 	c.prints("agent-7\n", "create", "--name", "agent-7", "--metadata", "user=alice", "--idle", "10m")
 	c.prints("agent-7\n", "create", "--name", "agent-7")
 	if _, errs := c.run(0, "", "create", "--name", "agent-7", "--memory", "64MiB"); !strings.Contains(errs,
-		"existed already; its settings are unchanged") {
+		"existed already, and is unchanged: memory is ") {
 		t.Errorf("other settings change nothing, silently: %q", errs)
 	}
 

@@ -57,7 +57,8 @@ func TestLiving(t *testing.T) {
 	made := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes",
 		`{"name":"work","metadata":{"user":"u1"},"env":{"A":"b"},"include":["policy"]}`))
 	if again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", `{"name":"work"}`)); again.ID != made.ID ||
-		made.Policy == nil || made.State != sandbox.StateReady {
+		!again.Existing || again.Differences != nil || made.Existing || made.Policy == nil ||
+		made.State != sandbox.StateReady {
 		t.Errorf("%+v", again)
 	}
 	other := parse[api.Sandbox](t, r.ok(201, "POST", "/v1/sandboxes", `{}`))

@@ -61,17 +61,32 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return gaveUp(r, err)
 	}
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
+	out := showSandbox(s, slices.Contains(req.Include, api.SectionPolicy))
+	switch {
+	case created:
+		return a.WriteStatus(w, http.StatusCreated, out)
+	case req.IfExists == ifExistsFail:
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "name", Msg: "a sandbox named " + req.Name + " exists already",
+			Fix: "choose another name, or use the existing one"}
 	}
-	return a.WriteStatus(w, status, showSandbox(s, slices.Contains(req.Include, api.SectionPolicy)))
+	info := s.Info()
+	out.Existing, out.Differences = true, differencesFrom(&create, &info)
+	return a.WriteJSON(w, out)
 }
+
+// The values of if_exists.
+const (
+	ifExistsUse  = "use"
+	ifExistsFail = "fail"
+)
 
 // createOf converts a request for a living sandbox.
 func createOf(r *api.SandboxRequest) (c engine.Create, err error) {
 	if err = checkInclude(r.Include); err != nil {
 		return c, err
+	}
+	if r.IfExists != "" && r.IfExists != ifExistsUse && r.IfExists != ifExistsFail {
+		return c, sandbox.Invalidf("if_exists", "%.40q is not use or fail", r.IfExists)
 	}
 	if c.Spec, err = specOf(&r.Isolation); err != nil {
 		return c, err

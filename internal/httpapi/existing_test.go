@@ -1,0 +1,39 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// TestExistingName: a creation with the name of a sandbox says so, and what the sandbox does not have of the request.
+func TestExistingName(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	first := object{"name": "work", "limits": object{"timeout_s": 20}, "env": object{"A": "secret", "B": "b"},
+		"metadata": object{"user": "u1"}, "lifetime": object{"idle_s": 600, "ends_in_s": 7200}, "backend": "fake"}
+	r.ok(201, "POST", "/v1/sandboxes", jsonOf(first))
+	again := parse[api.Sandbox](t, r.ok(200, "POST", "/v1/sandboxes", jsonOf(first)))
+	if !again.Existing || len(again.Differences) > 0 {
+		t.Errorf("the same request: %+v", again)
+	}
+	text := r.ok(200, "POST", "/v1/sandboxes", jsonOf(object{"name": "work",
+		"limits": object{"timeout_s": 40, "disk_mib": 100}, "env": object{"A": "another", "C": "c"},
+		"metadata": object{"user": "u2"}, "lifetime": object{"idle_s": 60, "ends_in_s": 60}}))
+	var got []string
+	for _, d := range parse[api.Sandbox](t, text).Differences {
+		got = append(got, d.Name)
+	}
+	if want := "timeout env.A env.C metadata.user idle_s ends_at"; strings.Join(got, " ") != want ||
+		strings.Contains(text, "secret") || strings.Contains(text, `"another"`) {
+		t.Errorf("%v, want %s: %s", got, want, text)
+	}
+	p := r.refused("POST", "/v1/sandboxes", `{"name":"work","if_exists":"fail"}`, nil, 409)
+	if p.Detail != "name: a sandbox named work exists already" {
+		t.Errorf("%+v", p)
+	}
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"other","if_exists":"fail"}`)
+	r.refused("POST", "/v1/sandboxes", `{"name":"work","if_exists":"replace"}`, nil, 400)
+}
