@@ -28,7 +28,10 @@ type Outcome struct {
 	Signal   *int           `json:"signal"`    // Number of the signal that ended the program, or null.
 	// The uncaught exception, or null. It has no traceback if stderr has it.
 	Exception *sandbox.Exception `json:"exception"`
-	Files     []File             `json:"files"` // New and changed files that match return_files.
+	// What code of earlier runs of the context wrote since the last answer: threads, tasks, timers and processes that
+	// run on. Past 8 KiB only start and end are kept.
+	Background string `json:"background,omitempty"`
+	Files      []File `json:"files"` // New and changed files that match return_files.
 	// Explanation and suggested fix in one or two sentences, or null.
 	Hint *string `json:"hint"`
 	// The hint in parts, most important first, with the facts of each.

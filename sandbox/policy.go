@@ -13,6 +13,7 @@ const (
 // Policy is the enforced configuration of a sandbox, as its backend reports it.
 type Policy struct {
 	Backend    string
+	Requested  string // the requested backend, in a result: a name, "auto", or the default if none was requested
 	Kernel     Kernel
 	Image      string               // of the root: its name and digest; "" where the root is not an image
 	Limits     Limits               // Unlimited where nothing enforces the limit

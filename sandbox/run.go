@@ -56,6 +56,9 @@ const (
 	Stdout  Stream = 1
 	Stderr  Stream = 2
 	Channel Stream = 3 // reports of the driver of a context; users never see it
+
+	// Background is what code of earlier runs of a context writes: threads, tasks, timers and processes that run on.
+	Background Stream = 4
 )
 
 func (s Stream) String() string {
@@ -64,6 +67,8 @@ func (s Stream) String() string {
 		return "stderr"
 	case Channel:
 		return "channel"
+	case Background:
+		return "background"
 	}
 	return "stdout"
 }
@@ -141,16 +146,18 @@ type Result struct {
 	Findings  []Finding // of the checks of its source text
 	Compiled  *Compiled // nil if nothing was compiled
 	Exception *Exception
-	Results   []Value // that code in a context displayed, in order
-	Files     []File
-	Packages  []Package // that were installed for it
-	Skipped   []Skipped
+	// Background is what code of earlier runs of the context wrote since the last answer: threads, tasks, timers and
+	// processes that run on.
+	Background Captured
+	Results    []Value // that code in a context displayed, in order
+	Files      []File
+	Packages   []Package // that were installed for it
+	Skipped    []Skipped
 	// SkippedMore counts files that were not returned, beyond those in Skipped.
 	SkippedMore int
 	Usage       Usage
 	Timings     Timings
 	Requested   Spec
-	Asked       string // the requested backend: a name, "auto", or the default if none was requested
 	Effective   Policy
 	Hints       []Hint // what happened and what would help, most important first; empty after a plain success
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -237,6 +238,10 @@ func (x *follower) finish() error {
 		}
 	}
 	x.results.report()
+	if text := x.answer.Background; text != "" && !x.app.json && !x.app.quiet {
+		x.app.note(terminal.Plain, "output of earlier runs of the context:\n%s",
+			terminal.Visible(strings.TrimRight(text, "\n")))
+	}
 	end := &runEnd{result: resultOf(x.answer), checks: x.request.Checks != "", failed: x.results.failed,
 		answer: func(skipped []sandbox.Skipped) any {
 			x.answer.Skipped = skipped
@@ -253,7 +258,8 @@ func (x *follower) finish() error {
 
 // resultOf returns the end of a run, and its files, from an answer.
 func resultOf(a *api.Answer) *sandbox.Result {
-	r := &sandbox.Result{Status: a.Status, ExitCode: -1, Findings: a.Findings, Skipped: a.Skipped, SkippedMore: a.More,
+	r := &sandbox.Result{Status: a.Status, ExitCode: -1, Findings: a.Findings,
+		Skipped: a.Skipped, SkippedMore: a.More,
 		Usage: sandbox.Usage{Wall: -1, CPU: -1, MemoryPeak: -1}}
 	if a.ExitCode != nil {
 		r.ExitCode = *a.ExitCode

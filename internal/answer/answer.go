@@ -68,7 +68,7 @@ func WithoutTrace(e *sandbox.Exception, stderr string) *sandbox.Exception {
 func NewOutcome(f wording.Face, r *sandbox.Result, include ...api.Section) api.Outcome {
 	o := api.Outcome{
 		ID: r.ID, Status: r.Status, Exception: r.Exception, Files: newFiles(r.Files), Usage: newUsage(r.Usage),
-		Timings: newTimings(r.Timings), Packages: r.Packages, More: r.SkippedMore,
+		Timings: newTimings(r.Timings), Packages: r.Packages, More: r.SkippedMore, Background: Text(r.Background),
 	}
 	if r.ExitCode >= 0 && r.Signal == 0 {
 		o.ExitCode = &r.ExitCode

@@ -21,6 +21,7 @@ const (
 // Account is what a model should see of a run. Its texts are rendered and bounded.
 type Account struct {
 	Stdout, Stderr string // as a terminal shows them at the end
+	Background     string // what code of earlier runs wrote
 	Values         []string
 	Exception      *sandbox.Exception
 	Status         sandbox.Status
@@ -33,7 +34,7 @@ type Account struct {
 // NewAccount returns the account of a result, with its hints in the words of a face.
 func NewAccount(f wording.Face, r *sandbox.Result) *Account {
 	a := &Account{Stdout: ModelText(Text(r.Stdout), MaxModelStdout), Stderr: ModelText(Text(r.Stderr), MaxModelStderr),
-		Status: r.Status}
+		Background: ModelText(Text(r.Background), MaxModelStderr), Status: r.Status}
 	if r.ExitCode >= 0 && r.Signal == 0 {
 		a.ExitCode = &r.ExitCode
 	}
@@ -107,6 +108,7 @@ func (a *Account) String() string {
 	if x := a.Exception; x != nil {
 		add("", x.Traceback)
 	}
+	add("output of earlier runs:\n", a.Background)
 	if a.Status != sandbox.StatusSucceeded {
 		line := "status: " + string(a.Status)
 		if a.ExitCode != nil {

@@ -12,7 +12,8 @@ func newPolicy(r *sandbox.Result, differences []sandbox.Difference) *api.Policy 
 
 // NewPolicy returns the policy section of a living sandbox. It returns nil if nothing differs, unless included is set.
 func NewPolicy(requested sandbox.Spec, effective sandbox.Policy, included bool) *api.Policy {
-	r := &sandbox.Result{Requested: requested, Asked: effective.Backend, Effective: effective}
+	effective.Requested = effective.Backend
+	r := &sandbox.Result{Requested: requested, Effective: effective}
 	differences := r.Differences()
 	if !requested.Unexpected(differences) && !included {
 		return nil
@@ -23,7 +24,7 @@ func NewPolicy(requested sandbox.Spec, effective sandbox.Policy, included bool) 
 func newRequested(r *sandbox.Result) api.Requested {
 	s := &r.Requested
 	return api.Requested{
-		Backend:         r.Asked,
+		Backend:         r.Effective.Requested,
 		Image:           s.Root.Image,
 		Limits:          NewLimits(s.Limits),
 		Named:           List(s.Named),

@@ -8,6 +8,7 @@
 //	2  stderr
 //	3  requests           from the engine
 //	4  reports            to the engine
+//	5  socket             to the guest: background output, and new pipes for stdout and stderr (package guest)
 //
 // # Frames
 //
@@ -29,7 +30,9 @@
 //
 // The driver handles one request at a time, in order. A run answers any number of results, at most one error, and one
 // done. What the code wrote to stdout and stderr lies in the pipes before done is written, so the guest can tell which
-// output belongs to which run (guest.Output.Before).
+// output belongs to which run (guest.Output.Before). What code of earlier runs writes is background output: the driver
+// sends that of threads, tasks and timers to the socket. After a run that started processes, it moves to new pipes, so
+// that what these write later is background output too.
 //
 // SIGINT interrupts the run, as Control-C would: an error KeyboardInterrupt or its like, and state stays. Between two
 // runs it does nothing. The end of file of the requests ends the driver.

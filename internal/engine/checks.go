@@ -194,8 +194,8 @@ func (j *job) rejected() *sandbox.Result {
 		j.Request.Output(sandbox.Stderr, text)
 	}
 	return &sandbox.Result{ID: j.id, Status: sandbox.StatusRejected, ExitCode: -1, Stderr: sandbox.Captured{Head: text},
-		Requested: j.Spec, Asked: j.asked,
-		Effective: sandbox.Policy{Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User,
+		Requested: j.Spec,
+		Effective: sandbox.Policy{Requested: j.asked, Limits: j.Spec.Limits, Network: j.Spec.Network, User: j.Spec.User,
 			Commands: j.Spec.Commands},
 		Findings: j.checked.findings, Hints: []sandbox.Hint{diagnose.Refusal(j.checked.findings)}}
 }

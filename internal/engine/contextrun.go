@@ -67,7 +67,10 @@ func (x *Run) passCode(ctx context.Context, in *interpreter) {
 
 // follow follows code in its context to its end.
 func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error) {
-	defer in.leave(x)
+	defer func() {
+		in.leave(x)
+		x.late = in.cutBackground()
+	}()
 	stop := make(chan cause, 1)
 	end := func(c cause) {
 		if x.verdict.claim(c) {

@@ -40,7 +40,9 @@ type Ended struct {
 	Hints     []sandbox.Hint     `json:"-"`
 	Packages  []sandbox.Package  `json:"packages,omitempty"`
 	Findings  []sandbox.Finding  `json:"findings,omitempty"`
-	Failure   string             `json:"failure,omitempty"` // Fumehood failed; there is no status
+	// Background is that of sandbox.Result.
+	Background sandbox.Captured `json:"background,omitzero"`
+	Failure    string           `json:"failure,omitempty"` // Fumehood failed; there is no status
 }
 
 // endRecord is an end in the log.
@@ -56,7 +58,7 @@ const maxKeptException = 8 << 10
 
 func encodeResult(r *sandbox.Result) []byte {
 	e := endRecord{Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
-		Timings: r.Timings}}
+		Timings: r.Timings, Background: r.Background}}
 	for _, h := range r.Hints {
 		e.Hints = append(e.Hints, api.NewHint(h, ""))
 	}
@@ -73,7 +75,7 @@ func encodeResult(r *sandbox.Result) []byte {
 		text = encode(e)
 	}
 	if len(text) > eventlog.MaxDone {
-		e.Packages, e.Findings = nil, nil
+		e.Packages, e.Findings, e.Background = nil, nil, sandbox.Captured{Dropped: r.Background.Dropped}
 		text = encode(e)
 	}
 	return text

@@ -3,7 +3,6 @@ package engine
 import (
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/fumehood-dev/fumehood/internal/driver"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
@@ -42,12 +41,13 @@ func TestShownKeepsNoOthers(t *testing.T) {
 // TestBetweenIsBounded: output between two runs takes no more memory in small pieces than in large ones.
 func TestBetweenIsBounded(t *testing.T) {
 	in := &interpreter{}
-	for i := range uint64(maxBetween) {
+	for i := range uint64(64 << 10) {
 		if err := in.takeOutput(guest.Output{Stream: sandbox.Stdout, Offset: i, Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(in.between); n == 0 || n*int(unsafe.Sizeof(guest.Output{})) > maxBetween {
-		t.Errorf("%d pieces are kept", n)
+	c := in.cutBackground()
+	if n := len(c.Head) + len(c.Tail); n != maxBackground || c.Dropped != 63<<10+1024-maxBackground {
+		t.Errorf("%d bytes are kept, and %d dropped", n, c.Dropped)
 	}
 }

@@ -18,12 +18,10 @@ const sigkill = syscall.SIGKILL
 // Limits of one interpreter, in bytes.
 const (
 	channelBuffer = 1 << 20   // that the guest keeps of each of its streams
-	maxBetween    = 64 << 10  // of output between two runs, which the next one gets; the rest is dropped
 	maxPending    = 256 << 10 // of a report that is not complete, while nothing runs: it would be held without a slot
 	// of output between two runs, and of reports other than values: reading it costs the host CPU
 	maxStray     = 64 << 20
 	maxLastWords = 500 // of its output in an error
-	perPiece     = 128 // that a piece of output takes besides its bytes: it may have one
 )
 
 // interpreter is the process of a context, from its start to its end. Its goroutine reads the process's streams and
@@ -43,14 +41,13 @@ type interpreter struct {
 	first  bool          // the driver has reported
 	late   lateReports   // that wait for output
 
-	mu      sync.Mutex      // guards all below
-	process *client.Process // as the current connection knows it
-	current *Run
-	taken   guest.Attach // output that was received
-	between []guest.Output
-	held    int // bytes that between takes
-	stray   int // bytes that count for maxStray, since the current run or the last one began
-	answers chan [][]byte
+	mu         sync.Mutex      // guards all below
+	process    *client.Process // as the current connection knows it
+	current    *Run
+	taken      guest.Attach // output that was received
+	background background
+	stray      int // bytes that count for maxStray, since the current run or the last one began
+	answers    chan [][]byte
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
@@ -117,11 +114,16 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 
 // take receives one piece of the process's streams.
 func (in *interpreter) take(p *client.Process, m guest.Output) error {
-	if m.Stream == sandbox.Channel {
-		if err := in.takeReports(m); err != nil {
-			return err
-		}
-	} else if err := in.takeOutput(m); err != nil {
+	var err error
+	switch m.Stream {
+	case sandbox.Channel:
+		err = in.takeReports(m)
+	case sandbox.Background:
+		err = in.takeBackground(m)
+	default:
+		err = in.takeOutput(m)
+	}
+	if err != nil {
 		return err
 	}
 	if err := in.settle(); err != nil {
@@ -139,10 +141,8 @@ func (in *interpreter) takeOutput(m guest.Output) error {
 	} else {
 		in.taken.Stderr = end
 	}
-	if size := len(m.Data) + perPiece; x == nil && in.held+size <= maxBetween {
-		m.Data = append([]byte(nil), m.Data...)
-		in.between = append(in.between, m)
-		in.held += size
+	if x == nil {
+		in.background.add(m.Data)
 	}
 	in.mu.Unlock()
 	if x == nil {
@@ -302,42 +302,21 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		}
 	}
 	at := p.Offsets() // without the piece that is being taken, which is acknowledged with the next
-	ack := guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: min(channel, at.Channel)}
+	ack := guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: min(channel, at.Channel),
+		Background: at.Background}
 	if p.Ack(ack) == nil { // or the connection broke, which follow handles
 		in.acked = ack
 	}
 	return nil
 }
 
-// begin makes a run the current one. Output that came since the last one is its own.
+// begin makes a run the current one. Output that came since the last one is background output.
 func (in *interpreter) begin(x *Run) {
-	x.output.gaps = true // where more came than is kept
-	for first := true; ; first = false {
-		in.mu.Lock()
-		between := in.between
-		in.between, in.held = nil, 0
-		if first {
-			x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
-			for _, m := range between {
-				if m.Stream == sandbox.Stdout {
-					x.base.Stdout -= uint64(len(m.Data))
-				} else {
-					x.base.Stderr -= uint64(len(m.Data))
-				}
-			}
-			x.logBegan(in.id) // before any output
-		}
-		if len(between) == 0 {
-			in.current, in.stray = x, 0
-		}
-		in.mu.Unlock()
-		if len(between) == 0 {
-			return
-		}
-		for _, m := range between {
-			x.output.show(m.Stream, m.Data)
-		}
-	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
+	x.logBegan(in.id) // before any output
+	in.current, in.stray = x, 0
 }
 
 // leave takes back a run that did not run to its end.
@@ -375,12 +354,8 @@ func (in *interpreter) kill() {
 
 // lastWords returns the end of the output of an interpreter that failed to start.
 func (in *interpreter) lastWords() string {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	var text []byte
-	for _, m := range in.between {
-		text = append(text, m.Data...)
-	}
+	words := in.cutBackground()
+	text := append(words.Head, words.Tail...)
 	if len(text) == 0 {
 		return fmt.Sprintf("exit code %d, signal %d", in.exited.Code, in.exited.Signal)
 	}

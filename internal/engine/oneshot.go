@@ -235,7 +235,7 @@ func canceled(p job, waited time.Duration) *sandbox.Result {
 		Status:    sandbox.StatusCanceled,
 		ExitCode:  -1,
 		Requested: p.Spec,
-		Asked:     p.asked,
+		Effective: sandbox.Policy{Requested: p.asked},
 		Timings:   sandbox.Timings{Queue: waited},
 		Hints:     []sandbox.Hint{sandbox.HintNotStarted},
 	}

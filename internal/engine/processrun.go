@@ -269,7 +269,8 @@ func (s *Sandbox) endProcess(id sandbox.ID, answered bool) (exited guest.Exited,
 	}
 	ctx, cancel := context.WithTimeout(s.life, killTimeout)
 	defer cancel()
-	dropped := guest.Ack{ID: string(id), Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64}
+	dropped := guest.Ack{ID: string(id), Stdout: math.MaxUint64, Stderr: math.MaxUint64, Channel: math.MaxUint64,
+		Background: math.MaxUint64}
 	for {
 		err = s.persist(ctx, func(c *client.Client) error { // a running process cannot be forgotten
 			_ = c.Signal(ctx, killing(string(id)))      // if the connection broke, Ack fails, too
@@ -329,6 +330,8 @@ func skipTo(at *guest.Attach, kept *client.Forgotten) bool {
 		next = &at.Stderr
 	case sandbox.Channel:
 		next = &at.Channel
+	case sandbox.Background:
+		next = &at.Background
 	}
 	further := kept.Oldest > *next
 	*next = max(*next, kept.Oldest)

@@ -119,19 +119,19 @@ func sinceBefore(now, before sandbox.Usage) sandbox.Usage {
 // describe returns the result without files and hints.
 func (x *Run) describe(o *outcome) *sandbox.Result {
 	r := &sandbox.Result{
-		ID:        x.id,
-		Status:    o.status(),
-		Stdout:    x.output.stdout.captured(),
-		Stderr:    x.output.stderr.captured(),
-		Compiled:  x.compiled,
-		Findings:  x.reported(&x.sandbox.engine.config.Checks),
-		Usage:     o.usage,
-		Requested: x.Spec,
-		Asked:     x.asked,
-		Packages:  x.packages,
-		Effective: effective(x.sandbox.effective(), x.Spec.Limits),
+		ID:         x.id,
+		Status:     o.status(),
+		Stdout:     x.output.stdout.captured(),
+		Stderr:     x.output.stderr.captured(),
+		Compiled:   x.compiled,
+		Findings:   x.reported(&x.sandbox.engine.config.Checks),
+		Usage:      o.usage,
+		Requested:  x.Spec,
+		Packages:   x.packages,
+		Background: x.late,
+		Effective:  effective(x.sandbox.effective(), x.Spec.Limits),
 	}
-	r.Requested.ID = x.sandbox.id
+	r.Requested.ID, r.Effective.Requested = x.sandbox.id, x.asked
 	r.ExitCode, r.Signal = o.exit()
 	if ended := r.Status == sandbox.StatusFailed || r.Status == sandbox.StatusKilled; ended && !x.compileFailed() &&
 		x.Language != nil && x.Language.ParseError != nil {

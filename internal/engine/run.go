@@ -85,6 +85,7 @@ type values struct {
 	results     []sandbox.Value
 	exception   *sandbox.Exception
 	resultBytes int
+	late        sandbox.Captured // output of earlier runs of its context
 }
 
 // codeEnd receives the end of code in a context.

@@ -104,6 +104,7 @@ func (m *Attach) Fields(c *wire.Codec) {
 	wire.Uint(c, 2, &m.Stdout)
 	wire.Uint(c, 3, &m.Stderr)
 	wire.Uint(c, 4, &m.Channel)
+	wire.Uint(c, 5, &m.Background)
 }
 
 func (m *Output) Fields(c *wire.Codec) {
@@ -161,6 +162,7 @@ func (m *Ack) Fields(c *wire.Codec) {
 	wire.Uint(c, 3, &m.Stderr)
 	wire.Bool(c, 4, &m.Exit)
 	wire.Uint(c, 5, &m.Channel)
+	wire.Uint(c, 6, &m.Background)
 }
 
 func (m *Signal) Fields(c *wire.Codec) {

@@ -101,8 +101,15 @@
 //
 // A process with Start.Channel talks to the host beside its stdout and stderr: it reads Input from descriptor 3, and
 // what it writes to descriptor 4 is a third output stream, sandbox.Channel. That stream is kept, acknowledged, blocked
-// and dropped like the other two, with a buffer of its own. The process's stdin is /dev/null. Both descriptors stay
-// open when it executes another program, until that program closes them or makes them close-on-exec.
+// and dropped like the other two, with a buffer of its own. The process's stdin is /dev/null. All descriptors stay open
+// when it executes another program, until that program closes them or makes them close-on-exec.
+//
+// Descriptor 5 is a socket (SOCK_SEQPACKET) for background output: what code writes that was started by an earlier
+// request. A message BackgroundText and bytes is output of a fourth stream, sandbox.Background. At a message NewPipes
+// the guest answers with the same byte and two descriptors (SCM_RIGHTS): new pipes for stdout and stderr. The process
+// puts them in place of its own. What was in the old pipes is output as usual; what other processes write to them later
+// is background output. The guest keeps the newest 64 KiB of that stream, drops the oldest beyond, and slows writers
+// down to about 1 MiB a second. It answers without descriptors if 64 old pipes still have writers.
 //
 // Each piece of the channel reports how much the process had written to stdout and stderr when the guest read the
 // piece's last byte (Output.BeforeStdout, BeforeStderr): the bytes read and those in the pipes. So a host that reads a

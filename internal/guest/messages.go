@@ -106,7 +106,7 @@ type Start struct {
 	User       sandbox.User // the zero value is the sandbox's own user
 	Stdin      StdinMode
 	TTY        bool // stdin, stdout and stderr are one terminal, whose output is stdout
-	Channel    bool // descriptors 3 and 4 are pipes, see Channel in the package's documentation; StdinNull and no TTY
+	Channel    bool // descriptors 3, 4 and 5 are open, see Channel in the package's documentation; StdinNull and no TTY
 	Rows, Cols uint16
 	Deadline   time.Duration // 0 is none
 	KillSignal int32         // at the deadline; 0 is SIGKILL
@@ -139,11 +139,18 @@ type Started struct{ PID int32 }
 
 // Attach requests an execution's output from the given offsets, and its exit record.
 type Attach struct {
-	ID      string
-	Stdout  uint64
-	Stderr  uint64
-	Channel uint64
+	ID         string
+	Stdout     uint64
+	Stderr     uint64
+	Channel    uint64
+	Background uint64
 }
+
+// The first bytes of messages on descriptor 5 of a process with a channel.
+const (
+	BackgroundText = 't' // background output follows
+	NewPipes       = 'p' // the process wants, and the guest sends, new pipes for stdout and stderr
+)
 
 // Output is a piece of output. Offset is that of its first byte in its stream.
 type Output struct {
@@ -197,6 +204,8 @@ type Ack struct {
 	Stderr  uint64
 	Channel uint64
 	Exit    bool
+
+	Background uint64
 }
 
 // Signal sends a signal. It fails with NotFound if no process is left.

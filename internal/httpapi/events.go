@@ -126,7 +126,7 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 		d := e.Ended
 		outcome := answer.NewOutcome(wording.HTTP, &sandbox.Result{ID: x.ID(), Status: d.Status, ExitCode: d.ExitCode,
 			Signal: d.Signal, Exception: d.Exception, Usage: d.Usage, Timings: d.Timings, Hints: d.Hints,
-			Packages: d.Packages, Findings: d.Findings})
+			Packages: d.Packages, Findings: d.Findings, Background: d.Background})
 		name, data = api.EventDone, api.Done{TimeMS: at, Outcome: outcome}
 	}
 	return s.do(false, func() { s.event(id, name, data) })

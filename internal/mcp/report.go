@@ -34,7 +34,7 @@ func (s *Server) imageRoom() int {
 func (c *call) report(box *engine.Sandbox, why string, r *sandbox.Result) *sdk.CallToolResult {
 	a := answer.NewAccount(wording.Tool, r)
 	out := ran{Status: a.Status, ExitCode: a.ExitCode, Hint: a.Hint, Stdout: a.Stdout, Stderr: a.Stderr,
-		Exception: a.Exception, Results: valuesOf(r.Results)}
+		Exception: a.Exception, Results: valuesOf(r.Results), Background: a.Background}
 	if why != "" {
 		a.Notes = append([]string{why}, a.Notes...)
 	}

@@ -22,6 +22,8 @@ type ran struct {
 	Results   []api.Result       `json:"results"`
 	Exception *sandbox.Exception `json:"exception"`
 	Hint      *string            `json:"hint"`
+
+	Background string `json:"background,omitempty"`
 }
 
 var ranSchema = giving(object{
@@ -43,7 +45,8 @@ var ranSchema = giving(object{
 		"value":     field("string", "Its message."),
 		"traceback": field("string", "Where it was raised, unless stderr has it."),
 	}, "name", "value")),
-	"hint": may(field("string", "What happened and what would help.")),
+	"hint":       may(field("string", "What happened and what would help.")),
+	"background": field("string", "What code of earlier runs wrote meanwhile."),
 }, "status", "exit_code", "stdout", "stderr", "results", "exception", "hint")
 
 func runCode(c *call, arguments json.RawMessage) (*sdk.CallToolResult, error) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +36,49 @@ type Driver struct {
 	stdout   tail
 	stderr   tail
 	runs     int
+	aside    aside
+}
+
+// aside is the guest's part of a driver's socket for background output. It gives no new pipes.
+type aside struct {
+	mu   sync.Mutex
+	text string
+}
+
+// serve answers messages, which package guest specifies.
+func (a *aside) serve(socket *os.File) {
+	const maxMessage = 32 << 10
+	defer socket.Close()
+	message := make([]byte, 1+maxMessage)
+	for {
+		n, err := socket.Read(message)
+		if err != nil || n == 0 {
+			return
+		}
+		switch message[0] {
+		case 't':
+			a.mu.Lock()
+			a.text += string(message[1:n])
+			a.mu.Unlock()
+		case 'p':
+			if _, err := socket.Write(message[:1]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Background waits until the driver has written so much background output, and returns it.
+func (d *Driver) Background(bytes int) string {
+	d.t.Helper()
+	for end := time.Now().Add(reportTimeout); ; time.Sleep(time.Millisecond) {
+		d.aside.mu.Lock()
+		text := d.aside.text
+		d.aside.mu.Unlock()
+		if len(text) >= bytes || time.Now().After(end) {
+			return text
+		}
+	}
 }
 
 // Outcome is the outcome of one run.
@@ -55,6 +99,11 @@ func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 	in, requests := pipe(t)
 	reports, out := pipe(t)
 	d.requests = requests
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, its := os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket")
 	d.stdout.file, d.stderr.file = output(t), output(t)
 
 	d.cmd = exec.Command(argv[0], argv[1:]...)
@@ -62,13 +111,15 @@ func StartDriver(t *testing.T, lang sandbox.Language, env []string) *Driver {
 	d.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + d.Dir, "LANG=C.UTF-8"},
 		lang.Driver.Env...)
 	d.cmd.Env = append(d.cmd.Env, env...)
-	d.cmd.Stdout, d.cmd.Stderr, d.cmd.ExtraFiles = d.stdout.file, d.stderr.file, []*os.File{in, out}
+	d.cmd.Stdout, d.cmd.Stderr, d.cmd.ExtraFiles = d.stdout.file, d.stderr.file, []*os.File{in, out, its}
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	in.Close()
 	out.Close()
+	its.Close()
+	go d.aside.serve(socket)
 	go d.read(reports)
 	go func() { _ = d.cmd.Wait(); close(d.ended) }()
 	t.Cleanup(d.close)

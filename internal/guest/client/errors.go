@@ -40,7 +40,7 @@ func failure(op string, f *guest.Failed) error {
 		e.Op += ": " + clean(f.Op)
 	}
 	switch {
-	case f.Stream >= sandbox.Stdout && f.Stream <= sandbox.Channel:
+	case f.Stream >= sandbox.Stdout && f.Stream <= sandbox.Background:
 		e.Err = &Forgotten{Stream: f.Stream, Oldest: f.Value}
 	case f.Errno > 0 && f.Errno < 4096: // the kernel's MAX_ERRNO
 		e.Err = syscall.Errno(f.Errno)

@@ -7,5 +7,6 @@ import (
 
 func TestMain(m *testing.M) {
 	runAsGuest()
+	runAsLeaver()
 	os.Exit(m.Run())
 }

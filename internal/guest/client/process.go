@@ -143,6 +143,8 @@ func (p *Process) output(body []byte, take func(guest.Output) error) error {
 	case m.Stream == sandbox.Channel && p.channel:
 		next = &p.taken.Channel
 	case m.BeforeStdout != 0 || m.BeforeStderr != 0:
+	case m.Stream == sandbox.Background && p.channel:
+		next = &p.taken.Background
 	case m.Stream == sandbox.Stdout:
 		next = &p.taken.Stdout
 	case m.Stream == sandbox.Stderr:
@@ -173,7 +175,8 @@ func (p *Process) acknowledge(acked *guest.Attach) error {
 		return nil
 	}
 	*acked = now
-	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr, Channel: now.Channel}, false)
+	return p.call.send(&guest.Ack{ID: p.id, Stdout: now.Stdout, Stderr: now.Stderr, Channel: now.Channel,
+		Background: now.Background}, false)
 }
 
 // Ack lets the guest drop output before the offsets, for callers of Stream without ack. take may call it.

@@ -46,5 +46,8 @@ func (m marks) from(end uint64) int {
 // written returns how much the process has written to stdout and stderr. The process has a channel, so its outputs are
 // pipes.
 func (p *process) written() mark {
-	return mark{stdout: p.outputs[0].file.(*pipeReader).written(), stderr: p.outputs[1].file.(*pipeReader).written()}
+	p.mu.Lock()
+	stdout, stderr := p.outputs[0].file.(*pipeReader), p.outputs[1].file.(*pipeReader)
+	p.mu.Unlock()
+	return mark{stdout: stdout.written(), stderr: stderr.written()}
 }

@@ -12,7 +12,7 @@ func (s *Server) attach(c *call, m *guest.Attach) error {
 	if err != nil {
 		return err
 	}
-	return s.follow(c, p, [streams]uint64{m.Stdout, m.Stderr, m.Channel})
+	return s.follow(c, p, [streams]uint64{m.Stdout, m.Stderr, m.Channel, m.Background})
 }
 
 // follower sends one process's output on one call.
@@ -152,7 +152,7 @@ func (f *follower) take(i int, o *output) []byte {
 func (p *process) acknowledge(m *guest.Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, offset := range [streams]uint64{m.Stdout, m.Stderr, m.Channel} {
+	for i, offset := range [streams]uint64{m.Stdout, m.Stderr, m.Channel, m.Background} {
 		if o := p.outputs[i]; o != nil {
 			o.forget(offset)
 		}

@@ -36,6 +36,7 @@ type output struct {
 	room       sync.Cond // signals acknowledgement or abandonment
 	incomplete bool
 	closed     bool // the stream has ended
+	next       *replacement
 }
 
 // source is the guest's end of an output stream.
@@ -62,6 +63,9 @@ func (o *output) pump() {
 		}
 		n, err := o.file.Read(buf)
 		o.commit(n)
+		if errors.Is(err, os.ErrDeadlineExceeded) && o.change() {
+			continue
+		}
 		if err != nil {
 			complete = o.over(err)
 			break
@@ -78,6 +82,10 @@ func (o *output) pump() {
 	o.p.mu.Lock()
 	defer o.p.mu.Unlock()
 	o.incomplete, o.closed = !complete, true
+	if o.next != nil {
+		close(o.next.done)
+		o.next = nil
+	}
 	o.ring.Trim()
 	o.p.ended()
 }

@@ -12,20 +12,21 @@ import (
 )
 
 // streams is how many output streams a process may have.
-const streams = 3
+const streams = 4
 
 // process is one execution, from before its fork until its record is acknowledged.
 type process struct {
-	s       *Server
-	id      string
-	argv    []string
-	user    sandbox.User
-	spawned time.Time
-	pid     int // written once, under the table's mu; 0 before the fork
-	session int // the process's own session; 0 if it was adopted from another
-	tty     *os.File
-	stdin   stdin
-	outputs [streams]*output // stdout, stderr, channel; a terminal has only the first, and few processes have the third
+	s          *Server
+	id         string
+	argv       []string
+	user       sandbox.User
+	spawned    time.Time
+	pid        int // written once, under the table's mu; 0 before the fork
+	session    int // the process's own session; 0 if it was adopted from another
+	tty        *os.File
+	stdin      stdin
+	outputs    [streams]*output // stdout, stderr, channel, background; a terminal has only the first, few the last two
+	background background       // of a process with a channel
 
 	killTree   bool
 	killSignal syscall.Signal
@@ -50,6 +51,7 @@ type process struct {
 	tasks        uint32 // processes and threads of the sandbox when the deadline had passed
 	exited       *guest.Exited
 	deadline     *time.Timer
+	old          []source // pipes that were its stdout and stderr, and that others may still write to
 }
 
 func newProcess(s *Server, m *guest.Start) *process {
@@ -75,6 +77,10 @@ func (p *process) begin(pid int, deadline time.Duration) {
 	for _, o := range p.outputs {
 		if o != nil {
 			p.pending++
+			if o.stream == sandbox.Background {
+				p.s.run(p.background.serve)
+				continue
+			}
 			p.s.run(o.pump)
 		}
 	}
@@ -116,10 +122,18 @@ func (p *process) awaitOutput() {
 	if drained := time.Now().Add(p.drain); p.kills == 0 && drained.Before(end) {
 		end = drained
 	}
+	p.setReadDeadlines(end)
+}
+
+// setReadDeadlines bounds the reading of all output. Called with mu held.
+func (p *process) setReadDeadlines(end time.Time) {
 	for _, o := range p.outputs {
 		if o != nil {
 			o.file.SetReadDeadline(end)
 		}
+	}
+	for _, file := range p.old {
+		file.SetReadDeadline(end)
 	}
 }
 
@@ -179,9 +193,9 @@ func (p *process) discard() {
 	for _, o := range p.outputs {
 		if o != nil {
 			o.room.Broadcast()
-			o.file.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
+	p.setReadDeadlines(time.Unix(1, 0))
 	p.mu.Unlock()
 }
 

@@ -181,7 +181,7 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 		return err
 	}
 	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // no pipeReader: it would delay reports
-	return nil
+	return f.openBackground(p)
 }
 
 func (f *childFiles) null() error {

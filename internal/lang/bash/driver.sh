@@ -17,7 +17,7 @@ __fumehood_start() {
   builtin shopt -s extglob # needed to parse functions below
   if (( $# == 1 )); then
     builtin set --
-    exec 240<&3 241>&4 3<&- 4>&- # builtin exec would undo it
+    exec 240<&3 241>&4 3<&- 4>&- 5>&- # builtin exec would undo it
   else
     __fumehood_id=$1 __fumehood_status=$2 __fumehood_trace=$3 __fumehood_message=$5
     builtin read -r -N 1000000000 -u 242 __fumehood_state # to the end of file

@@ -10,6 +10,8 @@ import (
 var (
 	//go:embed driver.js
 	driverCore string
+	//go:embed aside.js
+	driverAside string
 	//go:embed rewrite.js
 	driverRewrite string
 	//go:embed traces.js
@@ -19,7 +21,8 @@ var (
 )
 
 // driverSource is the driver with its parts inserted.
-var driverSource = strings.NewReplacer("/* rewrite.js */", driverRewrite, "/* traces.js */", driverTraces,
+var driverSource = strings.NewReplacer("/* aside.js */", driverAside, "/* rewrite.js */", driverRewrite,
+	"/* traces.js */", driverTraces,
 	"/* values.js */", driverValues).Replace(driverCore)
 
 // driver passes its source as one argument, which has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).

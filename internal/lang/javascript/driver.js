@@ -34,7 +34,7 @@ const quit = (code) => apply(reallyExit, host, [code]);
 const MAX_TEXT = 1 << 20, MAX_JSON = 256 << 10, MAX_IMAGE = 16 << 20, MAX_ERROR = 6 << 20, MAX_NAME = 1 << 10;
 const MAX_SOURCE_LINE = 200, MAX_JSON_VALUES = 50000;
 const MAX_HEADER = 512, MAX_FIELDS = 64, MAX_FRAME = 24 << 20; // as in package driver
-const REQUESTS = 3, REPORTS = 4;
+const REQUESTS = 3, REPORTS = 4, ASIDE = 5;
 const OWN = "fumehood:driver"; // the name of this script in traces
 
 /* rewrite.js */
@@ -88,6 +88,13 @@ function bounded(text, limit) {
   return concat([cut(all, 0, end), bytesOf("\n... " + (all.length - end) + " more bytes")]);
 }
 
+// ---- runs
+
+let run = null, runs = 0; // the current run, and the number of runs
+const fileName = (r) => "run-" + r.number + ".js";
+
+/* aside.js */
+
 // Node's own stdout queues data for a full pipe, and makes the pipe non-blocking for children too. This one writes
 // synchronously, so that all output of a run precedes its end, and has no state that an interrupt could corrupt. It
 // ignores end and destroy, because later runs need it.
@@ -98,7 +105,7 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
     stream = new Writable();
     stream.write = (data, encoding, done) => {
       if (typeof encoding === "function") [encoding, done] = [undefined, encoding];
-      writeAll(fd, typeof data === "string" ? bytesOf(data, encoding) : bytesOf(data));
+      print(fd, typeof data === "string" ? bytesOf(data, encoding) : bytesOf(data));
       if (typeof done === "function") host.nextTick(done);
       return true;
     };
@@ -126,11 +133,6 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
 /* traces.js */
 
 /* values.js */
-
-// ---- runs
-
-let run = null, runs = 0; // the current run, and the number of runs
-const fileName = (r) => "run-" + r.number + ".js";
 
 const inspector = require("node:inspector");
 const session = new inspector.Session();
@@ -215,6 +217,8 @@ function settle() {
 
 function begin(id, code) {
   const mine = run = { id, code: textOf(code), number: ++runs, outcome: null, guarded: true, timer: undefined };
+  hint = undefined;
+  others = resources() > idleResources;
   const end = (outcome) => {
     if (run !== mine || mine.outcome !== null) return;
     mine.outcome = outcome;
@@ -371,7 +375,7 @@ function uncaught(e) {
   } catch (again) {
     e = again;
   }
-  writeAll(2, bounded(describe(e).printed, MAX_ERROR));
+  print(2, bounded(describe(e).printed, MAX_ERROR));
 }
 process.setUncaughtExceptionCaptureCallback(uncaught);
 
@@ -515,6 +519,7 @@ socket.on("error", () => quit(1));
 
 setImmediate(() => { // before that, Node has not set its own names for -e
   nameScript();
+  idleResources = resources();
   report("ready", [process.version]);
 });
 })();

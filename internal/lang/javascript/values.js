@@ -17,6 +17,8 @@ function forms(value) {
         if (typeof data === "string" && data.length <= MAX_IMAGE) add(HOOKED[i], bytesOf(data, raster ? "base64" : "utf8"));
       }
     }
+    const svg = svgOf(value);
+    if (svg !== null) add("image/svg+xml", bytesOf(svg));
     for (let i = 0; value instanceof Uint8Array && i < IMAGES.length; i++) {
       const type = IMAGES[i][0], magic = IMAGES[i][1];
       let same = value.length > magic.length && value.length <= MAX_IMAGE;
@@ -31,6 +33,26 @@ function forms(value) {
   add("text/plain", bounded(inspect(value, { depth: 4, maxArrayLength: 100, maxStringLength: MAX_TEXT }), MAX_TEXT));
   return found;
 }
+
+// svgOf returns the picture of a chart whose toString returns one, or of an element of a document, or null.
+function svgOf(value) {
+  for (let i = 0; i < 2; i++) {
+    try {
+      const text = i === 0 ? pictureText(value) : value.outerHTML;
+      if (typeof text === "string" && text.length <= MAX_IMAGE && exec(SVG, text) !== null) return text;
+    } catch {}
+  }
+  return null;
+}
+const SVG = /^\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<svg[\s>]/;
+
+// pictureText calls toString of a class of the code. Those of the language return no pictures.
+function pictureText(value) {
+  const method = value.toString;
+  if (typeof method !== "function" || isArray(value) || value instanceof Uint8Array) return null;
+  return exec(/\[native code\]/, apply(functionToString, method, [])) === null ? apply(method, value, []) : null;
+}
+const functionToString = Function.prototype.toString;
 
 // isPlain reports whether JSON represents a value completely. It calls no code of the value.
 function isPlain(value, budget) {
@@ -69,12 +91,12 @@ function show(value, main) {
     try { why = ": " + firstLine(e); } catch {}
     shown = ["text/plain", bounded("a value that cannot be shown" + why, MAX_TEXT)];
   }
-  if (run !== null) {
+  if (isOwn()) {
     const fields = [run.id, main];
     for (let i = 0; i < shown.length; i++) fields[i + 2] = shown[i];
     report("result", fields);
   }
-  else writeAll(1, shown[shown.length - 1]);
+  else print(1, concat([shown[shown.length - 1], bytesOf("\n")]));
 }
 
 defineProperty(world, "display", { configurable: true, writable: true, value: function display(...values) {

@@ -1,6 +1,9 @@
 # The driver of a context. Package driver specifies the protocol. base.py and this part are compiled at the start, which
 # must be fast; run.py before the first request arrives.
-CHANNEL = 250  # the channel moves to this descriptor and the next, so that files of the code get the usual numbers
+CHANNEL = 250  # the channel moves to this descriptor and the next two, so that files of the code get the usual numbers
+TEXT, PIPES = b"t", b"p"  # messages on the socket for background output; package guest specifies them
+MAX_MESSAGE = 32 << 10  # bytes
+SPAWNS = {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}  # audit events
 
 PARTS.update(zip(sys.argv[2::2], sys.argv[3::2]))
 inbox, outbox = [], []  # bytes to be handled; frames to be written
@@ -8,6 +11,7 @@ written = []  # bytes of the first frame, by write
 sending = over = failed = False  # failed: the run has reported an error
 request = None  # the next request, with its fields
 run_id = None  # of the current run
+spawned = False  # the current run has started a process
 
 
 def send(kind, *fields):
@@ -80,11 +84,19 @@ def idle(number, frame):
 
 def leave():
     """Closes the channel in a fork of the context."""
-    for number in incoming, outgoing:
+    global aside
+    for number in incoming, outgoing, aside:
         try:
             posix.close(number)
         except OSError:
             pass
+    aside = -1
+
+
+def audit(event, args):
+    global spawned
+    if event in SPAWNS:
+        spawned = True
 
 
 def step():
@@ -137,9 +149,9 @@ def serve():
 
 def start():
     """Moves the channel and hides the driver's arguments."""
-    global incoming, outgoing
+    global incoming, outgoing, aside
     channel = []
-    for number in 3, 4:
+    for number in 3, 4, 5:
         to = CHANNEL + len(channel)
         try:
             posix.dup2(number, to, inheritable=False)
@@ -148,7 +160,8 @@ def start():
             posix.set_inheritable(number, False)
             to = number
         channel.append(to)
-    incoming, outgoing = channel
+    incoming, outgoing, aside = channel
+    sys.addaudithook(audit)
     posix.register_at_fork(after_in_child=leave)
     signal.signal(INTERRUPT, idle)
     sys.argv = [""]

@@ -2,7 +2,7 @@
 # run it, and what it displays becomes files of its folder: result-1.png, result-2.html. Texts are printed.
 EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg", "text/html": "html", "text/latex": "tex",
               "text/markdown": "md", "application/json": "json"}  # of the form that is saved, the best first
-sending, run_id = False, b"1"
+sending, run_id, aside = False, b"1", -1
 
 
 def send(kind, id, main, *fields):

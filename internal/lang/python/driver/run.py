@@ -1,4 +1,6 @@
 # Runs code.
+from _contextvars import ContextVar
+
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
 FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
 MIN_RECURSION = 300  # for the driver itself
@@ -13,18 +15,27 @@ WATCHED = {  # modules that the driver extends: the function, and its part
     "matplotlib._text_helpers": ("extend_text", "fonts"), "webbrowser": ("extend_browser", "charts"),
     "plotly.io._renderers": ("extend_plotly", "charts"), "plotly.offline.offline": ("extend_plotly_offline", "charts"),
     "bokeh.io.showing": ("extend_bokeh", "charts"), "bokeh.io.output": ("extend_bokeh_output", "charts"),
-    "PIL.ImageShow": ("extend_pillow", "charts"),
+    "PIL.ImageShow": ("extend_pillow", "charts"), "concurrent.futures.thread": ("extend_pool", "aside"),
 }
 EARLY = {"inspect", "warnings"}  # of them, those that an interpreter may load before the driver
 NO_INPUT = "this context has no input: pass values as variables or files"
 
 SOURCES = {}  # of runs, by file name, oldest first
+OWNER = ContextVar("run")  # of a thread or a task: the number of the run that started it
+START_THREAD, START_JOINABLE = thread.start_new_thread, getattr(thread, "start_joinable_thread", None)
 pending = []  # values that other threads displayed
 captured = []  # lists of what is displayed under %%capture
 runs = source_bytes = 0
 cell = None  # the file name of the current run
 shown = skipped = 0  # results of this run
 flags = TOP_LEVEL_AWAIT
+
+
+class Output(io.TextIOWrapper):
+    """stdout or stderr of a context."""
+
+
+Output.__name__, Output.__qualname__, Output.__module__ = "TextIOWrapper", "TextIOWrapper", "_io"
 
 
 class NoInput(io._RawIOBase):
@@ -164,12 +175,46 @@ def get_ipython():
 def show(value, main):
     if captured:
         captured[-1].append(value)
+    elif is_late():
+        need("aside")
+        show_aside(value)
     elif thread.get_ident() != MAIN:  # only the main thread reports
         if len(pending) < MAX_RESULTS:
             pending.append(value)
     elif run_id is not None:
         need("values")
         show_value(value, main)
+
+
+def is_late():
+    """Reports whether code of an earlier run is running: in a thread or a task, or between two runs."""
+    return aside >= 0 and (run_id is None or OWNER.get(runs) != runs)
+
+
+def watch_output():
+    """Lets stdout and stderr look at who writes, while code of earlier runs may run."""
+    if thread._count() or "tasks" not in PARTS:
+        need("aside")
+        Output.write = write_apart
+    elif "write" in vars(Output):
+        del Output.write
+
+
+def start_thread(function, args, kwargs={}, /):
+    """Replaces _thread.start_new_thread: the thread writes for the run that starts it."""
+    if type(args) is not tuple or type(kwargs) is not dict:
+        return START_THREAD(function, args, kwargs)
+    return START_THREAD(begin_thread, (OWNER.get(runs), function, args, kwargs))
+
+
+def start_joinable_thread(function, handle=None, daemon=True):
+    owner = OWNER.get(runs)
+    return START_JOINABLE(lambda: begin_thread(owner, function, (), {}), handle, daemon)
+
+
+def begin_thread(owner, function, args, kwargs):
+    OWNER.set(owner)
+    return function(*args, **kwargs)
 
 
 def show_pending():
@@ -214,10 +259,12 @@ def reopen_closed():
 
 
 def run(id, source):
-    global runs, shown, cell
-    runs, shown = runs + 1, 0
+    global runs, shown, cell, spawned
+    runs, shown, spawned = runs + 1, 0, False
     cell = "<cell %d>" % runs
+    OWNER.set(runs)
     reopen_closed()
+    watch_output()
     failure = interruptible(execute, source, cell)
     late = interruptible(settle)
     status = 0
@@ -231,6 +278,10 @@ def run(id, source):
     flush(STDERR)
     if posix.getpid() != PID:
         posix._exit(status)  # a fork of the context, which must not handle requests
+    if spawned:
+        need("aside")
+        interruptible(leave_pipes)
+    watch_output()
     send(b"done", id, b"%d" % status)
 
 
@@ -261,9 +312,28 @@ def place():
 
 def look_like_main():
     """Gives the code of a context the environment of a separate interpreter."""
-    STDOUT.reconfigure(line_buffering=True)
+    global STDOUT, STDERR
+    STDOUT, STDERR = own_stream("stdout"), own_stream("stderr")
+    thread.start_new_thread = thread.start_new = start_thread
+    if START_JOINABLE:
+        thread.start_joinable_thread = start_joinable_thread
+    if "threading" in sys.modules:
+        threading = sys.modules["threading"]
+        for name, function in ("_start_new_thread", start_thread), ("_start_joinable_thread", start_joinable_thread):
+            if hasattr(threading, name):
+                setattr(threading, name, function)
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
     extend()
+
+
+def own_stream(name):
+    stream = getattr(sys, name)
+    if stream is not None:
+        encoding, errors = stream.encoding, stream.errors
+        stream = Output(stream.detach(), encoding, errors, line_buffering=True)
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+    return stream
 
 
 def extend():

@@ -7,7 +7,8 @@ def reopen(name, number):
         stream = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
     else:
         try:
-            stream = io.TextIOWrapper(io.open(number, "wb", closefd=False), "utf-8", "strict" if number == 1 else "backslashreplace",
+            stream = Output(io.open(number, "wb", closefd=False), "utf-8", "strict" if number == 1
+                    else "backslashreplace",
                                       line_buffering=True)
         except OSError:  # the code closed the descriptor too
             stream = None

@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestBackground: what processes, threads and timers of an earlier run write is no output of a later run, but its
+// background output.
+func TestBackground(t *testing.T) {
+	_, s := contextRig(t)
+	const server = "sh -c 'until [ -e N ]; do sleep 0.01; done; echo late'"
+	for name, c := range map[string]struct{ language, start string }{
+		"popen": {"python", "import subprocess\np = subprocess.Popen(['sh', '-c', 'until [ -e N ]; do sleep " +
+			"0.01; done; echo late'])"},
+		"system": {"python", "import os; os.system(\"" + server + " &\")"},
+		"shell":  {"python", "!" + server + " &"},
+		"cell":   {"python", "%%bash\n" + server + " &"},
+		"fork": {"python", "import os, time\nif os.fork() == 0:\n    while not os.path.exists('N'): " +
+			"time.sleep(0.01)\n    print('late', flush=True); os._exit(0)"},
+		"process": {"python", "import multiprocessing, os, time\ndef f():\n    while not os.path.exists('N'): " +
+			"time.sleep(0.01)\n    print('late')\nmultiprocessing.Process(target=f).start()"},
+		"thread": {"python", "import threading, os, time\ndef f():\n    while not os.path.exists('N'): " +
+			"time.sleep(0.01)\n    print('late')\nthreading.Thread(target=f).start()"},
+		"javascript": {"javascript", "{ const t = setInterval(() => { if (require('fs').existsSync('N')) { " +
+			"clearInterval(t); console.log('late') } }, 5) }; 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := do(t, s, code(c.language, c.start+"\n"))
+			if r.Status != sandbox.StatusSucceeded || len(r.Stdout.Head)+len(r.Stderr.Head) > 0 {
+				t.Fatalf("%s: %s%s", r.Status, r.Stdout.Head, r.Stderr.Head)
+			}
+			touch := "import time\nprint('next'); open('N', 'w').close(); time.sleep(0.3); print('end')"
+			if c.language == "javascript" {
+				touch = "console.log('next'); require('fs').writeFileSync('N', ''); await new Promise(r => " +
+					"setTimeout(r, 300)); console.log('end')"
+			}
+			late := ""
+			for range 100 {
+				r = do(t, s, code(c.language, touch))
+				if string(r.Stdout.Head) != "next\nend\n" || len(r.Stderr.Head) > 0 {
+					t.Fatalf("the next run: %q, %q", r.Stdout.Head, r.Stderr.Head)
+				}
+				if late += string(r.Background.Head); late != "" {
+					break
+				}
+			}
+			if late != "late\n" {
+				t.Errorf("background output %q", late)
+			}
+			do(t, s, script("rm N"))
+		})
+	}
+	// A run that leaves nothing behind, and prints with its children, keeps the order.
+	r := do(t, s, code("python", "import subprocess\nfor i in range(3):\n    print(i); subprocess.run(['echo', "+
+		"'a'])\n!echo b\nprint('c')"))
+	if string(r.Stdout.Head) != "0\na\n1\na\n2\na\nb\nc\n" || len(r.Background.Head) > 0 {
+		t.Errorf("%q, %q", r.Stdout.Head, r.Background.Head)
+	}
+}
