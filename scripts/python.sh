@@ -9,7 +9,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly tools=(hatchling==1.33.0) client=(httpx==0.28.1)
-readonly tests=("${client[@]}" pytest==9.2.0 ruff==0.17.6 mypy==2.4.1 smolagents==1.26.0)
+readonly suite=("${client[@]}" pytest==9.2.0 langchain-tests==1.1.9)
+readonly tests=(
+  "${suite[@]}" ruff==0.17.6 mypy==2.4.1 smolagents==1.26.0 deepagents==0.7.32 tomli-w==1.2.0
+)
+readonly code=deepagents-code==0.1.57 # of it, the registry of sandboxes: without its dependencies, except tomli-w
 readonly packages=$PWD/build/sdk folder=$PWD/build/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 
@@ -46,24 +50,35 @@ installed() {
   echo "$bin"
 }
 
+# tested makes the environment of the tests, and prints its bin.
+tested() {
+  local bin
+  bin=$(installed "$packages"/fumehood-*-any.whl tests "${tests[@]}")
+  "$bin/pip" install --quiet --no-deps "$code" >&2
+  echo "$bin"
+}
+
 program=${2:+$(realpath "$2")}
 case $1 in
   build) build "$program" ;;
   smoke)
     build
-    bin=$(installed "$packages"/fumehood-*-any.whl tests "${tests[@]}")
+    bin=$(tested)
     cd sdk/python
     FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest -m smoke
     ;;
   test)
     build "$program"
     alone=$(installed "$packages"/fumehood-*linux*.whl alone "${client[@]}")
-    bin=$(installed "$packages"/fumehood-*-any.whl tests "${tests[@]}")
+    bin=$(tested)
     cd sdk/python
     "$bin/ruff" check --no-cache
     "$bin/ruff" format --check --no-cache
     "$bin/mypy" --cache-dir "$folder/mypy"
     FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest
+    echo '== the suite for sandboxes of langchain-tests, with the Deep Agents that it describes'
+    bin=$(installed "$packages"/fumehood-*-any.whl suite "${suite[@]}" deepagents==0.6.12)
+    FUMEHOOD_PROGRAM=$program "$bin/python" -m pytest tests/test_langchain_suite.py
     echo '== the wheel with the program'
     PATH=/usr/bin:/bin "$alone/python" tests/alone.py
     ;;

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -19,6 +20,26 @@ START_LINE = "listening on "
 
 if os.getuid() != 0:  # an ordinary user may have no control groups
     os.environ.setdefault("FUMEHOOD_ALLOW_UNENFORCED", "memory")
+
+
+# Tests of langchain-tests 1.1.9 that contradict BaseSandbox of Deep Agents 0.7: glob returns absolute paths there, and
+# write replaces a file. scripts/python.sh runs the suite with Deep Agents 0.6 too.
+CONTRADICTED = {
+    "test_glob",
+    "test_glob_basic_pattern",
+    "test_glob_hidden_files_explicitly",
+    "test_glob_with_character_class",
+    "test_glob_with_directories",
+    "test_glob_with_question_mark",
+    "test_write_existing_file_fails",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        suite = item.path.name == "test_langchain_suite.py" and not metadata.version("deepagents").startswith("0.6.")
+        if suite and item.name in CONTRADICTED:
+            item.add_marker(pytest.mark.xfail(strict=True, reason="BaseSandbox of Deep Agents 0.7 contradicts it"))
 
 
 class Server:
