@@ -388,12 +388,13 @@ function nameScript() {
   module.paths = Module._nodeModulePaths(cwd());
   const names = { require: Module.createRequire(main), module, exports: module.exports, __filename: main, __dirname: cwd() };
   module.require = names.require;
+  host.argv[1] = main;
   names.require.main = module;
   for (const name of Object.keys(names)) {
     defineProperty(world, name, { configurable: true, writable: true, value: names[name] });
   }
 }
-const { createRequire } = Module, { pathToFileURL } = require("node:url");
+const { createRequire } = Module, { pathToFileURL, URL } = require("node:url");
 const resolve = createRequire(path.join(cwd(), "main.js")).resolve;
 
 // Code that the inspector compiles cannot import, so rewritten code calls this function. It also finds packages in
@@ -409,7 +410,12 @@ async function load(name, options) {
   }
 }
 const filename = path.join(cwd(), "main.js");
-const meta = { __proto__: null, url: pathToFileURL(filename).href, dirname: cwd(), filename };
+const meta = { __proto__: null, url: pathToFileURL(filename).href, dirname: cwd(), filename, resolve: locate };
+const { isBuiltin } = Module;
+function locate(name) {
+  if (isBuiltin(name)) return startsWith(name, "node:") ? name : "node:" + name;
+  return exec(/^(?:[./]|\w+:)/, name) ? new URL(name, meta.url).href : pathToFileURL(resolve(name)).href;
+}
 defineProperty(load, "meta", { value: meta });
 defineProperty(world, IMPORT, { value: load });
 

@@ -43,6 +43,7 @@ var Language = sandbox.Language{
 	Argv: func(program, path string) []string {
 		return []string{program, path}
 	},
+	Cell: cell,
 	NameFor: func(code []byte) string {
 		if IsModule(code) {
 			return moduleFile

@@ -1,31 +1,60 @@
 package javascript
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
 )
 
-// IsModule reports whether code must run as a module: it imports or exports at its top level, or awaits there and uses
-// nothing of CommonJS. It reads tokens rather than grammar. Where it errs, Node's message about modules names the fix.
+// IsModule reports whether code must run as a module: it imports, exports or awaits at its top level. It reads tokens
+// rather than grammar. Where it errs, Node's message about modules names the fix.
 func IsModule(code []byte) bool {
+	module, _ := scan(code)
+	return module
+}
+
+// scan reports whether code must run as a module, and if so, whether it also uses names of CommonJS.
+func scan(code []byte) (module, commonJS bool) {
 	text := string(code)
 	isIn := func(word string) bool { return strings.Contains(text, word) }
 	if !slices.ContainsFunc([]string{"import", "export", "await"}, isIn) {
-		return false
+		return false, false
 	}
 	s := scanner{scopes: make([]scope, 1, 16)}
 	tokens := lex.JavaScript(text)
 	for i := range tokens.Len() {
-		if s.take(tokens.Get(i)) {
-			return true
-		}
+		module = s.take(tokens.Get(i)) || module
 		if len(s.scopes) > maxScopes {
-			return false
+			return module, s.commonJS
 		}
 	}
-	return s.awaits && !s.commonJS
+	return module || s.awaits, s.commonJS
+}
+
+// scriptNames is a module that Node loads before the program. It defines the names of a CommonJS script, which contexts
+// have too, so that code with both kinds of modules runs.
+const scriptNames = `import Module, { createRequire } from "node:module";
+import path from "node:path";
+const file = process.argv[1], module = new Module(file, null), require = createRequire(file);
+module.filename = file;
+module.paths = Module._nodeModulePaths(path.dirname(file));
+module.require = require;
+require.main = process.mainModule = module;
+const names = { require, module, exports: module.exports, __filename: file, __dirname: path.dirname(file) };
+for (const [name, value] of Object.entries(names)) {
+  Object.defineProperty(globalThis, name, { configurable: true, writable: true, value });
+}`
+
+var scriptNamesURL = "data:text/javascript," + url.PathEscape(scriptNames)
+
+// cell returns the command line for a module that uses names of CommonJS, or nil.
+func cell(code []byte) func(program, path string) []string {
+	if module, commonJS := scan(code); !module || !commonJS {
+		return nil
+	}
+	return func(program, path string) []string { return []string{program, "--import", scriptNamesURL, path} }
 }
 
 // maxScopes limits the depth of brackets. Deeper code counts as a script.
@@ -55,16 +84,13 @@ func (s *scanner) take(t lex.Token) bool {
 		top.arrow = false // no operator continues the expression of the previous line
 	}
 	// import.meta is for modules, import(...) for scripts as well.
-	if s.imported && (t.Is(".") || s.starts && !t.Is("(")) {
-		return true
-	}
+	proof := s.imported && (t.Is(".") || s.starts && !t.Is("("))
 	s.starts = len(s.scopes) == 1 && (t.First || s.last.Is(";") || s.last.Is("}"))
 	s.imported = false
-	proof := false
 	if t.Kind == lex.Mark {
 		s.mark(t, top)
 	} else if t.Kind == lex.Name && !s.last.Is(".") {
-		proof = s.word(t.Text, top)
+		proof = s.word(t.Text, top) || proof
 	}
 	s.last = t
 	return proof

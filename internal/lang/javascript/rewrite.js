@@ -1,5 +1,5 @@
 // rewrite converts code for a context: import(x) becomes a call of IMPORT, a static import becomes a declaration with
-// await, and a constant of the script becomes a variable, because V8 lets a later run redeclare let as let and const as
+// await, an export becomes what it exports, and a constant of the script becomes a variable, because V8 lets a later run redeclare let as let and const as
 // const, but not one as the other. Lines stay the same. Like package lex, it skips comments, strings, templates and
 // regular expressions without parsing the language.
 const IMPORT = "\u0131mport"; // as long as the keyword, so that columns in traces are right
@@ -9,7 +9,12 @@ const rewrite = (() => {
   const string = /"(?:\\[^]|[^"\\\n])*"?|'(?:\\[^]|[^'\\\n])*'?/y, pattern = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\/?/y;
   const template = /(?:\\[^]|\$(?!\{)|[^`\\$])*(?:`|\$\{)?/y;
   const clauses = /import\b(?:([\s\w$\u0080-\uffff*{},"'-]+?)\bfrom\b|)/.source, source = /\s*("[^"\n]*"|'[^'\n]*')/.source;
-  const declaration = new RegExp(clauses + source + /(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/.source, "y");
+  const options = /(?:\s*(?:with|assert)\s*(\{[^}]*\}))?[ \t]*;?/.source;
+  const declaration = new RegExp(clauses + source + options, "y");
+  const listed = /export\s*(?:\{[^}]*\}|\*(?:\s*as\s+[\w$\u0080-\uffff]+)?)/.source;
+  const exported = new RegExp(listed + "(?:\\s*from" + source + ")?" + options, "y");
+  const letter = /[\w$\u0080-\uffff]/.source;
+  const named = new RegExp(`\\s*(?:(?:async\\s+)?function\\s*\\*?\\s*|class\\s+(?!extends\\b))${letter}`, "y");
   const brackets = /^([^{]*)(\{[^]*\})?\s*$/;
   const beforePattern = new Set("return typeof case in of delete void throw new do else instanceof yield await".split(" "));
 
@@ -29,7 +34,7 @@ const rewrite = (() => {
   };
 
   return (code) => {
-    if (!code.includes("import") && !code.includes("const")) return code;
+    if (!code.includes("import") && !code.includes("const") && !code.includes("export")) return code;
     let out = "", done = 0, at = 0, depth = 0, before = "", wasWord = false, fresh = true;
     const templates = []; // the depth at each open expression of a template
     const match = (re) => {
@@ -57,6 +62,25 @@ const rewrite = (() => {
         const statement = depth === 0 && (fresh || before === ";" || before === "}");
         fresh = false;
         if (statement && found[0] === "const") edit(start, at, "let  ");
+        if (statement && found[0] === "export") {
+          at = start;
+          const clause = match(exported);
+          if (clause) {
+            const [text, source, options] = clause;
+            const call = source ? `await ${IMPORT}(${source}${options ? `, {with: ${options}}` : ""});` : ";";
+            edit(start, at, call + "\n".repeat(text.split("\n").length - 1));
+          } else {
+            at = start + 6;
+            const space = match(/\s+default\b/y);
+            const value = space && (named.lastIndex = at, !named.test(code));
+            const blank = code.slice(start, at).replace(/\S/g, " ");
+            edit(start, at, value ? "void" + blank.slice(4) : blank);
+          }
+          before = ";";
+          fresh = true;
+          wasWord = false;
+          continue;
+        }
         if (found[0] === "import" && before !== ".") {
           match(space);
           if (code[at] === "(" || code[at] === ".") {
