@@ -13,95 +13,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// home is where relative paths, commands and contexts begin.
-const home = sandbox.Workspace
-
-// contextInfo describes a context; the SDKs need all three fields.
-type contextInfo struct {
-	ID       string `json:"id"`
-	Language string `json:"language"`
-	Dir      string `json:"cwd"`
-}
-
-func showContext(c engine.ContextInfo) contextInfo {
-	return contextInfo{ID: c.Name, Language: c.Language, Dir: c.Dir}
-}
-
-// listContexts is GET /contexts.
-func (f *face) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	list := []contextInfo{}
-	for _, c := range s.Info().Contexts {
-		list = append(list, showContext(c))
-	}
-	return f.WriteJSON(w, list)
-}
-
-// createContext is POST /contexts.
-func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	var req struct {
-		Language string `json:"language"`
-		Dir      string `json:"cwd"`
-	}
-	release, err := f.readJSON(w, r, &req)
-	defer release()
-	if err != nil {
-		return err
-	}
-	// A name looks unlike an id of ours, which is reserved.
-	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
-	c, err := s.CreateContext(r.Context(), name, languageOf(req.Language), req.Dir)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, showContext(c.Info()))
-}
-
-// languageOf returns a language in our words.
-func languageOf(text string) string {
-	switch text = strings.ToLower(text); text {
-	case "":
-		return "python"
-	case "js":
-		return "javascript"
-	case "ts":
-		return "typescript"
-	}
-	return text
-}
-
-// inContext finds the context of a request.
-func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) inside {
-	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-		c, err := findContext(s, r.PathValue("context"))
-		if err != nil {
-			return err
-		}
-		return h(w, r, c)
-	}
-}
-
-func findContext(s *engine.Sandbox, id string) (*engine.Context, error) {
-	c, err := s.Context(id)
-	if sandbox.KindOf(err) == sandbox.NotFound {
-		return nil, &sandbox.Error{Kind: sandbox.NotFound, Msg: "Context " + id + " not found"}
-	}
-	return c, err
-}
-
-func (f *face) restartContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
-	if err := c.Restart(r.Context()); err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, nil)
-}
-
-func (f *face) deleteContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
-	if err := c.Delete(r.Context()); err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, nil)
-}
-
 // execution is the body of POST /execute.
 type execution struct {
 	Code     string            `json:"code"`
@@ -121,14 +32,10 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if req.Context != "" && req.Language != "" {
 		return sandbox.Invalidf("language", "cannot be combined with context_id")
 	}
-	run := engine.RunRequest{Context: req.Context, Request: sandbox.Request{Code: []byte(req.Code),
-		Language: languageOf(req.Language)}, Background: true}
-	if req.Context != "" {
-		c, err := findContext(s, req.Context)
-		if err != nil {
-			return err
-		}
-		run.Request.Language = c.Info().Language
+	run := engine.RunRequest{Request: sandbox.Request{Code: []byte(req.Code)}, Background: true}
+	run.Context, run.Request.Language, err = placeOf(r.Context(), s, &req)
+	if err != nil {
+		return err
 	}
 	for name, value := range req.Env {
 		run.Request.Env = append(run.Request.Env, name+"="+value)
@@ -140,12 +47,23 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	lines := &lines{w: w}
-	err = x.Follow(r.Context(), 0, lines.event)
-	if err != nil && r.Context().Err() != nil {
-		x.Cancel() // as the client has left, nobody wants the rest
+	lines := &lines{w: w, run: x, outgoing: outgoing{every: keepAlive}}
+	lines.beat = func() error { return lines.write(map[string]any{"type": "keepalive"}) }
+	// The headers go first: SDKs look for the end of a sandbox only if the answer has begun.
+	if err := lines.send(w.FlushError); err != nil {
+		x.Cancel()
+		return err
 	}
-	if err != nil || lines.err != nil {
+	stop := lines.keep()
+	err = x.Follow(r.Context(), 0, func(e engine.Event) error {
+		if endedWith(s, e) {
+			return s.Ended()
+		}
+		return lines.event(e)
+	})
+	stop()
+	if err != nil {
+		x.Cancel()                  // as the client has left, nobody wants the rest
 		panic(http.ErrAbortHandler) // an incomplete stream must not look complete
 	}
 	return nil
@@ -156,14 +74,19 @@ const keepAlive = 5 * time.Second
 
 // lines writes the events of a run, a JSON object per line.
 type lines struct {
-	w     *httpd.Response
-	err   error
-	begun bool
+	outgoing
+	w      *httpd.Response
+	run    *engine.Run
+	begun  bool
+	raised bool // an exception was sent
 }
 
-// line is one line of the stream. The SDK for JavaScript decodes each piece of the stream by itself, so that no
+// line sends one line.
+func (l *lines) line(v map[string]any) error { return l.send(func() error { return l.write(v) }) }
+
+// write writes one line of the stream. The SDK for JavaScript decodes each piece of the stream by itself, so that no
 // character may be cut: all text is ASCII.
-func (l *lines) line(v map[string]any) error {
+func (l *lines) write(v map[string]any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
 		_, err = l.w.Write(append(ascii(text), '\n'))
@@ -171,7 +94,6 @@ func (l *lines) line(v map[string]any) error {
 	if err == nil {
 		err = l.w.FlushError()
 	}
-	l.err = err
 	return err
 }
 
@@ -206,9 +128,10 @@ func appendEscape(out []byte, c rune) []byte {
 
 // event writes the line of an event.
 func (l *lines) event(e engine.Event) error {
-	if !l.begun {
+	if !l.begun && e.Kind != eventlog.Progress {
 		l.begun = true
-		if err := l.line(map[string]any{"type": "number_of_executions", "execution_count": 1}); err != nil {
+		count := max(1, l.run.Info().ContextRuns) // the first of a new server may not know it
+		if err := l.line(map[string]any{"type": "number_of_executions", "execution_count": count}); err != nil {
 			return err
 		}
 	}
@@ -222,28 +145,30 @@ func (l *lines) event(e engine.Event) error {
 			"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")})
 	case eventlog.Result:
 		return l.line(resultOf(e.Result))
+	case eventlog.Exception:
+		l.raised = true
+		return l.fail(e.Exception.Name, e.Exception.Value, e.Exception.Traceback)
 	case eventlog.Done:
 		return l.end(e.Ended)
 	}
-	return nil // an exception comes again with the end
+	return nil
+}
+
+func (l *lines) fail(name, value, traceback string) error {
+	return l.line(map[string]any{"type": "error", "name": name, "value": value, "traceback": traceback})
 }
 
 // end writes the lines at the end of a run.
-func (l *lines) end(e *engine.Ended) error {
-	var failed map[string]any
+func (l *lines) end(e *engine.Ended) (err error) {
 	switch {
-	case e.Exception != nil:
-		failed = map[string]any{"name": e.Exception.Name, "value": e.Exception.Value, "traceback": e.Exception.Traceback}
+	case l.raised:
 	case e.Failure != "":
-		failed = map[string]any{"name": "SandboxError", "value": e.Failure, "traceback": ""}
+		err = l.fail("SandboxError", e.Failure, "")
 	case e.Status != sandbox.StatusSucceeded:
-		failed = map[string]any{"name": "ExecutionError", "value": string(e.Status), "traceback": ""}
+		err = l.fail("ExecutionError", string(e.Status), "")
 	}
-	if failed != nil {
-		failed["type"] = "error"
-		if err := l.line(failed); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	return l.line(map[string]any{"type": "end_of_execution"})
 }

@@ -72,7 +72,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 		if i, err := s.Stat(r.Context(), file); err == nil && i.Type == sandbox.TypeFolder {
 			return sandbox.Invalidf("path", "path '%s' is a directory", name)
 		}
-		if err := s.WriteFile(r.Context(), file, 0, content); err != nil {
+		if err := s.OverwriteFile(r.Context(), file, content); err != nil {
 			return err
 		}
 		list = append(list, written{path.Base(file), "file", file})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -83,7 +84,7 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	if err != nil {
 		return failed(err)
 	}
-	return follow(ctx, x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
+	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
 }
 
 // directory returns a path relative to home as ours.
@@ -106,18 +107,26 @@ func (processes) Connect(ctx context.Context, r *connect.Request[pb.ConnectReque
 	if err != nil {
 		return err
 	}
-	return follow(ctx, x, func(e *pb.ProcessEvent) error { return out.Send(&pb.ConnectResponse{Event: e}) })
+	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.ConnectResponse{Event: e}) })
 }
 
 // follow sends the events of a run.
-func follow(ctx context.Context, x *engine.Run, send func(*pb.ProcessEvent) error) error {
-	err := send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: pidOf(x.ID())}}})
+func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*pb.ProcessEvent) error) error {
+	out := &outgoing{every: keepAliveOf(header), beat: func() error {
+		return send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Keepalive{Keepalive: &pb.ProcessEvent_KeepAlive{}}})
+	}}
+	defer out.keep()()
+	event := func(e *pb.ProcessEvent) error { return out.send(func() error { return send(e) }) }
+	err := event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: pidOf(x.ID())}}})
 	if err != nil {
 		return err
 	}
 	return failed(x.Follow(ctx, 0, func(e engine.Event) error {
-		if out := eventOf(e); out != nil {
-			return send(out)
+		if endedWith(sandboxIn(ctx), e) {
+			panic(http.ErrAbortHandler)
+		}
+		if shown := eventOf(e); shown != nil {
+			return event(shown)
 		}
 		return nil
 	}))

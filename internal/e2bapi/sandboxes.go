@@ -2,11 +2,8 @@ package e2bapi
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -166,6 +163,9 @@ func (f *face) owned(h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		id, _, _ := strings.Cut(r.PathValue("id"), "-")
 		s, err := f.Engine().Sandbox(r.Context(), w.Key, id)
+		if err == nil {
+			err = s.Ended() // it may be ending
+		}
 		if err != nil {
 			return err
 		}
@@ -234,102 +234,6 @@ func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 func (f *face) pause(*httpd.Response, *http.Request, *engine.Sandbox) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not pause sandboxes",
 		Fix: "extend the timeout of the sandbox"}
-}
-
-const maxPage = 100 // sandboxes of one answer
-
-// listSandboxes is GET /v2/sandboxes, the newest first, and GET /sandboxes.
-func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
-	q := r.URL.Query()
-	wanted, err := metadataOf(q.Get("metadata"))
-	if err != nil {
-		return err
-	}
-	list := []detail{}
-	for after := sandbox.ID(""); ; {
-		page, more, err := f.Engine().Sandboxes(w.Key, wanted, after, 0)
-		if err != nil {
-			return err
-		}
-		for _, s := range page {
-			list = append(list, f.show(w.Key, s))
-			after = s.ID()
-		}
-		if !more || len(page) == 0 {
-			break
-		}
-	}
-	if q.Get("order") != "asc" {
-		slices.Reverse(list)
-	}
-	if state := q.Get("state"); state != "" && !slices.Contains(strings.Split(state, ","), "running") {
-		list = list[:0]
-	}
-	w.Header().Set("X-Total-Running", strconv.Itoa(len(list)))
-	if next := q.Get("nextToken"); next != "" {
-		at := slices.IndexFunc(list, func(d detail) bool { return d.SandboxID == next })
-		list = list[at+1:]
-	}
-	limit := maxPage
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-			return sandbox.Invalidf("limit", "must be from 1 to %d", maxPage)
-		}
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		w.Header().Set("X-Next-Token", list[limit-1].SandboxID)
-	}
-	return f.WriteJSON(w, list)
-}
-
-// metadataOf returns the pairs of a filter, which SDKs escape twice more than a query.
-func metadataOf(text string) (map[string]string, error) {
-	pairs, err := url.ParseQuery(text)
-	wanted := map[string]string{}
-	for name, values := range pairs {
-		name, nameErr := url.PathUnescape(name)
-		value, valueErr := url.PathUnescape(values[0])
-		if err == nil {
-			err = nameErr
-		}
-		if err == nil {
-			err = valueErr
-		}
-		wanted[name] = value
-	}
-	if err != nil {
-		return nil, sandbox.Invalidf("metadata", "%.100q is not escaped", text)
-	}
-	return wanted, nil
-}
-
-// metric is one measurement of a sandbox.
-type metric struct {
-	Timestamp  time.Time `json:"timestamp"`
-	Unix       int64     `json:"timestampUnix"`
-	CPUCount   int64     `json:"cpuCount"`
-	CPUUsed    float64   `json:"cpuUsedPct"`
-	MemoryUsed int64     `json:"memUsed"`
-	Memory     int64     `json:"memTotal"`
-	Cache      int64     `json:"memCache"`
-	DiskUsed   int64     `json:"diskUsed"`
-	Disk       int64     `json:"diskTotal"`
-}
-
-// metrics is GET /sandboxes/{id}/metrics: one measurement of now. The CPU is the mean since the sandbox began.
-func (f *face) metrics(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	usage, err := s.Stats(r.Context())
-	if err != nil {
-		return err
-	}
-	now, limits := time.Now().UTC(), s.Info().Effective.Limits
-	m := metric{Timestamp: now, Unix: now.Unix(), CPUCount: max(1, (limits.CPUMillis+999)/1000),
-		MemoryUsed: max(0, usage.MemoryNow), Memory: limits.MemoryBytes, Disk: limits.DiskBytes}
-	if usage.CPU > 0 && usage.Wall > 0 {
-		m.CPUUsed = math.Min(100, 100*usage.CPU.Seconds()/usage.Wall.Seconds()/float64(m.CPUCount))
-	}
-	return writeJSON(w, http.StatusOK, []metric{m})
 }
 
 // health answers whether a sandbox lives.

@@ -88,6 +88,9 @@ func (f *face) inside(h inside) handler {
 		}
 		w.Own(owner)
 		s, err := f.Engine().Sandbox(r.Context(), owner, text)
+		if err == nil {
+			err = s.Ended() // it may be ending
+		}
 		if sandbox.KindOf(err) == sandbox.NotFound {
 			return writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": text, "code": http.StatusBadGateway,
 				"message": "The sandbox was not found"})

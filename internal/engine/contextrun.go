@@ -33,7 +33,7 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	if err != nil {
 		return guest.Exited{}, err
 	}
-	x.runs = x.context.count()
+	x.countRun()
 	x.beginNow()
 	in.begin(x)
 	x.freeEndless()
@@ -53,6 +53,14 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	sent.Wait()
 	cut()
 	return exited, err
+}
+
+// countRun counts the run as one of its context.
+func (x *Run) countRun() {
+	n := x.context.count()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.runs = n
 }
 
 // passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no

@@ -99,6 +99,16 @@ func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.
 	if mode&^0o777 != 0 {
 		return sandbox.Invalidf("mode", "%#o has more than permission bits", mode)
 	}
+	return s.writeFile(ctx, file, guest.WriteFile{Mode: mode, Atomic: true}, r)
+}
+
+// OverwriteFile is WriteFile in place: an existing file keeps its mode, a symbolic link leads to the file that is
+// written, and a reader may see a mixture.
+func (s *Sandbox) OverwriteFile(ctx context.Context, file string, r io.Reader) error {
+	return s.writeFile(ctx, file, guest.WriteFile{Truncate: true}, r)
+}
+
+func (s *Sandbox) writeFile(ctx context.Context, file string, m guest.WriteFile, r io.Reader) error {
 	var start int64
 	source, again := r.(io.Seeker)
 	if again {
@@ -117,7 +127,8 @@ func (s *Sandbox) WriteFile(ctx context.Context, file string, mode uint32, r io.
 			}
 		}
 		begun = true
-		return c.WriteFile(ctx, guest.WriteFile{Path: full, Mode: mode, Atomic: true, MakeParent: true}, r)
+		m.Path, m.MakeParent = full, true
+		return c.WriteFile(ctx, m, r)
 	})
 }
 

@@ -63,7 +63,7 @@ type atStart struct {
 	before   sandbox.Usage // of the sandbox
 	attempts uint64        // to reach something, that the sandbox had made by then
 	baseline listing       // of the workspace; nil if no files are returned
-	runs     uint64        // of its context, this one included
+	runs     uint64        // of its context, this one included; the run's mu guards it
 }
 
 // facts is what explains the end, besides the outcome.
@@ -404,7 +404,7 @@ func (x *Run) Info() RunInfo {
 	defer x.mu.Unlock()
 	i := RunInfo{ID: x.id, Command: x.req.Request.Command, Began: x.began,
 		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1,
-		Metadata: x.req.Request.Metadata}
+		Metadata: x.req.Request.Metadata, ContextRuns: x.runs}
 	if !x.endless() {
 		i.Deadline = x.began.Add(x.Spec.Limits.Timeout)
 	}

@@ -85,6 +85,8 @@ type RunInfo struct {
 	Status     sandbox.Status // running, or how it ended
 	ExitCode   int            // -1 until it ended
 	Metadata   map[string]string
+
+	ContextRuns uint64 // of its context, up to this one; 0 until it began there
 }
 
 // Runs lists the runs that run, and the last that ended, the oldest first.

@@ -3,6 +3,8 @@
 import os
 import urllib.error
 import urllib.request
+from datetime import datetime, timedelta, timezone
+from threading import Thread
 
 from e2b_code_interpreter import (
     CommandExitException,
@@ -10,6 +12,9 @@ from e2b_code_interpreter import (
     NotFoundException,
     Sandbox,
     SandboxException,
+    SandboxQuery,
+    SandboxState,
+    TimeoutException,
 )
 
 
@@ -28,6 +33,10 @@ def code(s):
     error = s.run_code("1/0").error
     assert error.name == "ZeroDivisionError" and "Traceback" in error.traceback, error
     assert s.run_code("[1, 2].map((x) => x + 1).join()", language="js").text == "2,3"
+    long = s.run_code("raise ValueError('x' * 100_000)").error
+    assert long.value == "x" * 100_000, len(long.value)
+    assert s.run_code("1").execution_count == 5
+    assert {"python", "javascript"} <= {c.id for c in s.list_code_contexts()}
     context = s.create_code_context()
     s.run_code("y = 5", context=context)
     assert s.run_code("y", context=context).text == "5"
@@ -64,6 +73,9 @@ def files(s):
     s.files.remove("new")
     assert not s.files.exists("new")
     raises(FileNotFoundException, s.files.read, "none")
+    s.commands.run("echo 'echo ran' > script; chmod 755 script; ln -s script link")
+    s.files.write("link", "#!/bin/sh\necho in place")
+    assert s.commands.run("./script").stdout == "in place\n"  # its mode stays, and the link leads to it
     s.files.write_files([{"path": "one", "data": "1"}, {"path": "two", "data": b"2"}])
     assert s.commands.run("cat one two").stdout == "12"
 
@@ -94,8 +106,24 @@ def life(s):
     found = Sandbox.list(query=None).next_items()
     assert s.sandbox_id in [i.sandbox_id for i in found]
     assert Sandbox.connect(s.sandbox_id).run_code("x").text == "41"
-    assert s.get_metrics()[0].mem_total > 0
+    for query, matches in (
+        (SandboxQuery(template="code-interpreter-v1", started_after=info.started_at), True),
+        (SandboxQuery(template="base"), False),
+        (SandboxQuery(started_after=info.started_at + timedelta(seconds=1)), False),
+        (SandboxQuery(state=[SandboxState.PAUSED]), False),
+    ):
+        assert (s.sandbox_id in [i.sandbox_id for i in Sandbox.list(query).next_items()]) == matches, query
+    now = datetime.now(timezone.utc)
+    assert s.get_metrics(start=info.started_at, end=now)[0].mem_total > 0
+    assert s.get_metrics(end=now - timedelta(hours=1)) == []
+    background = s.commands.run("sleep 60", background=True)
+    coding = Thread(target=lambda: answers.append(raises(TimeoutException, s.run_code, "while True: pass")))
+    answers = []
+    coding.start()
     assert s.is_running() and s.kill() and not s.is_running() and not Sandbox.kill(s.sandbox_id)
+    coding.join()
+    answers.append(raises(TimeoutException, background.wait))
+    assert len(answers) == 2 and all("sandbox was killed" in str(e) for e in answers), answers
     raises(Exception, s.run_code, "1")
 
 
