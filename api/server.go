@@ -11,8 +11,8 @@ type Capabilities struct {
 	Defaults       Limits                `json:"defaults"` // Limits of a run that names none.
 	Max            Limits                `json:"max"`      // Highest limits that a run may name; null: no maximum.
 	Network        []sandbox.NetworkMode `json:"network"`  // Network modes that a request may name.
-	// Rules that those of a request must lie within; public: all names and public addresses. null: no bound.
-	NetworkAllow []string `json:"network_allow"`
+	// Rules that those of a request must lie within; public: all names and public addresses. Absent: no bound.
+	NetworkAllow []string `json:"network_allow,omitzero"`
 	Slots        int      `json:"slots"` // Concurrent runs.
 	Queue        int      `json:"queue"` // Runs that may wait for a slot.
 	MaxBodyBytes int64    `json:"max_body_bytes"`
