@@ -19,7 +19,7 @@ type Program struct {
 	StdinBase64 []byte `json:"stdin_base64,omitempty"`
 	Files       []File `json:"files,omitempty" max:"10000"` // Files to write to /workspace before the start.
 	// Environment variables. Nothing is inherited from the server. In a living sandbox they are added to those of the
-	// sandbox, for a command or an entry.
+	// sandbox. Code in a context has them until its run ends, at most 30.
 	Env map[string]string `json:"env,omitempty" max:"1024"`
 	// Patterns of files below /workspace that are returned if the run created or changed them; ** matches any depth.
 	// In a living sandbox they are not supported with background or a stream.

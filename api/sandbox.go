@@ -121,10 +121,12 @@ type Context struct {
 
 // ContextRequest is the body of POST /v1/sandboxes/{id}/contexts.
 type ContextRequest struct {
-	// Unique in the sandbox; the same form as a sandbox's name.
-	Name     string `json:"name" required:"true" example:"plots"`
+	// Unique in the sandbox; the same form as a sandbox's name. The default is a new name.
+	Name     string `json:"name,omitempty" example:"plots"`
 	Language string `json:"language,omitempty" example:"python"` // Name or alias of a language. The default is python.
 	Dir      string `json:"dir,omitempty"`                       // Working directory. The default is /workspace.
+	// Environment variables of its interpreter, besides those of the sandbox.
+	Env map[string]string `json:"env,omitempty" max:"1024"`
 }
 
 // ContextList is the answer to GET /v1/sandboxes/{id}/contexts.

@@ -51,6 +51,7 @@ type ContextRecord struct {
 	Name     string
 	Language string
 	Dir      string
+	Env      []string // besides that of the sandbox
 	Created  time.Time
 	Runs     uint64 // runs begun
 	Former   []ID   // of the last interpreters before it

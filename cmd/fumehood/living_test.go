@@ -358,7 +358,7 @@ func TestFlagsOfRunIn(t *testing.T) {
 		}
 		if slices.Contains(flagsOfSandbox(), f.Name) || slices.Contains(flagsOfServer(), f.Name) {
 			f.Changed = true
-			if err := a.refuseForLiving(cmd, "agent-7", false); sandbox.KindOf(err) != sandbox.Invalid || err == nil ||
+			if err := a.refuseForLiving(cmd, "agent-7"); sandbox.KindOf(err) != sandbox.Invalid || err == nil ||
 				!strings.Contains(err.Error(), "--"+f.Name) {
 				t.Errorf("--%s: %v", f.Name, err)
 			}

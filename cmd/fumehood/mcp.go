@@ -55,8 +55,13 @@ func (a *app) bridgeMCP(cmd *cobra.Command, name string, f *serverFlags) error {
 	if name == "" {
 		return invalid("--in", "needs the name of a sandbox", "fumehood ps lists them")
 	}
-	if err := a.refuseForLiving(cmd, name, false); err != nil {
+	if err := a.refuseForLiving(cmd, name); err != nil {
 		return err
+	}
+	for _, flag := range append([]string{"timeout"}, environmentNames...) {
+		if a.named(cmd, flag) {
+			return invalid("--"+flag, "cannot be combined with --in", "fumehood create --name "+name+" --"+flag+" ...")
+		}
 	}
 	c, err := a.openClient(f)
 	if err != nil {

@@ -32,7 +32,7 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 	if in.sandbox == "" {
 		return invalid("--in", "needs the name of a sandbox", "fumehood ps lists them")
 	}
-	if err := a.refuseForLiving(cmd, in.sandbox, s.isCommand); err != nil {
+	if err := a.refuseForLiving(cmd, in.sandbox); err != nil {
 		return err
 	}
 	request, err := a.requestIn(cmd, s, f, args, in.context != "")
@@ -80,10 +80,15 @@ func flagsOfServer() []string {
 	return slices.Concat([]string{"check-allow", "check-deny"}, containerFlags, keptPackages)
 }
 
+// named reports whether a flag is given, other than by the configuration, which is for all runs.
+func (a *app) named(cmd *cobra.Command, flag string) bool {
+	return cmd.Flags().Changed(flag) && !a.settings.Configured(flag)
+}
+
 // refuseForLiving refuses flags that were fixed when the sandbox was created or the server started. It accepts them in
 // the configuration, which is for all runs.
-func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) error {
-	named := func(flag string) bool { return cmd.Flags().Changed(flag) && !a.settings.Configured(flag) }
+func (a *app) refuseForLiving(cmd *cobra.Command, name string) error {
+	named := func(flag string) bool { return a.named(cmd, flag) }
 	for _, flag := range flagsOfSandbox() {
 		if named(flag) {
 			fix := "omit it"
@@ -96,12 +101,6 @@ func (a *app) refuseForLiving(cmd *cobra.Command, name string, isCommand bool) e
 	for _, flag := range flagsOfServer() {
 		if named(flag) {
 			return invalid("--"+flag, "is a setting of the server of "+name, "fumehood serve --"+flag+" ...")
-		}
-	}
-	for _, flag := range environmentNames {
-		if named(flag) && !isCommand {
-			return invalid("--"+flag, "code in a living sandbox has the environment of its context",
-				"set it in the code, or with fumehood create")
 		}
 	}
 	if named("workdir") {
@@ -163,7 +162,9 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 		r.Files = append(r.Files, api.File{Path: file.Path, Mode: mode, ContentBase64: answer.List(file.Data)})
 	}
 	r.StdinBase64, r.Limits.TimeoutS = run.Request.Stdin, secondsOf(f.unchecked.Limits.Timeout)
-	if r.Code != nil && hasContexts(r.Language) {
+	if r.Code != nil && hasContexts(r.Language) && !slices.ContainsFunc(environmentNames, func(flag string) bool {
+		return a.named(cmd, flag)
+	}) {
 		return r, nil
 	}
 	variables, err := a.environment(&f.environmentFlags)

@@ -16,7 +16,8 @@
 // after another. Lengths are decimal, in bytes. Every language can write and read that without a library.
 //
 //	request   fields                    meaning
-//	run       id, code                  run the code, show the value of its last expression
+//	run       id, code, NAME, VALUE ... run the code, show the value of its last expression. The environment has
+//	                                    the variables meanwhile
 //	complete  id, code, cursor          names that fit at the cursor, a decimal offset in bytes
 //
 //	report    fields                    meaning

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,12 +18,16 @@ import (
 // Limits of contexts.
 const (
 	maxContexts = 32 // of one sandbox
+	maxRunEnv   = 30 // variables of one run in a context
 	maxTurns    = 64 // runs that wait for the contexts of one sandbox: each holds a log, and no slot limits them
 
 	readyTimeout     = 30 * time.Second // from the start of an interpreter to its first report
 	interruptTimeout = 2 * time.Second  // for interrupted code to stop; then its interpreter is killed
 	interruptPause   = 400 * time.Millisecond
 )
+
+// unnamed is the start of the names of contexts that are created without one.
+const unnamed = "context-"
 
 // Context is an interpreter that keeps its state between runs, which run in it one after another. If the interpreter
 // ends, its state is gone, and the next run starts a new one. Its methods are safe for concurrent use.
@@ -31,6 +36,7 @@ type Context struct {
 	name     string
 	language sandbox.Language
 	dir      string
+	env      []string // variables besides those of the sandbox
 	created  time.Time
 
 	turn chan struct{} // holds a token while a caller has the context
@@ -114,13 +120,19 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 	return c, nil
 }
 
-// CreateContext makes a context and starts its interpreter. A language is its name or an alias, "" is the first of the
-// engine's; dir is the working directory, "" is the workspace.
-func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string) (*Context, error) {
+// CreateContext makes a context and starts its interpreter. "" is a new name; a language is its name or an alias, "" is
+// the first of the engine's; dir is the working directory, "" is the workspace. env has variables besides those of the
+// sandbox.
+func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string, env ...string) (*Context, error) {
 	if err := s.Ended(); err != nil {
 		return nil, err
 	}
-	if err := checkName(name); err != nil {
+	if name != "" {
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := plan.CheckEnv("env", env); err != nil {
 		return nil, err
 	}
 	if language == "" {
@@ -134,12 +146,21 @@ func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string)
 		return nil, err
 	}
 	s.mu.Lock()
-	if slices.ContainsFunc(s.contexts, func(c *Context) bool { return c.name == name }) {
+	taken := func(c *Context) bool { return c.name == name }
+	if name == "" {
+		for n := 1; name == "" || slices.ContainsFunc(s.contexts, taken); n++ {
+			name = unnamed + strconv.Itoa(n)
+		}
+	}
+	if slices.ContainsFunc(s.contexts, taken) {
 		s.mu.Unlock()
 		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "this name is taken",
 			Fix: "use that context, or delete it first"}
 	}
 	c, err := s.addContext(name, l, dir)
+	if err == nil {
+		c.env = env
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -408,8 +429,8 @@ func (s *Sandbox) recordContexts() error {
 func (c *Context) record() sandbox.ContextRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Created: c.created,
-		Runs: c.runs, Former: slices.Clone(c.former)}
+	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Env: c.env,
+		Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
 	switch {
 	case c.interpreter == nil:
 	case r.ID == "":
@@ -429,7 +450,7 @@ func (c *Context) startInterpreter(ctx context.Context, id sandbox.ID) (*interpr
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
 	p := &plan.Run{Spec: s.spec(), Language: &asDriver, Programs: asDriver.Programs,
 		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
-		Env: s.engine.rules.Env(s.spec(), &c.language, asDriver.Env, c.language.Driver.Env)}
+		Env: s.engine.rules.Env(s.spec(), &c.language, asDriver.Env, c.language.Driver.Env, c.env)}
 	x := s.newRun(job{Run: p, id: id}, RunRequest{})
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

@@ -66,7 +66,12 @@ func (x *Run) countRun() {
 // passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no
 // more, and half a request is none.
 func (x *Run) passCode(ctx context.Context, in *interpreter) {
-	err := in.send(ctx, driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}})
+	request := driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}
+	for _, variable := range x.Request.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		request.Fields = append(request.Fields, []byte(name), []byte(value))
+	}
+	err := in.send(ctx, request)
 	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
 		in.kill()

@@ -115,7 +115,7 @@ func (s *Sandbox) restoreContexts() {
 			continue
 		}
 		if c, err := s.addContext(record.Name, language, record.Dir); err == nil {
-			c.created, c.runs = record.Created, record.Runs
+			c.created, c.runs, c.env = record.Created, record.Runs, record.Env
 		}
 	}
 }

@@ -221,8 +221,10 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 		return nil, sandbox.Invalidf("stdin", "code in a context has no input; run a command")
 	case len(req.Request.Args) > 0:
 		return nil, sandbox.Invalidf("args", "code in a context takes no arguments")
-	case len(req.Request.Env) > 0 || req.Request.Dir != "":
-		return nil, sandbox.Invalidf("env", "code in a context uses the context's environment and directory")
+	case len(req.Request.Env) > maxRunEnv:
+		return nil, sandbox.Invalidf("env", "a run of code in a context sets at most %d variables", maxRunEnv)
+	case req.Request.Dir != "":
+		return nil, sandbox.Invalidf("dir", "code in a context uses the context's directory")
 	}
 	x.context, err = s.contextFor(req.Context, x.Language)
 	return x, err

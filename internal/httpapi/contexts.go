@@ -27,7 +27,11 @@ func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandb
 }
 
 func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.ContextRequest) error {
-	c, err := s.CreateContext(r.Context(), req.Name, req.Language, req.Dir)
+	env, err := envOf(req.Env)
+	if err != nil {
+		return err
+	}
+	c, err := s.CreateContext(r.Context(), req.Name, req.Language, req.Dir, env...)
 	if err != nil {
 		return err
 	}

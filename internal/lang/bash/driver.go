@@ -17,7 +17,7 @@ var driverFunctions string
 // would print them.
 const driverLoop = `{ builtin eval "$1"; __fumehood_source=$1; shift; __fumehood_start "$@"; ` +
 	`builtin eval "$__fumehood_state"; __fumehood_ready; } 2>/dev/null; while [[ 1 ]]; do ` +
-	`while { __fumehood_next; } 2>/dev/null; do ` +
+	`while { __fumehood_next && __fumehood_enter; } 2>/dev/null; do ` +
 	`for __fumehood_once in 1; do builtin eval "$__fumehood_code"; done; { __fumehood_status=$?; ` +
 	`builtin eval "$__fumehood_check"; ` +
 	`__fumehood_done "$__fumehood_status"; } 2>/dev/null; done; done; builtin exit`

@@ -47,14 +47,19 @@ __fumehood_next() {
   builtin local - LC_ALL=C IFS=' ' kind a b c id text cursor
   builtin set +eux
   __fumehood_id=
+  __fumehood_pairs=()
   builtin trap __fumehood_interrupt INT
   while [[ 1 ]]; do
     builtin read -r -u 240 kind a b c || __fumehood_end 0
-    [[ $a$b$c != *[!0-9]* ]] || __fumehood_end 1
+    [[ $a$b$c != *[!0-9\ ]* ]] || __fumehood_end 1
     case $kind in
       run)
         builtin read -r -N "$a" -u 240 id
         builtin read -r -N "$b" -u 240 __fumehood_code
+        for cursor in $c; do
+          builtin read -r -N "$cursor" -u 240 text
+          __fumehood_pairs+=("$text")
+        done
         __fumehood_id=$id
         [[ -z $__fumehood_trace ]] || __fumehood_code="builtin set -x;$__fumehood_code"
         builtin return 0
@@ -68,6 +73,22 @@ __fumehood_next() {
       *) __fumehood_end 1 ;;
     esac
   done
+}
+
+# __fumehood_enter sets the variables of a run, and keeps the code that restores those of before. It has no local
+# variables, as they would hide those of the code.
+__fumehood_enter() {
+  builtin local -
+  builtin set +eux
+  __fumehood_restore=
+  for ((__fumehood_at = 0; __fumehood_at < ${#__fumehood_pairs[@]}; __fumehood_at += 2)); do
+    __fumehood_name=${__fumehood_pairs[__fumehood_at]}
+    __fumehood_before=$(builtin declare -p -- "$__fumehood_name" 2>/dev/null) ||
+      __fumehood_before="builtin unset -v $__fumehood_name"
+    __fumehood_restore+=${__fumehood_before/#declare/builtin declare -g}$'\n'
+    builtin export "$__fumehood_name=${__fumehood_pairs[__fumehood_at + 1]}"
+  done
+  builtin unset -v __fumehood_pairs __fumehood_at __fumehood_name __fumehood_before
 }
 
 __fumehood_end() {
@@ -88,6 +109,8 @@ __fumehood_own() {
 # __fumehood_done reports the end of a run with its exit code, and before it the message of a syntax error.
 __fumehood_done() {
   __fumehood_own
+  [[ -z ${__fumehood_restore-} ]] || builtin eval "$__fumehood_restore"
+  builtin unset -v __fumehood_restore
   case $- in
     *x*) builtin set +x; __fumehood_trace=1 ;;
     *) [[ -n ${2-} ]] || __fumehood_trace= ;;

@@ -215,8 +215,9 @@ function settle() {
   }
 }
 
-function begin(id, code) {
-  const mine = run = { id, code: textOf(code), number: ++runs, outcome: null, guarded: true, timer: undefined };
+function begin(id, code, env) {
+  const mine = run = { id, code: textOf(code), number: ++runs, outcome: null, guarded: true, timer: undefined, env };
+  exchange(env);
   hint = undefined;
   others = resources() > idleResources;
   const end = (outcome) => {
@@ -243,6 +244,19 @@ function begin(id, code) {
   if (mine.outcome !== null) return conclude(mine);
   watchOver();
   mine.timer = setInterval(() => { if (interrupted()) end({ interrupted: true }); }, POLL);
+}
+
+// exchange sets pairs of a variable of the environment and its value, or removes those without one. It leaves the
+// values of before in place of them.
+function exchange(pairs) {
+  for (let i = 0; i < pairs.length; i += 2) {
+    try { // the code may have replaced the environment
+      const before = hasOwn(host.env, pairs[i]) ? host.env[pairs[i]] : undefined;
+      if (pairs[i + 1] === undefined) delete host.env[pairs[i]];
+      else host.env[pairs[i]] = pairs[i + 1];
+      pairs[i + 1] = before;
+    } catch {}
+  }
 }
 
 // conclude reports the outcome of a run.
@@ -273,6 +287,7 @@ function conclude(mine) {
     const { name, value, trace } = error;
     report("error", [mine.id, bounded(name, MAX_NAME), bounded(value, MAX_ERROR), bounded(trace, MAX_ERROR)]);
   }
+  exchange(mine.env);
   report("done", [mine.id, String(code)]);
   run = null;
   command("Runtime.releaseObjectGroup", { objectGroup: "run" });
@@ -504,7 +519,11 @@ function next() {
   const { kind, fields } = queue[0];
   for (let i = 1; i < queue.length; i++) queue[i - 1] = queue[i];
   queue.length--;
-  if (kind === "run") return begin(textOf(fields[0]), fields[1]);
+  if (kind === "run") {
+    const env = [];
+    for (let i = 2; i < fields.length; i++) env[i - 2] = textOf(fields[i]);
+    return begin(textOf(fields[0]), fields[1], env);
+  }
   if (kind === "complete") complete(textOf(fields[0]), fields[1], Number(textOf(fields[2])));
   setImmediate(next);
 }

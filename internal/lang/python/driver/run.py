@@ -258,13 +258,31 @@ def reopen_closed():
             reopen(name, number)
 
 
-def run(id, source):
+def exchange(variables):
+    """Sets variables of the environment, or removes those that are None, and returns their values of before."""
+    before = []
+    for name, value in variables:
+        try:
+            environ = sys.modules["os"].environ
+            before.append((name, environ.get(name)))
+            if value is None:
+                del environ[name]
+            else:
+                environ[name] = value
+        except Exception:  # the code changed the environment, or broke it
+            pass
+    return before
+
+
+def run(id, source, *env):
     global runs, shown, cell, spawned
     runs, shown, spawned = runs + 1, 0, False
     cell = "<cell %d>" % runs
     OWNER.set(runs)
     reopen_closed()
     watch_output()
+    words = [word.decode("utf-8", "surrogateescape") for word in env]
+    before = exchange(zip(words[::2], words[1::2]))
     failure = interruptible(execute, source, cell)
     late = interruptible(settle)
     status = 0
@@ -274,6 +292,7 @@ def run(id, source):
         need("failures")
         status = report(failure)
         interruptible(settle)
+    exchange(before)
     flush(STDOUT)
     flush(STDERR)
     if posix.getpid() != PID:

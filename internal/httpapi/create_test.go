@@ -37,3 +37,19 @@ func TestExistingName(t *testing.T) {
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"other","if_exists":"fail"}`)
 	r.refused("POST", "/v1/sandboxes", `{"name":"work","if_exists":"replace"}`, nil, 400)
 }
+
+// TestUnnamedContext: a context without a name gets one; runs find it by its id.
+func TestUnnamedContext(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+	first := parse[api.Context](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{"env":{"A":"1"}}`))
+	second := parse[api.Context](t, r.ok(201, "POST", "/v1/sandboxes/work/contexts", `{}`))
+	if first.ID == "" || first.Name == second.Name || first.ID == second.ID {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	a := parse[api.Answer](t, r.ok(200, "POST", "/v1/sandboxes/work/run", jsonOf(object{"context": first.ID,
+		"code": "import os; os.environ['A'] + os.environ['B']", "env": object{"B": "2"}})))
+	if a.Text != "=> '12'" {
+		t.Errorf("%+v", a)
+	}
+}
