@@ -112,7 +112,8 @@ func startGated(ctx context.Context, server string) (*gated, error) {
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server)
 	}
-	gateHost := &egress.Host{Options: egress.Options{Dial: dial}}
+	gateHost := &egress.Host{Options: egress.Options{Dial: dial},
+		Limits: egress.Limits{Connections: 4 * heldConnections, Bytes: 4 << 30}}
 	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{host},
 		MaxConnections: heldConnections, ConnectionRate: 1e6}
 	g, err := gateHost.Open(device, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "",

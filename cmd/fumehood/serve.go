@@ -197,7 +197,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	host := capacity.Host()
-	defer tendMemory(host, e.Stats().Slots)()
+	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gates.Complete().Bytes))()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
 		Log: a.logger(), MaxFile: int64(f.living.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
 		MaxConnections: descriptorsOf(host, httpd.DefaultMaxConnections, doorParts), Metrics: metrics})

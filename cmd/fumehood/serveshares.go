@@ -52,9 +52,9 @@ func roomOf(host sandbox.Limits) int64 {
 }
 
 // memoryLimit returns the soft memory limit of serve, past which the runtime collects regardless of collectAt: the size
-// of rooms and slots, at most half of the memory. GOMEMLIMIT overrides it.
-func memoryLimit(host sandbox.Limits, slots int) int64 {
-	limit := 2*roomOf(host) + int64(slots)*slotMemory
+// of rooms, slots and gates, at most half of the memory. GOMEMLIMIT overrides it.
+func memoryLimit(host sandbox.Limits, slots int, gates int64) int64 {
+	limit := 2*roomOf(host) + int64(slots)*slotMemory + gates
 	if host.MemoryBytes > 0 {
 		limit = min(limit, host.MemoryBytes/memoryShare)
 	}
@@ -62,10 +62,10 @@ func memoryLimit(host sandbox.Limits, slots int) int64 {
 }
 
 // tendMemory configures garbage collection, and returns large heaps to the kernel until stop is called.
-func tendMemory(host sandbox.Limits, slots int) (stop func()) {
+func tendMemory(limit int64) (stop func()) {
 	debug.SetGCPercent(collectAt)
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit(host, slots))
+		debug.SetMemoryLimit(limit)
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

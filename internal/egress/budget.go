@@ -18,20 +18,45 @@ type Limits struct {
 	OwnerConnections int
 	// SandboxConnections is the highest NetworkPolicy.MaxConnections. The default is OwnerConnections.
 	SandboxConnections int
+	// Bytes is the most memory that open connections and requests may need, half of it for one owner. The default is an
+	// eighth of the memory of the host, from 64 MiB to 1 GiB.
+	Bytes int64
 }
 
-// gateShare is the part of this process's descriptors that gates may hold: 1/2.
-const gateShare = 2
+const (
+	gateShare  = 2 // gates may hold 1/2 of this process's descriptors
+	bytesShare = 8 // and 1/8 of the memory
+	leastBytes = 64 << 20
+	mostBytes  = 1 << 30
+)
+
+// The memory that a part of the gate's work may need at most, beyond buffers of the stack (bufferSizes).
+const (
+	connectionMemory = 96<<10 + 2*copySize    // goroutines, endpoint, heads of HTTP/1 that are read along
+	sessionMemory    = 32<<10 + 3*maxDatagram // of UDP: two copies, and the queue of the stack
+	interceptMemory  = 128 << 10              // TLS on the side of the sandbox
+	serverMemory     = 96 << 10               // a further connection to a server, with TLS
+)
+
+// bufferSizes are sizes of the stack's buffers of a connection, in each direction. The first is used until gates hold
+// a quarter of what they may, the second until half, and then the last. The link to the sandbox has a delay of some
+// 100 microseconds, so even the last passes some 100 MB/s.
+var bufferSizes = [...]int{maxBuffer, 64 << 10, 16 << 10}
 
 // fewDescriptors is assumed where the limit of descriptors is unknown.
 const fewDescriptors = 1024
 
-func (l Limits) complete() Limits {
+// Complete fills in defaults.
+func (l Limits) Complete() Limits {
+	host := capacity.Host()
 	if l.Connections == 0 {
-		l.Connections = cmp.Or(int(capacity.Host().OpenFiles), fewDescriptors) / gateShare
+		l.Connections = cmp.Or(int(host.OpenFiles), fewDescriptors) / gateShare
 	}
 	l.OwnerConnections = min(cmp.Or(l.OwnerConnections, (l.Connections+1)/2), l.Connections)
 	l.SandboxConnections = min(cmp.Or(l.SandboxConnections, l.OwnerConnections), l.OwnerConnections)
+	if l.Bytes == 0 {
+		l.Bytes = min(max(leastBytes, host.MemoryBytes/bytesShare), mostBytes)
+	}
 	return l
 }
 
@@ -39,13 +64,21 @@ func (l Limits) complete() Limits {
 type budget struct {
 	limits      Limits
 	connections *room.Room
+	bytes       *room.Room
 	processor   *processor
 }
 
 func newBudget(l Limits) *budget {
-	l = l.complete()
+	l = l.Complete()
 	return &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
-		processor: newProcessor()}
+		bytes: room.New(l.Bytes, l.Bytes/2), processor: newProcessor()}
+}
+
+// bufferSize returns the size of the buffers of a new connection.
+func (b *budget) bufferSize(owner string) int {
+	most := b.bytes.Share()
+	held := max(b.bytes.HeldBy(owner), b.bytes.Held()*most/b.limits.Bytes)
+	return bufferSizes[min(int(4*held/most), len(bufferSizes)-1)]
 }
 
 // check refuses a policy that names more than any sandbox may have.

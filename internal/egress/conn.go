@@ -184,6 +184,11 @@ func (c *conn) intercept() error {
 	if err != nil {
 		return err
 	}
+	if reason := c.gate.meter.reserve(interceptMemory); reason != "" {
+		c.refuse(rules.Verdict{Rule: c.verdict.Rule, Reason: reason})
+		return errRefused
+	}
+	defer c.gate.meter.unreserve(interceptMemory)
 	c.gate.meter.pace.spend(handshakeTime)
 	name, _, _ := c.inspector.state()
 	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
@@ -222,7 +227,9 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done, Failed: g.fail})
+		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done,
+		Reserve: g.meter.reserve, Release: g.meter.unreserve,
+		Failed: g.fail})
 	if err == nil {
 		g.interceptor = s
 		g.active.work.Go(func() {
@@ -246,7 +253,7 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 		return nil, errReset
 	}
 	defer g.active.work.Done()
-	if reason := g.meter.take(g.rules.Load().Bounds, time.Now()); reason != "" {
+	if reason := g.meter.take(g.rules.Load().Bounds, time.Now(), serverMemory); reason != "" {
 		return nil, rules.Refusal(reason)
 	}
 	g.meter.pace.spend(handshakeTime / 2) // with the server
@@ -254,10 +261,10 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 	defer cancel()
 	outer, err := c.dial(ctx, "tcp")
 	if err != nil {
-		g.meter.release()
+		g.meter.release(serverMemory)
 		return nil, err
 	}
-	return &serverConn{Conn: outer, conn: c, release: g.meter.release}, nil
+	return &serverConn{Conn: outer, conn: c, release: func() { g.meter.release(serverMemory) }}, nil
 }
 
 // serverConn is a connection to a server, whose bytes count as those of the sandbox's connection.

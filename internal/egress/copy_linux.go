@@ -81,3 +81,26 @@ func copyPlain(ctx context.Context, p *pace, from io.Reader, take func([]byte) e
 	}
 	return errReset
 }
+
+// sendDatagram sends a datagram. One that the host cannot send at once is lost, as on any link: the stack would queue
+// any number of empty ones behind it.
+func sendDatagram(to net.Conn, b []byte) error {
+	c, ok := to.(*net.UDPConn)
+	if !ok {
+		_, err := to.Write(b)
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		_, failed = unix.Write(int(fd), b)
+		return !errors.Is(failed, unix.EINTR)
+	})
+	if errors.Is(failed, unix.EAGAIN) || errors.Is(failed, unix.ENOBUFS) {
+		failed = nil
+	}
+	return errors.Join(err, failed)
+}

@@ -31,3 +31,5 @@ func routeTo(netip.AddrPort, byte) rules.Route { return rules.RouteUnknown }
 var forbidBroadcast func(string, string, syscall.RawConn) error
 
 func copyRaw(context.Context, *pace, net.Conn, func([]byte) error) error { return errReset }
+
+func sendDatagram(net.Conn, []byte) error { return errReset }

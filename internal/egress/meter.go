@@ -16,7 +16,8 @@ type meter struct {
 
 	mu        sync.Mutex
 	owner     string
-	open      int    // connections and sessions, each with a part of the budget
+	open      int    // connections, sessions and questions, which hold a part of the budget
+	bytes     int64  // of the budget, that they and requests hold
 	starts    bucket // of connections and sessions
 	questions bucket // of questions to the host's resolver
 }
@@ -27,6 +28,8 @@ const (
 	allUsed    = "it has used all the bytes that it may send or receive"
 	ownerFull  = "the sandboxes of its owner have as many connections open as they may have together"
 	budgetFull = "the sandboxes of this server have as many connections open as they may have together"
+	ownerBytes = "the connections of its owner's sandboxes need as much memory of the server as they may have"
+	allBytes   = "the connections of this server's sandboxes need as much memory as they may have"
 	asksFast   = "it asks for names faster than it may open connections"
 )
 
@@ -40,7 +43,8 @@ func (m *meter) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.budget.connections.Give(m.owner, int64(m.open))
-	m.open = 0
+	m.budget.bytes.Give(m.owner, m.bytes)
+	m.open, m.bytes = 0, 0
 }
 
 // bucket bounds a rate. A second's worth may begin at once.
@@ -60,8 +64,8 @@ func (b *bucket) take(perSecond int, now time.Time) bool {
 	return true
 }
 
-// take claims a connection, or returns the reason of a refusal.
-func (m *meter) take(b rules.Bounds, now time.Time) (reason string) {
+// take claims a connection and memory for it, or returns the reason of a refusal.
+func (m *meter) take(b rules.Bounds, now time.Time, memory int64) (reason string) {
 	if !m.has(b, 1) {
 		return allUsed
 	}
@@ -73,7 +77,13 @@ func (m *meter) take(b rules.Bounds, now time.Time) (reason string) {
 	case !m.starts.take(b.Rate, now):
 		return tooFast
 	}
-	return m.claim()
+	if reason = m.claim(); reason != "" {
+		return reason
+	}
+	if reason = m.claimBytes(memory); reason != "" {
+		m.giveBack()
+	}
+	return reason
 }
 
 // ask claims a question to the host's resolver, or returns the reason of a refusal.
@@ -100,12 +110,55 @@ func (m *meter) claim() (reason string) {
 	return budgetFull
 }
 
-// release gives back what take or ask claimed.
-func (m *meter) release() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *meter) giveBack() {
 	m.open--
 	m.budget.connections.Give(m.owner, 1)
+}
+
+// release gives back what take or ask claimed.
+func (m *meter) release(memory int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.giveBack()
+	m.giveBytes(memory)
+}
+
+// reserve claims memory, or returns the reason of a refusal.
+func (m *meter) reserve(memory int64) (reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claimBytes(memory)
+}
+
+// unreserve gives back what reserve claimed.
+func (m *meter) unreserve(memory int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.giveBytes(memory)
+}
+
+func (m *meter) claimBytes(n int64) (reason string) {
+	bytes := m.budget.bytes
+	switch {
+	case bytes.Take(m.owner, n):
+		m.bytes += n
+		return ""
+	case bytes.HeldBy(m.owner)+n > bytes.Share():
+		return ownerBytes
+	}
+	return allBytes
+}
+
+func (m *meter) giveBytes(n int64) {
+	m.bytes -= n
+	m.budget.bytes.Give(m.owner, n)
+}
+
+// bufferSize returns the size of the stack's buffers of a new connection.
+func (m *meter) bufferSize() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.budget.bufferSize(m.owner)
 }
 
 // setOwner makes the connections those of another owner.
@@ -113,6 +166,7 @@ func (m *meter) setOwner(owner string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.budget.connections.Move(m.owner, owner, int64(m.open))
+	m.budget.bytes.Move(m.owner, owner, m.bytes)
 	m.budget.processor.setOwner(m.pace, owner)
 	m.owner = owner
 }

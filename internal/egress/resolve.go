@@ -83,7 +83,7 @@ func (g *gate) resolve(network, name string) ([]netip.Addr, error) {
 	if reason := g.meter.ask(g.rules.Load().Bounds, now); reason != "" {
 		return nil, rules.Refusal(reason)
 	}
-	defer g.meter.release()
+	defer g.meter.release(0)
 	ctx, cancel := context.WithTimeout(g.ctx, resolveTimeout)
 	defer cancel()
 	found, err := g.options.Resolve(ctx, network, name+".")

@@ -133,7 +133,7 @@ func TestServerConnections(t *testing.T) {
 }
 
 // secretClient returns a connection of the sandbox to a host, with TLS.
-func (p *place) secretClient(t *testing.T, address, name, trust string) *tls.Conn {
+func (p *place) secretClient(t *testing.T, address, name, trust string, protocols ...string) *tls.Conn {
 	t.Helper()
 	if _, err := p.look("ip4", name); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,8 @@ func (p *place) secretClient(t *testing.T, address, name, trust string) *tls.Con
 	if b, err := os.ReadFile(trust); err != nil || !roots.AppendCertsFromPEM(b) {
 		t.Fatal(err)
 	}
-	return tls.Client(p.mustDial("tcp", address), &tls.Config{ServerName: name, RootCAs: roots})
+	return tls.Client(p.mustDial("tcp", address), &tls.Config{ServerName: name, RootCAs: roots,
+		NextProtos: protocols})
 }
 
 // TestSecretTargets: the value reaches only the host and the port that it is for, whatever the first line and the Host

@@ -11,8 +11,13 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// copySize is the most bytes read at once: the largest segment of TCP.
-const copySize = 64 << 10
+// copySize is the most bytes of a connection that are read at once.
+const copySize = 32 << 10
+
+const (
+	mostPieces   = 32  // of one size that may wait for the window of the sandbox
+	leastWaiting = 256 // bytes that may wait for it in any case
+)
 
 // copyBuffers are held only while there are bytes to copy, so idle connections hold none.
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
@@ -23,6 +28,7 @@ type stream struct {
 	queue              waiter.Queue
 	onRead, onWrite    waiter.Entry
 	readable, writable chan struct{}
+	buffer             int // bytes that the stack holds in each direction
 }
 
 var errReset = errors.New("the connection was reset")
@@ -32,6 +38,9 @@ func (s *stream) watch(e tcpip.Endpoint) {
 	s.endpoint = e
 	s.onRead, s.readable = waiter.NewChannelEntry(waiter.ReadableEvents | waiter.EventHUp | waiter.EventErr)
 	s.onWrite, s.writable = waiter.NewChannelEntry(waiter.WritableEvents | waiter.EventHUp | waiter.EventErr)
+	options := e.SocketOptions()
+	options.SetSendBufferSize(int64(s.buffer), true)
+	options.SetReceiveBufferSize(int64(s.buffer), true)
 	s.queue.EventRegister(&s.onRead)
 	s.queue.EventRegister(&s.onWrite)
 }
@@ -60,8 +69,10 @@ func (s *stream) read(b []byte) (int, error) {
 	return 0, errReset
 }
 
-// write writes all of b. It waits while the sandbox's window is full.
+// write writes all of b. It waits while the sandbox's window is full. The stack has some 600 bytes for each piece that
+// waits for the window, so small pieces may wait in smaller numbers.
 func (s *stream) write(b []byte) error {
+	s.endpoint.SocketOptions().SetSendBufferSize(int64(min(max(leastWaiting, mostPieces*len(b)), s.buffer)), false)
 	var r bytes.Reader
 	for len(b) > 0 {
 		r.Reset(b)

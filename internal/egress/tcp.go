@@ -30,7 +30,7 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 		return
 	}
 	c.run()
-	g.meter.release()
+	c.release()
 	c.log()
 }
 
@@ -38,12 +38,14 @@ func (g *gate) connect(r *tcp.ForwarderRequest) {
 func (c *conn) open(r *tcp.ForwarderRequest) bool {
 	g := c.gate
 	policy := g.rules.Load()
-	c.verdict = c.decide(policy, func() string { return g.meter.take(policy.Bounds, c.attempt.Time) }, g.meter.release)
+	c.inner.buffer = g.meter.bufferSize()
+	c.verdict = c.decide(policy, func() string { return g.meter.take(policy.Bounds, c.attempt.Time, c.memory()) },
+		c.release)
 	if !c.attempt.Allowed {
 		return c.reject(r)
 	}
 	if !c.accept(r) {
-		g.meter.release()
+		c.release()
 		return false
 	}
 	c.inspector = newInspector(c)
@@ -54,6 +56,11 @@ func (c *conn) open(r *tcp.ForwarderRequest) bool {
 	}
 	return true
 }
+
+// memory is what the connection may need at most.
+func (c *conn) memory() int64 { return int64(connectionMemory + 2*c.inner.buffer) }
+
+func (c *conn) release() { c.gate.meter.release(c.memory()) }
 
 // accept connects both ends, the outer one first.
 func (c *conn) accept(r *tcp.ForwarderRequest) bool {

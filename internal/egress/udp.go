@@ -18,11 +18,13 @@ import (
 
 const (
 	sessionIdle = 60 * time.Second // a session ends after this long without a datagram
-	// maxSessions bounds their memory: a session holds two buffers of copySize.
 	maxSessions = 64
+	maxDatagram = 64 << 10
 	// routeAge is how long a session may send after the host's route to its destination has changed.
 	routeAge = time.Second
 )
+
+var datagramBuffers = sync.Pool{New: func() any { return new([maxDatagram]byte) }}
 
 // session is the exchange of datagrams between one port of the sandbox and one destination.
 type session struct {
@@ -51,6 +53,7 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 		g.giveSession()
 		return false
 	}
+	endpoint.SocketOptions().SetReceiveBufferSize(maxDatagram, true)
 	s.inner = gonet.NewUDPConn(&queue, endpoint)
 	go func() { // takeSession has counted it
 		defer g.contain()
@@ -69,7 +72,7 @@ func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
 	case g.active.sessions == maxSessions:
 		return tooMany
 	}
-	if reason = g.meter.take(b, now); reason == "" {
+	if reason = g.meter.take(b, now, sessionMemory); reason == "" {
 		g.active.sessions++
 		g.active.work.Add(1)
 	}
@@ -77,7 +80,7 @@ func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
 }
 
 func (g *gate) giveSession() {
-	g.meter.release()
+	g.meter.release(sessionMemory)
 	g.active.mu.Lock()
 	g.active.sessions--
 	g.active.mu.Unlock()
@@ -133,8 +136,8 @@ func (s *session) run(policy *rules.Rules) {
 // relay passes datagrams on until either side ends or has been silent for long. Then it ends the session.
 func (s *session) relay(from, to net.Conn, count func(n int) error) {
 	defer s.cut("")
-	b := copyBuffers.Get().(*[copySize]byte)
-	defer copyBuffers.Put(b)
+	b := datagramBuffers.Get().(*[maxDatagram]byte)
+	defer datagramBuffers.Put(b)
 	for {
 		idle := sessionIdle - time.Since(time.Unix(0, s.active.Load()))
 		_ = from.SetReadDeadline(time.Now().Add(idle))
@@ -151,7 +154,7 @@ func (s *session) relay(from, to net.Conn, count func(n int) error) {
 			s.cut(err.Error())
 			return
 		}
-		if _, err := to.Write(b[:n]); err != nil {
+		if err := sendDatagram(to, b[:n]); err != nil {
 			return
 		}
 	}

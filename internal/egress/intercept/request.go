@@ -48,7 +48,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		s.config.Log(x.attempt)
 	}()
 	policy, d := c.Policy()
-	status, reason := x.decide(policy, d, r)
+	status, reason := s.reserve()
+	if reason == "" {
+		defer s.config.Release(requestMemory)
+		status, reason = x.decide(policy, d, r)
+	}
 	if reason == "" {
 		status, reason = x.insertSecrets(policy.Secrets, r.Header)
 	}
@@ -73,6 +77,14 @@ func (s *Server) contain() {
 		s.config.Failed(p)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// requestMemory is what a request and its answer may need at most: their heads, once as they are parsed and once as
+// they are sent, what an HTTP/2 stream holds in both directions, and a copy.
+const requestMemory = 2*(maxAnswerHead+200*maxHeadLines) + streamWindow + uploadWindow + 32<<10
+
+func (s *Server) reserve() (status int, reason string) {
+	return http.StatusServiceUnavailable, s.config.Reserve(requestMemory)
 }
 
 // decide decides whether the request may pass. The reason of a refusal has a status.

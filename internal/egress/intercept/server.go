@@ -34,6 +34,10 @@ type Config struct {
 	Begin func() bool
 	End   func()
 
+	// Reserve claims the memory of a request, or returns the reason of a refusal. Release gives it back.
+	Reserve func(bytes int64) (reason string)
+	Release func(bytes int64)
+
 	Failed func(panicked any) // receives a panic in the handling of a request
 }
 
