@@ -44,7 +44,7 @@ function svgOf(value) {
   }
   return null;
 }
-const SVG = /^\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<svg[\s>]/;
+const SVG = /^\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<svg[\s/>]/;
 
 // pictureText calls toString of a class of the code. Those of the language return no pictures.
 function pictureText(value) {

@@ -46,6 +46,10 @@ func TestOnce(t *testing.T) {
 		"latin":   {code: "# coding: latin-1\nimport webbrowser\nprint(len('\xe9'))", stdout: "1\n"},
 		"figures": {module: "matplotlib", code: "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nplt.plot([2])\n" +
 			"plt.gcf().show()\nplt.plot([3])\n", files: "result-1.png result-2.png"},
+		"letters": {module: "matplotlib", code: "import matplotlib.pyplot as plt\nfrom matplotlib import font_manager\n" +
+			"fonts = font_manager.fontManager.ttflist\nfonts[:] = [f for f in fonts if 'mpl-data' in f.fname]\n" +
+			"plt.title('\u4e2d\u6587')\nplt.show()", files: "result-1.png",
+			stderr: "main.py:6: UserWarning: Glyph 20013 *missing from*\n  plt.show()\n"},
 		"plotly": {module: "plotly", code: "import plotly.express as px\npx.line(y=[1]).show()", files: "result-1.html"},
 		"PIL": {module: "PIL", code: "from PIL import Image\nImage.new('1', (1, 1)).show()",
 			files: "result-1.png"},

@@ -34,7 +34,7 @@ def fallbacks(manager):
     if chosen is None:
         from matplotlib import get_data_path
         from matplotlib.ft2font import FT2Font
-        own = FT2Font(manager.defaultFont["ttf"])
+        own = FT2Font(get_data_path() + "/fonts/ttf/DejaVuSans.ttf")
         missing = [letter for letter in SAMPLES if not own.get_char_index(ord(letter))]
         others = [font for font in manager.ttflist if not font.fname.startswith(get_data_path())]
         others.sort(key=lambda font: ("Sans" not in font.name and "Hei" not in font.name, font.style != "normal",
@@ -74,4 +74,4 @@ def extend_text(module):
     module.warn_on_missing_glyph = warn_once
 
 
-warned = 0
+warned = None  # the last run with a warning

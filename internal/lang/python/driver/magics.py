@@ -125,14 +125,21 @@ def time_cell(line, body, frame):
 
 def timed(text, frame):
     import time
-    before, started = posix.times(), time.perf_counter()
+    before, started = used_time(), time.perf_counter()
     try:
         return run_text(text, frame)
     finally:
-        wall, after = time.perf_counter() - started, posix.times()
-        user, kernel = after[0] - before[0] + after[2] - before[2], after[1] - before[1] + after[3] - before[3]
+        wall = time.perf_counter() - started
+        user, kernel = (now - then for now, then in zip(used_time(), before))
         print("CPU times: user %s, sys: %s, total: %s" % tuple(map(duration, (user, kernel, user + kernel))))
         print("Wall time: %s" % duration(wall))
+
+
+def used_time():
+    """Returns the CPU time of the process and its children so far: the user's, and the kernel's."""
+    import resource
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + others.ru_utime, own.ru_stime + others.ru_stime
 
 
 def duration(seconds):
