@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -159,7 +160,8 @@ func TestInterrupt(t *testing.T) {
 		}
 		r, err := x.Wait(within(t))
 		if err != nil || r.Status != sandbox.StatusFailed && r.Status != sandbox.StatusCanceled || r.Exception == nil ||
-			r.Exception.Name != "KeyboardInterrupt" {
+			r.Exception.Name != "KeyboardInterrupt" || !slices.Contains(r.Hints, sandbox.Hint(sandbox.HintStateKept)) ||
+			hasHint[sandbox.HintExitCode](r) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if r := do(t, s, code("python", "x > 0")); value(r) != "True" {

@@ -38,7 +38,8 @@ func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work s
 	supply := &sandbox.Supply{Asked: need.Requirements, Missing: []string{"glvnone"}, Release: func() {}}
 	for _, r := range need.Requirements {
 		need.Progress("installing " + r)
-		supply.Packages = append(supply.Packages, sandbox.Package{Name: r, Requires: []string{}})
+		name, version, _ := strings.Cut(r, "==")
+		supply.Packages = append(supply.Packages, sandbox.Package{Name: name, Version: version, Requires: []string{}})
 	}
 	return supply, nil
 }
@@ -78,6 +79,24 @@ func TestSharedInstaller(t *testing.T) {
 	var e *sandbox.Error
 	if !errors.As(err, &e) || e.Kind != sandbox.Invalid || e.Op != "packages[1]" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUpgrade: a package that is replaced where code may have imported it asks for a restart of the context.
+func TestUpgrade(t *testing.T) {
+	s := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{}}).make(t, engine.Create{})
+	for _, c := range []struct {
+		x    engine.RunRequest
+		want bool
+	}{
+		{adding("python", "1", "a==1"), false}, {adding("python", "1", "a==2"), true}, {adding("python", "1", "b==1"),
+			false},
+	} {
+		r := do(t, s, c.x)
+		if h, has := sandbox.HintOf[sandbox.HintRestart](r.Hints); has != c.want ||
+			has && (!slices.Equal(h.Names, []string{"a"}) || h.Context != sandbox.DefaultContext) {
+			t.Errorf("%+v", r.Hints)
+		}
 	}
 }
 

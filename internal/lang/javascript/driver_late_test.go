@@ -74,11 +74,12 @@ func TestDriverCharts(t *testing.T) {
 	d := langtest.StartDriver(t, javascript.Language, nil)
 	for code, want := range map[string]string{
 		"class Chart { toString() { return '<svg width=\"1\"></svg>' } }; new Chart()": "<svg width=\"1\"></svg>",
-		"({ toString: () => '<?xml version=\"1.0\"?>\\n<svg/>' })":                     "<?xml version=\"1.0\"?>\n<svg/>",
-		"({ outerHTML: '<svg><g/></svg>' })":                                           "<svg><g/></svg>",
-		"({ toString() { throw 1 } })":                                                 "",
-		"new Date(0)":                                                                  "",
-		"'<svg>'":                                                                      "",
+		"({ toString: () => '<?xml version=\"1.0\"?>\\n<svg/>' })": "<?xml " +
+			"version=\"1.0\"?>\n<svg/>",
+		"({ outerHTML: '<svg><g/></svg>' })": "<svg><g/></svg>",
+		"({ toString() { throw 1 } })":       "",
+		"new Date(0)":                        "",
+		"'<svg>'":                            "",
 	} {
 		got := ""
 		for _, s := range d.Run(code).Results {

@@ -44,13 +44,16 @@ func TestOnce(t *testing.T) {
 			"threading.Thread(target=lambda: (time.sleep(0.01), print('late'))).start()", stdout: "late\n"},
 		"windows": {code: "\ufeff%config x\r\nprint(1)\r\n", stdout: "1\n"},
 		"latin":   {code: "# coding: latin-1\nimport webbrowser\nprint(len('\xe9'))", stdout: "1\n"},
-		"figures": {module: "matplotlib", code: "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nplt.plot([2])\n" +
+		"figures": {module: "matplotlib", code: "import matplotlib.pyplot as " +
+			"plt\nplt.plot([1])\nplt.show()\nplt.plot([2])\n" +
 			"plt.gcf().show()\nplt.plot([3])\n", files: "result-1.png result-2.png"},
-		"letters": {module: "matplotlib", code: "import matplotlib.pyplot as plt\nfrom matplotlib import font_manager\n" +
+		"letters": {module: "matplotlib", code: "import matplotlib.pyplot as plt\nfrom matplotlib import " +
+			"font_manager\n" +
 			"fonts = font_manager.fontManager.ttflist\nfonts[:] = [f for f in fonts if 'mpl-data' in f.fname]\n" +
 			"plt.title('\u4e2d\u6587')\nplt.show()", files: "result-1.png",
 			stderr: "main.py:6: UserWarning: Glyph 20013 *missing from*\n  plt.show()\n"},
-		"plotly": {module: "plotly", code: "import plotly.express as px\npx.line(y=[1]).show()", files: "result-1.html"},
+		"plotly": {module: "plotly", code: "import plotly.express as px\npx.line(y=[1]).show()",
+			files: "result-1.html"},
 		"PIL": {module: "PIL", code: "from PIL import Image\nImage.new('1', (1, 1)).show()",
 			files: "result-1.png"},
 	} {
@@ -67,7 +70,8 @@ func TestOnce(t *testing.T) {
 			command := func(argv []string) *exec.Cmd {
 				cmd := exec.Command(argv[0], argv[1:]...)
 				cmd.Dir, cmd.Stdin = dir, strings.NewReader(c.stdin)
-				cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + t.TempDir()}, chartSite...)
+				cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + t.TempDir()},
+					chartSite...)
 				return cmd
 			}
 			if c.module != "" && command([]string{interpreter, "-c", "import " + c.module}).Run() != nil {
@@ -86,9 +90,11 @@ func TestOnce(t *testing.T) {
 				paths[i] = filepath.Base(p)
 			}
 			errs := strings.ReplaceAll(stderr.String(), dir+"/", "")
-			if !matches(c.stdout, stdout.String()) || !matches(c.stderr, errs) || cmd.ProcessState.ExitCode() != c.exit ||
+			if !matches(c.stdout, stdout.String()) || !matches(c.stderr, errs) ||
+				cmd.ProcessState.ExitCode() != c.exit ||
 				strings.Join(paths, " ") != c.files {
-				t.Errorf("exit code %d, files %v\nstdout %s\nstderr %s", cmd.ProcessState.ExitCode(), paths, &stdout, errs)
+				t.Errorf("exit code %d, files %v\nstdout %s\nstderr %s", cmd.ProcessState.ExitCode(), paths, &stdout,
+					errs)
 			}
 		})
 	}
