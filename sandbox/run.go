@@ -32,13 +32,14 @@ type Request struct {
 	Command  []string
 	Args     []string // arguments of the code
 	Stdin    []byte
-	Files    []File            // written to the workspace before the start
-	Env      []string          // "NAME=value", over the sandbox's own
-	Packages Packages          // of the code's language
-	Progress func(line string) // receives what is done before the start, a line each, "" at its end; may be nil
+	Files    []File   // written to the workspace before the start
+	Env      []string // "NAME=value", over the sandbox's own
+	Packages Packages // of the code's language
+	// receives what is done before the start, a line each, "" at its end; may be nil
+	Progress func(line string) `json:"-"`
 	Dir      string            // working directory; "" is Workspace
 	Timeout  time.Duration
-	Output   OutputFunc // receives output as it arrives; may be nil
+	Output   OutputFunc `json:"-"` // receives output as it arrives; may be nil
 	Return   Return
 	Metadata map[string]string
 	Checks   CheckMode // "" is the engine's default; never weaker than the operator's

@@ -39,8 +39,9 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 	answers := in.expectAnswer()
 	defer in.dropAnswer()
 	id := sandbox.NewID()
-	if err := in.send(ctx, driver.Frame{
-		Kind: driver.Complete, Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}); err != nil {
+	request := driver.Frame{Kind: driver.Complete,
+		Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}
+	if err := in.send(ctx, request.Append(nil)); err != nil {
 		in.kill() // half a request would spoil the next
 		return 0, nil, err
 	}

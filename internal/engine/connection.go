@@ -168,9 +168,9 @@ func (s *Sandbox) persist(ctx context.Context, f func(*client.Client) error) err
 	}
 }
 
-// startProcess starts a process. A process that had started when the connection broke is attached to.
-func (s *Sandbox) startProcess(ctx context.Context, m guest.Start) (p *client.Process, err error) {
-	repeated := false
+// startProcess starts a process. A process that had started when the connection broke is attached to. repeated reports
+// whether an earlier server may have requested the start.
+func (s *Sandbox) startProcess(ctx context.Context, m guest.Start, repeated bool) (p *client.Process, err error) {
 	err = s.call(ctx, func(c *client.Client) (err error) {
 		p, err = c.Start(ctx, m)
 		if repeated {

@@ -224,7 +224,7 @@ func (c *Context) Info() ContextInfo {
 
 // wait waits for the caller's turn. The caller gives it back by done.
 func (c *Context) wait(ctx context.Context) (done func(), err error) {
-	done = func() { <-c.turn }
+	done = c.yield
 	select {
 	case c.turn <- struct{}{}:
 		return done, nil
@@ -245,6 +245,9 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 		return nil, context.Cause(ctx)
 	}
 }
+
+// yield gives the turn back.
+func (c *Context) yield() { <-c.turn }
 
 func (c *Context) addWaiting(n int) {
 	c.mu.Lock()
@@ -395,8 +398,9 @@ func (c *Context) Delete(ctx context.Context) error {
 	c.mu.Lock()
 	c.deleted = true
 	c.mu.Unlock()
+	err := s.recordContexts() // first, or the next server might find the context without its variables
 	c.end()
-	return s.recordContexts()
+	return err
 }
 
 // end ends what runs: it kills the interpreter and waits for its end.

@@ -26,26 +26,13 @@ const (
 
 // runInContext runs code in its context. The caller has the context's turn.
 func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
-	if x.resumed != nil {
-		return x.follow(ctx, x.resumed.interpreter)
-	}
-	in, err := x.context.alive(ctx)
+	in, request, err := x.beginInContext(ctx)
 	if err != nil {
 		return guest.Exited{}, err
 	}
-	x.countRun()
-	x.beginNow()
-	in.begin(x)
-	x.freeEndless()
-	if x.req.Background { // or, after a kill, the next server would call it not started, and interrupt it
-		if err := x.log.Sync(); err != nil {
-			in.leave(x)
-			return guest.Exited{}, err
-		}
-	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var sent sync.WaitGroup
-	sent.Go(func() { x.passCode(sending, in) })
+	sent.Go(func() { x.passCode(sending, in, request) })
 	exited, err := x.follow(ctx, in)
 	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
 	defer late.Stop()
@@ -63,14 +50,40 @@ func (x *Run) countRun() {
 	x.runs = n
 }
 
-// passCode sends the code to the interpreter. It ends an interpreter that did not take all of the code: it may read no
-// more, and half a request is none.
-func (x *Run) passCode(ctx context.Context, in *interpreter) {
-	request := driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}
+// beginInContext makes the run the current one of its interpreter, and returns what is to be sent. The log then tells
+// the next server which bytes of stdin the interpreter must get.
+func (x *Run) beginInContext(ctx context.Context) (in *interpreter, request []byte, err error) {
+	if x.resumed != nil {
+		return x.resumed.interpreter, x.resumed.rest, nil
+	}
+	if in, err = x.context.alive(ctx); err != nil {
+		return nil, nil, err
+	}
+	request = x.forDriver()
+	x.countRun()
+	x.beginNow()
+	in.begin(x, len(request))
+	x.freeEndless()
+	if err := x.log.Sync(); err != nil {
+		in.leave(x)
+		return nil, nil, err
+	}
+	return in, request, nil
+}
+
+// forDriver is the request that makes the driver run the code.
+func (x *Run) forDriver() []byte {
+	f := driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}
 	for _, variable := range x.Request.Env {
 		name, value, _ := strings.Cut(variable, "=")
-		request.Fields = append(request.Fields, []byte(name), []byte(value))
+		f.Fields = append(f.Fields, []byte(name), []byte(value))
 	}
+	return f.Append(nil)
+}
+
+// passCode sends the request to the interpreter. It ends an interpreter that did not take all of it: it may read no
+// more, and half a request is none.
+func (x *Run) passCode(ctx context.Context, in *interpreter, request []byte) {
 	err := in.send(ctx, request)
 	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)

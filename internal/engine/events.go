@@ -104,11 +104,15 @@ type begun struct {
 	Interpreter sandbox.ID   `json:"interpreter"` // "" of a process
 	Base        guest.Attach `json:"base"`
 	Runs        uint64       `json:"runs,omitempty"` // of the context, this one included
+	// Where its request is in the stdin of the interpreter: offset and bytes.
+	Request uint64 `json:"request,omitempty"`
+	Size    uint64 `json:"size,omitempty"`
 }
 
-func (x *Run) logBegan(in sandbox.ID) {
+func (x *Run) logBegan(b begun) {
 	x.log.began.Store(x.log.Last().ID + 1) // before there is a later event
-	x.logValue(eventlog.Began, 0, encode(begun{in, x.base, x.runs}))
+	b.Base, b.Runs = x.base, x.runs
+	x.logValue(eventlog.Began, 0, encode(b))
 }
 
 // logValue logs a value that was reported up to an offset of the channel.

@@ -46,13 +46,21 @@ type interpreter struct {
 	current    *Run
 	taken      guest.Attach // output that was received
 	background background
-	stray      int // bytes that count for maxStray, since the current run or the last one began
+	stray      int    // bytes that count for maxStray, since the current run or the last one began
+	sent       uint64 // bytes to its stdin
 	answers    chan [][]byte
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
 	return &interpreter{context: c, id: id, process: p, ready: make(chan struct{}), gone: make(chan struct{}),
 		taken: p.Offsets()}
+}
+
+// endedInterpreter returns the interpreter of an earlier server, which has ended.
+func endedInterpreter(c *Context, id sandbox.ID) *interpreter {
+	in := &interpreter{context: c, id: id, ready: make(chan struct{}), gone: make(chan struct{})}
+	close(in.gone)
+	return in
 }
 
 func (in *interpreter) isGone() bool {
@@ -310,12 +318,13 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	return nil
 }
 
-// begin makes a run the current one. Output that came since the last one is background output.
-func (in *interpreter) begin(x *Run) {
+// begin makes a run the current one, whose request has so many bytes. Output that came since the last one is background
+// output.
+func (in *interpreter) begin(x *Run, request int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
-	x.logBegan(in.id) // before any output
+	x.logBegan(begun{Interpreter: in.id, Request: in.sent, Size: uint64(request)}) // before any output
 	in.current, in.stray = x, 0
 }
 
@@ -328,9 +337,13 @@ func (in *interpreter) leave(x *Run) {
 	}
 }
 
-// send sends a request to the driver.
-func (in *interpreter) send(ctx context.Context, f driver.Frame) error {
-	return in.attachment().Input(ctx, f.Append(nil))
+// send sends a request to the driver, or the rest of one.
+func (in *interpreter) send(ctx context.Context, request []byte) error {
+	in.mu.Lock()
+	in.sent += uint64(len(request))
+	process := in.process
+	in.mu.Unlock()
+	return process.Input(ctx, request)
 }
 
 // interrupt sends SIGINT to the interpreter and the commands that it runs.

@@ -248,7 +248,7 @@ func TestPackagesFail(t *testing.T) {
 }
 
 // TestEndWhilePackagesCome: a run that waits for its packages ends as one that never began: when it is interrupted,
-// when its context is deleted, and when its server goes.
+// and when its context is deleted. Under the next server it waits again.
 func TestEndWhilePackagesCome(t *testing.T) {
 	k, _ := keeping(t)
 	asked, stateDir := make(chan struct{}, 1), t.TempDir()
@@ -313,7 +313,9 @@ func TestEndWhilePackagesCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unstarted(x, "the server")
+	<-asked
+	x.Cancel()
+	unstarted(x, "the next server")
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

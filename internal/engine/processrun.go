@@ -143,13 +143,13 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.
 func (x *Run) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
-	process, err := x.sandbox.startProcess(ctx, m)
+	process, err := x.sandbox.startProcess(ctx, m, x.repeated)
 	for _, program := range x.Programs[min(1, len(x.Programs)):] {
 		if err == nil || !errors.Is(err, syscall.ENOENT) {
 			break
 		}
 		m.Argv = x.ArgvWith(program)
-		process, err = x.sandbox.startProcess(ctx, m)
+		process, err = x.sandbox.startProcess(ctx, m, x.repeated)
 	}
 	if err != nil {
 		return nil, x.startError(ctx, err)
@@ -161,7 +161,7 @@ func (x *Run) startAs(ctx context.Context, m guest.Start) (*client.Process, erro
 func (x *Run) feed(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	stdin := x.Request.Stdin
-	if len(stdin) == 0 || x.resumed != nil {
+	if len(stdin) == 0 {
 		close(done)
 		return done
 	}
@@ -171,7 +171,7 @@ func (x *Run) feed(ctx context.Context) <-chan struct{} {
 			data := stdin[at:min(at+guest.MaxData, len(stdin))]
 			m := guest.Input{ID: string(x.id), Offset: uint64(at), Data: data, EOF: at+len(data) == len(stdin)}
 			err := x.sandbox.call(ctx, func(c *client.Client) error {
-				_, err := c.Input(ctx, m) // the guest takes no offset twice
+				_, err := c.Input(ctx, m) // the guest takes no offset twice, also of what an earlier server sent
 				return err
 			})
 			if err != nil {

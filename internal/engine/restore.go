@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -23,10 +25,16 @@ func (r *takeover) restore(ctx context.Context) {
 		}
 	}
 	r.contexts(unfinished)
+	var pending []*Run
 	for _, x := range unfinished {
-		r.goOn(x)
+		if !r.goOn(x) {
+			pending = append(pending, x)
+		}
 	}
-	r.endRest()
+	ended := r.endRest()
+	for _, x := range pending {
+		r.start(x, ended)
+	}
 	s.startTimers()
 	s.work.Go(s.watch)
 	s.observeSpec(SandboxResumed)
@@ -40,7 +48,9 @@ type resumed struct {
 	reported    uint64 // offset of the context's channel up to which the log has its reports
 	waits       bool   // for its packages, before it begins
 	began       *begun // of what waits; nil if it had not begun
+	saved       bool   // its request is whole
 	interpreter *interpreter
+	rest        []byte // of its request, which the interpreter lacks
 }
 
 // attach follows the process from where the log ends.
@@ -59,24 +69,24 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	if err != nil {
 		return nil
 	}
-	x, err := s.planned(RunRequest{ID: entry.ID, Request: h.request(), Interactive: h.Interactive,
-		Background: h.Background})
+	req := RunRequest{ID: entry.ID, Request: h.request(), Interactive: h.Interactive, Background: h.Background}
+	saved := !log.Last().Finished && s.loadRequest(&req)
+	x, err := s.planned(req)
 	if err != nil {
 		s.engine.log.Warn("cannot continue a run", "sandbox", s.id, "run", entry.ID, "err", err)
 		if !log.Last().Finished { // so that its log is removed in its turn
 			_ = log.Finish(encodeFailure(err))
 			_, _ = s.logs.Retire(entry.ID, log.Last().Bytes)
+			_ = os.Remove(s.requestFile(entry.ID))
 		}
 		return nil
 	}
 	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
 		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
 	}
-	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages}
-	x.output = newOutput(x.Spec.Limits.OutputBytes, nil)
-	if x.req.Background {
-		x.output.keepPart()
-	}
+	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages, saved: saved}
+	x.output = x.newOutput()
+	x.output.forward = nil // what is replayed is in the log
 	if h.Context != "" {
 		if x.context = s.contextNamed(h.Context, x.Language.Name); x.context == nil { // it was deleted
 			x.context = s.newContext(h.Context, *x.Language, sandbox.Workspace)
@@ -96,12 +106,7 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "run " + string(x.id), Msg: "its log is damaged"}
 	}
 	x.log.retired = true // by the listing of the folder
-	x.slim()
-	close(x.done)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runs.add(x)
-	s.runs.running--
+	x.leaveEnded()
 	return nil
 }
 
@@ -204,7 +209,7 @@ func (r *takeover) contexts(unfinished []*Run) {
 		if p, lives := r.left[string(record.ID)]; lives && !p.Exited && r.interpreter(c, p, unfinished) {
 			delete(r.left, string(record.ID))
 		} else {
-			c.remember(record.ID) // endRest ends what is left of it
+			c.interpreter = endedInterpreter(c, record.ID) // endRest ends what is left of it
 		}
 	}
 }
@@ -235,38 +240,103 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		return false
 	}
 	in := newInterpreter(c, sandbox.ID(p.ID), process)
+	if err := s.call(s.life, func(c *client.Client) (err error) {
+		in.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
+		return err
+	}); err != nil {
+		return false
+	}
+	if current != nil {
+		begun, whole := current.resumed.awaits(in.sent, current.forDriver)
+		if !whole {
+			process.Close()
+			return false // half a request would spoil the next
+		}
+		if !begun {
+			current = nil
+		}
+	}
 	in.first = true
 	close(in.ready)
 	c.interpreter = in
 	if current != nil {
 		current.resumed.interpreter, in.current = in, current
+		c.turn <- struct{}{} // before any other run
 	}
 	s.work.Go(in.watch)
-	if current == nil { // it may run code of a client that left with its server
-		s.work.Go(func() { _ = in.interrupt(s.life) })
-	}
 	return true
 }
 
-// goOn continues a run, or ends it if its caller left with the server.
-func (r *takeover) goOn(x *Run) {
-	s := r.sandbox
+// awaits finds out which part of the request of code the interpreter lacks, by the bytes that it got. begun reports
+// whether the code runs or is about to. Otherwise none of it was sent, and nobody can: whole is false if a part was.
+func (r *resumed) awaits(sent uint64, request func() []byte) (begun, whole bool) {
+	missing := r.began.Request + r.began.Size - min(sent, r.began.Request+r.began.Size)
+	switch {
+	case missing == 0:
+		return true, true
+	case r.saved:
+		r.rest = request()
+		r.rest = r.rest[len(r.rest)-min(len(r.rest), int(missing)):]
+		return true, true
+	}
+	whole = missing == r.began.Size
+	r.began = nil
+	return false, whole
+}
+
+// goOn continues a run, or ends it if its caller left with the server. It returns false for a run that is yet to start.
+func (r *takeover) goOn(x *Run) bool {
 	_, lives := r.left[string(x.id)]
 	delete(r.left, string(x.id))
 	if x.context != nil {
 		lives = x.resumed.interpreter != nil
 	}
-	if !lives {
-		x.finish(lostAtRestart(x))
-		x.retire()
-		x.slim()
-		close(x.done)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.runs.add(x)
-		s.runs.running--
+	switch {
+	case lives:
+		x.enterAgain(x.carryOut) // it takes no slot: it ran on meanwhile
+		return true
+	case x.resumed.saved && (x.context == nil || x.resumed.began == nil):
+		return false
+	}
+	x.finish(lostAtRestart(x))
+	x.leaveEnded()
+	return true
+}
+
+// start starts a run that an earlier server accepted and did not start. An attempt of it is over once ended returns.
+func (r *takeover) start(x *Run, ended func()) {
+	err := x.planAgain()
+	if err != nil {
+		x.failure = err
+		x.fail(err)
+		x.leaveEnded()
 		return
 	}
+	x.resumed, x.repeated = nil, true
+	x.output = x.newOutput()
+	x.enterAgain(func(ctx context.Context) {
+		ended()
+		x.carryOut(ctx)
+	})
+}
+
+// planAgain repeats what start did for the earlier server, and finds the context, which may not be on record.
+func (x *Run) planAgain() (err error) {
+	if x.context != nil {
+		if x.context, err = x.sandbox.contextFor(x.req.Context, x.Language); err != nil {
+			return err
+		}
+	}
+	if x.checked.mode, err = x.sandbox.engine.config.Checks.modeOf(x.Request.Checks); err != nil || x.forbidden() {
+		return err
+	}
+	return x.planPackages()
+}
+
+// enterAgain makes the run of an earlier server one of the sandbox's. A caller that left with its server has canceled
+// it.
+func (x *Run) enterAgain(carryOut func(context.Context)) {
+	s := x.sandbox
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs.add(x)
@@ -275,7 +345,20 @@ func (r *takeover) goOn(x *Run) {
 	if !x.req.Background {
 		x.canceled()
 	}
-	s.work.Go(func() { x.carryOut(ctx) }) // it takes no slot: it ran on meanwhile
+	s.work.Go(func() { carryOut(ctx) })
+}
+
+// leaveEnded remembers the run of an earlier server that has ended.
+func (x *Run) leaveEnded() {
+	s := x.sandbox
+	x.dropRequest()
+	x.retire()
+	x.slim()
+	close(x.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs.add(x)
+	s.runs.running--
 }
 
 // lostAtRestart is the result of a run whose process was gone when the next server came.
@@ -289,13 +372,17 @@ func lostAtRestart(x *Run) *sandbox.Result {
 }
 
 // endRest ends the processes that no run and no context claimed: commands whose callers left with their server, and
-// interpreters that could not be attached to.
-func (r *takeover) endRest() {
+// interpreters that could not be attached to. The returned function waits for their end.
+func (r *takeover) endRest() (wait func()) {
 	s := r.sandbox
+	var all sync.WaitGroup
 	for id := range r.left {
+		all.Add(1)
 		s.work.Go(func() {
+			defer all.Done()
 			_, _ = s.endProcess(sandbox.ID(id), true) // an error means that it is gone, or that the sandbox ends
 			s.forgetProcess(sandbox.ID(id))
 		})
 	}
+	return all.Wait
 }

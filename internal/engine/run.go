@@ -28,7 +28,7 @@ type RunRequest struct {
 	Interactive bool
 	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
 	// error.
-	Deliver func(*sandbox.Result) error
+	Deliver func(*sandbox.Result) error `json:"-"`
 }
 
 // Run is one run of code or a command in a sandbox. The methods of one in a living sandbox are safe for concurrent use.
@@ -64,6 +64,7 @@ type atStart struct {
 	attempts uint64        // to reach something, that the sandbox had made by then
 	baseline listing       // of the workspace; nil if no files are returned
 	runs     uint64        // of its context, this one included; the run's mu guards it
+	repeated bool          // an earlier server may have requested the start
 }
 
 // facts is what explains the end, besides the outcome.
@@ -230,47 +231,6 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 	return x, err
 }
 
-// begin enters the run and starts its goroutine, which releases its slot.
-func (x *Run) begin(ctx context.Context) error {
-	s := x.sandbox
-	x.began = time.Now()
-	head, err := x.head()
-	if err != nil {
-		return err
-	}
-	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
-		return err
-	}
-	if x.req.Background { // before its caller knows its id, so that the next server finds it
-		if err := x.log.Sync(); err != nil {
-			return errors.Join(err, x.log.Remove())
-		}
-	}
-	return x.enter(ctx)
-}
-
-// enter makes the run one of the sandbox's.
-func (x *Run) enter(ctx context.Context) error {
-	s := x.sandbox
-	x.output = newOutput(x.Spec.Limits.OutputBytes, x.take)
-	if x.req.Background {
-		x.output.keepPart()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.Ended(); err != nil {
-		return errors.Join(err, x.log.Remove())
-	}
-	if s.runs.byID[x.id] != nil {
-		err := &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
-		return errors.Join(err, x.log.Remove())
-	}
-	s.runs.add(x)
-	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
-	s.work.Go(func() { x.carryOut(ctx) })
-	return nil
-}
-
 // carryOut runs the run to its end and releases its slot.
 func (x *Run) carryOut(ctx context.Context) {
 	s := x.sandbox
@@ -278,6 +238,7 @@ func (x *Run) carryOut(ctx context.Context) {
 	defer close(x.done)
 	defer x.freeSlot()
 	defer x.leave()
+	defer x.leaveTurn()
 	defer func() {
 		if p := recover(); p != nil {
 			x.failure = s.engine.panicked("execute", p)
@@ -308,17 +269,17 @@ func (x *Run) carryOut(ctx context.Context) {
 		return
 	}
 	result.Timings.Queue = x.timings.Queue
-	x.finish(result)
-	if x.context == nil {
+	if x.finish(result) && x.context == nil {
 		x.sandbox.forgetProcess(x.id)
 	}
+	x.leaveTurn()
 	if x.req.Deliver != nil { // with the slot, so that results that wait for memory limit new runs
 		x.failure = x.req.Deliver(result)
 	}
 }
 
-// finish makes the result known.
-func (x *Run) finish(result *sandbox.Result) {
+// finish makes the result known, and reports whether the next server will find it.
+func (x *Run) finish(result *sandbox.Result) bool {
 	x.mu.Lock()
 	result.Results, x.results = x.results, nil // from here on it is the result's
 	if x.exception != nil {
@@ -327,9 +288,11 @@ func (x *Run) finish(result *sandbox.Result) {
 	x.result = result
 	x.mu.Unlock()
 	x.notify(RunEnded, result, nil)
-	if err := x.log.Finish(encodeResult(result)); err != nil { // before the answer: the next server knows the run
+	err := x.log.Finish(encodeResult(result))
+	if err != nil {
 		x.sandbox.engine.log.Warn("could not finish the log of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
+	return err == nil
 }
 
 // fail ends the log of a run that Fumehood failed at.
@@ -340,6 +303,9 @@ func (x *Run) fail(err error) {
 // leave retires the log, and leaves the sandbox idle if no other run runs.
 func (x *Run) leave() {
 	s := x.sandbox
+	if x.log.Last().Finished {
+		x.dropRequest()
+	}
 	x.retire()
 	x.slim()
 	s.mu.Lock()

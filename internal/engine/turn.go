@@ -13,10 +13,12 @@ func (r *RunRequest) Detach() {
 	r.Background, r.Request.Timeout = true, cmp.Or(r.Request.Timeout, sandbox.NoTimeout)
 }
 
-// slot is the place of a run among those that run at the same time. The goroutine of the run owns it.
+// slot is the place of a run among those that run at the same time, and in its context. The goroutine of the run owns
+// it.
 type slot struct {
 	awaited bool   // Drain waits for the run
 	release func() // nil without a slot
+	yield   func() // nil without the turn of a context
 }
 
 // enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
@@ -79,15 +81,13 @@ func (x *Run) freeEndless() {
 func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	if x.context != nil {
 		asked := time.Now()
-		done, err := x.context.wait(ctx)
+		err := x.takeTurn(ctx)
 		x.timings.Queue = time.Since(asked)
 		if err != nil {
 			return nil, err
 		}
-		defer done()
 	}
-	if x.resumed == nil && (x.context != nil || x.adding.asked != nil) {
-		// one that was resumed has run on meanwhile, and takes no slot
+	if x.resumed == nil && x.release == nil { // one that was resumed has run on meanwhile, and takes no slot
 		if err := x.addPackages(ctx); err != nil {
 			return nil, err
 		}
@@ -108,12 +108,31 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	return x.perform(ctx)
 }
 
+// takeTurn waits for the run's turn in its context. One that was resumed has it.
+func (x *Run) takeTurn(ctx context.Context) (err error) {
+	if x.resumed != nil {
+		x.yield = x.context.yield
+		return nil
+	}
+	x.yield, err = x.context.wait(ctx)
+	return err
+}
+
+// leaveTurn gives the turn back, if the run has it: once its end is in the log, so that the log of at most one run of a
+// context has a beginning without an end.
+func (x *Run) leaveTurn() {
+	if yield := x.yield; yield != nil {
+		x.yield = nil
+		yield()
+	}
+}
+
 // beginAfterPackages begins the time limit of a process that waited for packages, also for the next server.
 func (x *Run) beginAfterPackages() error {
 	x.beginNow()
-	x.logBegan("")
-	if x.req.Background {
-		return x.log.Sync()
+	if x.log.began.Load() > 0 { // an earlier server was about to start it
+		return nil
 	}
-	return nil
+	x.logBegan(begun{})
+	return x.log.Sync()
 }

@@ -20,15 +20,15 @@ const fileMode = 0o644 // of a file whose mode is not given
 
 // upload sends files and code, and takes the baseline. Code is one call, all files another.
 func (x *Run) upload(ctx context.Context) error {
+	if x.resumed != nil {
+		return nil // an earlier server sent all of it
+	}
 	started := time.Now()
 	defer func() { x.timings.Upload = time.Since(started) }()
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	if err := x.sendFiles(ctx); err != nil {
 		return x.uploadError("files", err)
-	}
-	if x.resumed != nil {
-		return nil // an earlier server sent all of it
 	}
 	if x.Request.Code != nil && x.context == nil {
 		if err := x.sendCode(ctx); err != nil {

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// begin enters the run and starts its goroutine, which releases its slot.
+func (x *Run) begin(ctx context.Context) error {
+	s := x.sandbox
+	x.began = time.Now()
+	head, err := x.head()
+	if err != nil {
+		return err
+	}
+	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
+		return err
+	}
+	err = x.log.Sync() // before its caller knows its id, so that the next server finds it
+	if err == nil && x.req.Background {
+		err = x.saveRequest()
+	}
+	if err == nil {
+		err = x.enter(ctx)
+	}
+	if err != nil {
+		x.dropRequest()
+		return errors.Join(err, x.log.Remove())
+	}
+	return nil
+}
+
+// enter makes the run one of the sandbox's.
+func (x *Run) enter(ctx context.Context) error {
+	s := x.sandbox
+	x.output = x.newOutput()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Ended(); err != nil {
+		return err
+	}
+	if s.runs.byID[x.id] != nil {
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
+	}
+	s.runs.add(x)
+	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
+	s.work.Go(func() { x.carryOut(ctx) })
+	return nil
+}
+
+// newOutput returns what receives the output.
+func (x *Run) newOutput() *output {
+	out := newOutput(x.Spec.Limits.OutputBytes, x.take)
+	if x.req.Background {
+		out.keepPart()
+	}
+	return out
+}
+
+// The request of a background run is kept beside its log until the run has ended. The next server starts a run that
+// had not started when its server was killed, and sends the rest of its code or stdin to one that had.
+
+func (s *Sandbox) requestFile(id sandbox.ID) string {
+	return filepath.Join(s.logs.Dir(), string(id)+".request")
+}
+
+// saveRequest keeps the request. It needs no sync of the disk: the sandbox does not survive the machine either.
+func (x *Run) saveRequest() error {
+	text, err := json.Marshal(&x.req)
+	if err == nil {
+		err = os.WriteFile(x.sandbox.requestFile(x.id), text, 0o600)
+	}
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "keep the request of a run", Err: err,
+			Fix: "free space in the state folder of Fumehood"}
+	}
+	return nil
+}
+
+// dropRequest removes the request.
+func (x *Run) dropRequest() {
+	if x.req.Background {
+		_ = os.Remove(x.sandbox.requestFile(x.id)) // its folder is removed with the sandbox
+	}
+}
+
+// loadRequest completes a request by what saveRequest kept, and reports whether it could.
+func (s *Sandbox) loadRequest(r *RunRequest) bool {
+	text, err := os.ReadFile(s.requestFile(r.ID))
+	if err != nil {
+		return false
+	}
+	saved := RunRequest{}
+	if json.Unmarshal(text, &saved) != nil { // its server was killed before it answered
+		return false
+	}
+	saved.ID = r.ID
+	*r = saved
+	return true
+}
