@@ -91,10 +91,12 @@ func (r *Rules) resolveCode(p *Run) error {
 	}
 	p.Language, p.Programs = &lang, lang.Programs
 	req.Code = plainText(&lang, req.Code)
-	for i, f := range req.Files {
-		if f.Path == req.Entry {
-			req.Files = slices.Clone(req.Files)
-			req.Files[i].Data = plainText(&lang, f.Data)
+	if req.Entry != "" { // no file has an empty path, but nothing has refused one yet
+		req.Files = slices.Clone(req.Files)
+		for i, f := range req.Files {
+			if f.Path == req.Entry {
+				req.Files[i].Data = plainText(&lang, f.Data)
+			}
 		}
 	}
 	p.Env = r.Env(p.Spec, &lang, lang.Env, req.Env)
