@@ -93,8 +93,9 @@ soak: build ## 10,000 benign runs by 32 clients
 	$(GO) run ./test/soak -fumehood bin/fumehood
 
 .PHONY: torture
-torture: build ## 1,000 kill -9 of the server under load
+torture: build ## 1,000 kill -9 of the server under load, and 500 with a comparison of what clients were told
 	$(GO) run ./test/torture -fumehood bin/fumehood
+	$(GO) run ./test/torture -restart -n 500 -fumehood bin/fumehood
 
 .PHONY: fuzz
 fuzz: ## every fuzz target briefly

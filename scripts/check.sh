@@ -76,6 +76,8 @@ section typescript 600 bash scripts/typescript.sh test "$fumehood" node deno bun
 section python 900 bash scripts/python.sh test "$fumehood"
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -fumehood "$fumehood"
+section restarts 3600 "$go" run ./test/torture -restart -n 500 -fumehood "$fumehood"
+section restarts-gvisor 900 "$go" run ./test/torture -restart -n 40 -sandboxes 2 -backend gvisor -fumehood "$fumehood"
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -fumehood "$fumehood"
 section soak 900 "$go" run ./test/soak -n 2000 -fumehood "$fumehood"
 section bench 1200 "$go" run ./bench -quick -fumehood "$fumehood"

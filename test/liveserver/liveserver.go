@@ -29,6 +29,7 @@ const (
 // Options configure a server's start.
 type Options struct {
 	Binary string    // "" is DefaultBinary
+	Listen string    // a TCP address; "" is a free port of loopback
 	Args   []string  // after `serve --listen ADDRESS`
 	Env    []string  // added to this process's environment
 	State  string    // the server's --state-dir; "" is a temporary folder
@@ -78,9 +79,11 @@ func Launch(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
+	address := o.Listen
+	if address == "" {
+		if address, err = FreeAddress(); err != nil {
+			return nil, err
+		}
 	}
 	s := &Server{URL: "http://" + address, output: &tail{copy: o.Log}, ended: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxClients, MaxConnsPerHost: maxClients}}
@@ -117,8 +120,8 @@ func removeState(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// freeAddress returns a loopback port that was free a moment ago.
-func freeAddress() (string, error) {
+// FreeAddress returns a loopback port that was free a moment ago.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -192,6 +195,11 @@ func (s *Server) Stop() error {
 	select {
 	case <-s.ended:
 	case <-time.After(stopTimeout):
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // Go then prints what its goroutines wait for
+		select {
+		case <-s.ended:
+		case <-time.After(time.Second):
+		}
 		s.Kill()
 		return errors.New("the server did not end after SIGTERM: " + s.output.text())
 	}

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-// mark is in the environment of every program that the torture starts, to find them among the host's processes.
-const mark = "TORTURE_MARK"
+// mark is in the environment of every program that this torture starts, to find them among the host's processes.
+var mark = fmt.Sprintf("TORTURE_MARK_%d", os.Getpid())
 
 // victims are programs in various states when their server dies: just started, asleep, busy, forking, in their own
 // sessions, filling the disk, writing output, reading files.

@@ -2,6 +2,9 @@
 // looks for traces of the dead one: processes, control groups, mounts, namespaces, folders, locks. A second server, the
 // witness, lives through all of it, and none of its sandboxes may be disturbed.
 //
+// With -restart, clients work in living sandboxes while their server is killed. After each start they compare what the
+// next server reports with all that they were answered.
+//
 // It prints its seed; the same seed gives the same moments and programs, if not the same races. Run `make build`, then
 // `go run ./test/torture` as root.
 package main
@@ -23,27 +26,41 @@ import (
 
 type config struct {
 	rounds, clients int
+	restart         bool
+	sandboxes       int
 	seed            uint64
 	binary, backend string
 	runDir          string
+	log             io.Writer
 	temp            string // the servers' temporary folder
 }
 
 // server returns the options of a server to torture.
 func (c config) server(args ...string) liveserver.Options {
 	args = append(args, "--backend", c.backend, "--max-timeout", "24h")
-	return liveserver.Options{Binary: c.binary, Args: args, Env: []string{"TMPDIR=" + c.temp}}
+	return liveserver.Options{Binary: c.binary, Args: args, Env: []string{"TMPDIR=" + c.temp}, Log: c.log}
 }
 
 func main() {
 	var c config
 	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
+	flag.BoolVar(&c.restart, "restart", false, "compare what the next server knows with what clients were answered")
+	flag.IntVar(&c.sandboxes, "sandboxes", 4, "living sandboxes, with -restart")
 	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "seed of moments and programs")
 	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to test")
 	flag.StringVar(&c.backend, "backend", "native", "the backend of the servers")
 	flag.StringVar(&c.runDir, "run-dir", "", "the run folder of that program (default: that of the backend)")
+	output := flag.String("log", "", "a file for the output of the servers")
 	flag.Parse()
+	if *output != "" {
+		file, err := os.Create(*output)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "torture:", err)
+			os.Exit(1)
+		}
+		c.log = file // until the process ends
+	}
 	if c.runDir == "" {
 		c.runDir = liveserver.DefaultRunDir
 		if c.backend != "native" {
@@ -52,7 +69,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := torture(ctx, c, os.Stdout); err != nil {
+	run := torture
+	if c.restart {
+		run = restart
+	}
+	if err := run(ctx, c, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "torture: %v (seed %d)\n", err, c.seed)
 		os.Exit(1)
 	}
