@@ -29,6 +29,11 @@ class Script(GenericFakeChatModel):
         return self
 
 
+def script(*calls: ToolCall) -> Script:
+    """Return a model that makes these calls and then answers."""
+    return Script(messages=iter([*(AIMessage("", tool_calls=[one]) for one in calls), AIMessage("done")]))
+
+
 @pytest.mark.smoke
 def test_the_tool(server):
     tool = run_code_tool(server=server.address)
@@ -62,12 +67,9 @@ def test_the_tool_with_a_sandbox(sandbox):
 @pytest.mark.smoke
 def test_a_deep_agent(server):
     with FumehoodSandbox(server=server.address) as backend:
-        script = [
-            AIMessage("", tool_calls=[call("write_file", file_path="/workspace/a.txt", content="41")]),
-            AIMessage("", tool_calls=[call("execute", command="echo $(( $(cat a.txt) + 1 )); echo err >&2; exit 3")]),
-            AIMessage("done"),
-        ]
-        agent = create_deep_agent(model=Script(messages=iter(script)), backend=backend)
+        write = call("write_file", file_path="/workspace/a.txt", content="41")
+        execute = call("execute", command="echo $(( $(cat a.txt) + 1 )); echo err >&2; exit 3")
+        agent = create_deep_agent(model=script(write, execute), backend=backend)
         messages = agent.invoke({"messages": [{"role": "user", "content": "task"}]})["messages"]
         shown = [message.content for message in messages if isinstance(message, ToolMessage)]
         assert messages[-1].content == "done"

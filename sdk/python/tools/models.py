@@ -36,6 +36,9 @@ ANSWERS = {
 # Classes with further properties, from _views.
 VIEWS = {"Answer": "AnswerViews", "File": "FileViews", "Result": "ResultViews"}
 
+# Fields whose name a view has. Streams lack this one: it is for clients that show an answer to a model as it is.
+LEFT_OUT = {"Answer": ["text"]}
+
 # Bodies of requests whose fields are keyword arguments, by the name of their type here, without the arguments that
 # the methods name themselves.
 OPTIONS = {
@@ -124,7 +127,8 @@ def python_name(name: str) -> str:
 def model(name: str, schema: dict[str, Any]) -> str:
     """Return the class of an answer."""
     base = f"{VIEWS[name]}, " if name in VIEWS else ""
-    properties, required = schema["properties"], schema.get("required", [])
+    properties = {f: kind for f, kind in schema["properties"].items() if f not in LEFT_OUT.get(name, [])}
+    required = schema.get("required", [])
     out = f"class {python_name(name)}({base}Model):\n"
     out += documentation(describe(name, schema), 1)
     for field in sorted(properties, key=lambda f: f not in required):
@@ -169,10 +173,11 @@ def typed_dict(name: str, schema: dict[str, Any], left_out: list[str]) -> str:
 def describe(name: str, schema: dict[str, Any]) -> str:
     """Return the description of a schema without its Go name at the front."""
     text: str = schema.get("description", name).split("\n\n")[0]
-    for verb in (" is ", " are ", " has ", " says "):
-        first, found, rest = text.partition(verb)
-        if found and " " not in first:
-            return rest[0].upper() + rest[1:]
+    first, _, phrase = text.partition(" ")
+    if first == name:
+        verb, _, rest = phrase.partition(" ")
+        text = rest if verb in ("is", "are") else phrase
+        text = text[0].upper() + text[1:]
     return text
 
 
