@@ -14,7 +14,8 @@ import (
 )
 
 // block is one fenced block of a page. Its language selects the test: run it and compare the output (console), run it
-// (python), vet it (go), read it as a configuration (toml), or nothing (text).
+// (python), vet it (go), read it as a configuration (toml), or nothing (text; py and ts, which the tests of the clients
+// run).
 type block struct {
 	language, text string
 	line           int
@@ -112,9 +113,9 @@ func (r *reader) try(t *testing.T, dir string, b block) {
 		if err = os.WriteFile(file, []byte(b.text), 0o600); err == nil {
 			output, err = r.run(t, dir, "bash", "-c", "fumehood --config "+file+" run --dry-run -c 1")
 		}
-	case "text":
+	case "py", "ts", "text":
 	default:
-		t.Errorf("line %d: the block is %q; use console, python, go, toml or text", b.line, b.language)
+		t.Errorf("line %d: the block is %q; use console, python, py, ts, go, toml or text", b.line, b.language)
 	}
 	if err != nil {
 		t.Errorf("line %d: %v\n%s", b.line, err, output)
