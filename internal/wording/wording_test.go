@@ -168,6 +168,10 @@ func TestFaces(t *testing.T) {
 		{refused, "policy; make a sandbox with fumehood create --allow a.com:443.",
 			"replace the rules by PATCH /v1/sandboxes/{id}, " +
 				`or make a sandbox with "network": {"allow": ["a.com:443"]}.`},
+		{sandbox.HintNoPackage{Modules: []string{"mysqlclient"}}, "request it by name and let it be built: " +
+			"--allow-build; code of your own can be sent with --file PATH.", `"allow_build": true; code of your ` +
+			`own can ` +
+			`be sent in "files".`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
 			Code: sandbox.SkipTooLarge},

@@ -85,12 +85,13 @@ func laterParts() (words []string) {
 
 // displays matches code that may need the driver: notebook syntax, modules of IPython, and charts. It also matches some
 // other code, which runs the same way there, and starts some milliseconds later. Such code has one of displayWords.
-var displays = trace.Pattern(`(?m)^(?:\x{feff})?[ \t]*(?:[%!?]|[\pL_][^=\n]*=[ \t]*[%!])|\?[ \t]*\r?$|` +
+var displays = trace.Pattern(`(?m)^(?:\x{feff})?[ \t]*(?:[%!?]|(?:pip3?|conda|uv pip) install |[\pL_][^=\n]*=[ ` +
+	`\t]*[%!])|\?[ \t]*\r?$|` +
 	`\b(?:IPython|get_ipython|matplotlib|seaborn|pylab|webbrowser)\b|\bdisplay\(|\.show\(`)
 
 var displayWords = [][]byte{[]byte("%"), []byte("!"), []byte("?"), []byte("ython"), []byte("display("),
 	[]byte(".show("),
-	[]byte("matplotlib"), []byte("seaborn"), []byte("pylab"), []byte("webbrowser")}
+	[]byte("matplotlib"), []byte("seaborn"), []byte("pylab"), []byte("webbrowser"), []byte(" install ")}
 
 // cell returns the command line for code that needs the driver, or nil.
 func cell(code []byte) func(program, path string) []string {

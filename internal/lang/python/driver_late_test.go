@@ -51,7 +51,12 @@ func TestDriverLate(t *testing.T) {
 			}
 		})
 	}
-	o := d.Run("pool.submit(print, 'for this run').result()\nawait asyncio.to_thread(print, 'so too')\nprint('x')")
+	o := d.Run("import traceback\ntry: pool.submit(lambda: 1/0).result()\nexcept Exception: traceback.print_exc()\n" +
+		"import _thread; _thread.start_new_thread(lambda: 1/0, ()); time.sleep(0.05)")
+	if strings.Contains(o.Stderr, "fumehood") || strings.Count(o.Stderr, "ZeroDivisionError") != 2 {
+		t.Errorf("tracebacks of threads: %s", o.Stderr)
+	}
+	o = d.Run("pool.submit(print, 'for this run').result()\nawait asyncio.to_thread(print, 'so too')\nprint('x')")
 	if o.Stdout != "for this run\nso too\nx\n" {
 		t.Errorf("a pool of an earlier run: %+v", o)
 	}

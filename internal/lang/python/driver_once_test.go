@@ -116,7 +116,8 @@ func TestCell(t *testing.T) {
 	for code, want := range map[string]bool{
 		"print(6*7)": false, "x = 5 % 3\nif x != 2: pass": false, "'''%s''' % 1": false,
 		"import numpy\nprint('what? no!')": false,
-		"x = !ls":                          true, "%time x": true, "x?": true, "fig.show()": true,
+		"x = !ls":                          true, "pip install x": true, "a = ' pip install '": false, "%time x": true,
+		"x?": true, "fig.show()": true,
 	} {
 		if got := python.Language.Cell([]byte(code)) != nil; got != want {
 			t.Errorf("%q: %v", code, got)

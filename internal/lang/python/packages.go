@@ -62,7 +62,7 @@ var installer = &sandbox.Installer{
 }
 
 // installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
-var installLine = trace.Pattern(`^[%!][ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
+var installLine = trace.Pattern(`^[%!]?[ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
 
 // magic lists the requirements in such lines, without options and their files.
 func magic(code []byte) (found []string) {
@@ -84,13 +84,29 @@ func installLines(code string) (found []magicLine) {
 	}
 	tokens := lex.Python(code)
 	for i := range tokens.Len() {
-		if t := tokens.Get(i); t.Kind == lex.Command && len(found) < maxMagic {
+		if t := commandAt(tokens, i, code); t.Kind == lex.Command && len(found) < maxMagic {
 			if m := installLine().FindStringSubmatch(t.Text); m != nil {
 				found = append(found, magicLine{t, m[1]})
 			}
 		}
 	}
 	return found
+}
+
+// commandAt returns a token. A line that begins with "pip install" is a command, as in IPython.
+func commandAt(tokens *lex.Tokens, i int, code string) lex.Token {
+	t, next := tokens.Get(i), tokens.Get(i+1)
+	if next.Word("pip") && t.Word("uv") {
+		next = tokens.Get(i + 2)
+	}
+	if !next.Word("install") || !t.Word("pip") && !t.Word("pip3") && !t.Word("uv") {
+		return t
+	}
+	before, _, _ := strings.Cut(code[t.At:], "\n")
+	if start := code[:t.At]; strings.TrimSpace(start[strings.LastIndexByte(start, '\n')+1:]) == "" {
+		return lex.Token{Kind: lex.Command, At: t.At, Text: strings.TrimSuffix(before, "\r")}
+	}
+	return t
 }
 
 // harmless matches the arguments of a command that only installs packages.
@@ -133,7 +149,8 @@ func installed(words string, most int) (found []string) {
 			break // the end of pip's arguments
 		}
 		word, last := strings.CutSuffix(word, ";")
-		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' {
+		computed := strings.ContainsAny(word, "{$`") // known once the code runs; then pip installs it
+		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' && !computed {
 			found = append(found, word)
 		}
 		if skip = slices.Contains(takesValue, word); last {

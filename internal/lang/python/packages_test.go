@@ -18,6 +18,10 @@ import (
 // TestMagic finds requirements only in lines outside of strings, and excludes options, their values and other commands.
 func TestMagic(t *testing.T) {
 	for code, want := range map[string]string{
+		"pip install a b>=1\nimport a":                           "a b>=1",
+		"if 1:\n    uv pip install -q a\n":                       "a",
+		"x = 'pip install a'\nx.pip install a":                   "",
+		"!pip install a {b} $c":                                  "a",
 		"%pip install a 'b>=1' # c":                              "a b>=1",
 		"x = 1\n  !pip3 install -q --upgrade a\n":                "a",
 		"! python -m pip install a && echo b":                    "a",
@@ -28,7 +32,6 @@ func TestMagic(t *testing.T) {
 		"r = r\"\"\"\\\"\"\"\n!pip install a\n\"\"\" # \"\"\"\n": "",
 		"!echo don't \"\"\"\n%pip install a":                     "a",
 		"it = \"'''\" # '''\n%pip install a":                     "a",
-		"pip install a":                                          "",
 	} {
 		if got := strings.Join(magic([]byte(code)), " "); got != want {
 			t.Errorf("%q: %q, want %q", code, got, want)

@@ -62,21 +62,14 @@ def close_all(numbers):
 
 def extend_pool(module):
     """Lets a thread of a pool write for the run that submitted its task, not for the run that started the thread."""
+    from _contextvars import copy_context
     submit = module.ThreadPoolExecutor.submit
 
     def submit_for_run(self, fn, /, *args, **kwargs):
-        return submit(self, call_for, OWNER.get(None), fn, *args, **kwargs)
+        return submit(self, copy_context().run, fn, *args, **kwargs)
 
     submit_for_run.__doc__ = submit.__doc__
     module.ThreadPoolExecutor.submit = submit_for_run
-
-
-def call_for(owner, function, /, *args, **kwargs):
-    before = OWNER.set(owner)
-    try:
-        return function(*args, **kwargs)
-    finally:
-        OWNER.reset(before)
 
 
 need("limits")

@@ -6,11 +6,11 @@ HARMLESS = {"-q", "-qq", "--quiet", "-U", "-qU", "--upgrade", "--user", "--no-in
             "--disable-pip-version-check", "--system", "--break-system-packages"}
 
 
-def shell(command):
-    """Runs a command and returns its exit code."""
+def shell(command, written):
+    """Runs a command and returns its exit code. The engine has installed packages that the command names as written."""
     import os
     import re
-    done = os.environ.get("FUMEHOOD_PACKAGES") and re.match(INSTALL, command)
+    done = os.environ.get("FUMEHOOD_PACKAGES") and command == written and re.match(INSTALL, command)
     if done and HARMLESS.issuperset(word for word in done.group(1).split() if word[0] == "-"):  # already installed
         command = ":" + command[done.end():]
     return spawn(["/bin/sh", "-c", command])

@@ -58,9 +58,9 @@ def expanded_line(line, frame):
 
 def system(command, name, frame):
     """Runs a shell command. With sx, it returns the lines of its output."""
-    command = expanded_line(command, frame)
+    written, command = command, expanded_line(command, frame)
     if name == "!":
-        shell(command)
+        shell(command, written)
         return None
     text, _ = output_of(command)
     return Lines(text.split("\n")[:-1] if text.endswith("\n") else text.split("\n") if text else [])

@@ -5,6 +5,7 @@ CALL = "__notebook__"
 ASSIGNMENT = r"([\w\s.,\[\]()'\"*:]*[\w\s.,\[\])'\"])=\s*([!%].*)"
 COMMAND = r"!(!?)(.*)"
 MAGIC = r"%(%?)([A-Za-z_][\w.]*)\s*(.*)"
+INSTALLER = r"(?:pip3?|conda|uv\s+pip)\s+install\s"  # also without "%", as IPython allows
 HELP = r"(\??\??)([A-Za-z_][\w.]*(?:\[[^\]]*\])*)(\??\??)"
 
 
@@ -50,6 +51,8 @@ def translate(re, line, body):
     found = re.fullmatch(COMMAND, line)
     if found:
         return "%s%s(%r, %r)" % (target, CALL, "sx" if target or found.group(1) else "!", found.group(2))
+    if re.match(INSTALLER, line):
+        line = "%" + line
     found = re.fullmatch(MAGIC, line)
     if found:
         cell, name, rest = found.groups()

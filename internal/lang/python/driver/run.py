@@ -1,5 +1,5 @@
 # Runs code.
-from _contextvars import ContextVar
+from _contextvars import Context, ContextVar
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
 FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
@@ -80,7 +80,7 @@ def parse(source, name):
     try:
         return compile(source, name, "exec", ONLY_AST | flags, True)
     except SyntaxError as e:
-        if "!" not in source and "%" not in source and "?" not in source:
+        if "!" not in source and "%" not in source and "?" not in source and "install" not in source:
             raise
         failure = e  # raised below: inside of this handler, another error would have it as its context
     need("notebook")
@@ -204,17 +204,19 @@ def start_thread(function, args, kwargs={}, /):
     """Replaces _thread.start_new_thread: the thread writes for the run that starts it."""
     if type(args) is not tuple or type(kwargs) is not dict:
         return START_THREAD(function, args, kwargs)
-    return START_THREAD(begin_thread, (OWNER.get(runs), function, args, kwargs))
+    return START_THREAD(run_of_owner(), (function, *args), kwargs)
 
 
 def start_joinable_thread(function, handle=None, daemon=True):
-    owner = OWNER.get(runs)
-    return START_JOINABLE(lambda: begin_thread(owner, function, (), {}), handle, daemon)
+    import _functools
+    return START_JOINABLE(_functools.partial(run_of_owner(), function), handle, daemon)
 
 
-def begin_thread(owner, function, args, kwargs):
-    OWNER.set(owner)
-    return function(*args, **kwargs)
+def run_of_owner():
+    """Returns what calls a function of the current run, in an empty context. It is C, so tracebacks do not show it."""
+    context = Context()
+    context.run(OWNER.set, OWNER.get(runs))
+    return context.run
 
 
 def show_pending():
