@@ -20,7 +20,7 @@ const (
 	frameTime      = 20 * time.Microsecond
 	frameBytes     = 1000                   // of a frame: each takes another microsecond
 	attemptTime    = 30 * time.Microsecond  // to decide and to log
-	connectionTime = 400 * time.Microsecond // to dial, and to end
+	connectionTime = 700 * time.Microsecond // to dial, and to end
 	handshakeTime  = 2 * time.Millisecond   // of TLS, with both sides
 	requestTime    = 200 * time.Microsecond // in TLS that ends in the gate
 )
