@@ -147,7 +147,7 @@ func (a *app) newServe() *cobra.Command {
 	flags.IntVar(&f.config.OwnerQueue, "queue-per-key", 0,
 		"most waiting runs of one API key (default half, with several keys)")
 	flags.IntVar(&f.gates.Connections, "connections", 0,
-		"network connections of all sandboxes (default half of the open files)")
+		"network connections of all sandboxes (default by the open files)")
 	flags.IntVar(&f.gates.OwnerConnections, "connections-per-key", 0,
 		"network connections of one API key (default half of --connections)")
 	flags.IntVar(&f.gates.SandboxConnections, "max-connections", 0,
@@ -200,7 +200,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gates.Complete().Bytes))()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
 		Log: a.logger(), MaxFile: int64(f.living.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
-		MaxConnections: descriptorsOf(host, httpd.DefaultMaxConnections, doorParts), Metrics: metrics})
+		MaxConnections: f.descriptors().clients, Metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -231,6 +231,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return a.drain(server, e.Engine, doors, f.drainTimeout)
 }
 
+// descriptors divides the descriptors of this process.
+func (f *serveFlags) descriptors() descriptors {
+	slots := cmp.Or(f.config.Slots, engine.DefaultSlots())
+	return descriptorsOf(capacity.Host(), f.config.Living.Most+2*slots) // one starts while another ends
+}
+
 type door struct {
 	server   *http.Server
 	listener net.Listener
@@ -252,7 +258,8 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	if kept != nil {
 		config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
 	}
-	config.Living.Ports = descriptorsOf(capacity.Host(), engine.DefaultPorts, portParts)
+	may := f.descriptors()
+	config.Living.Ports, f.gates.Connections = may.ports, cmp.Or(f.gates.Connections, may.networks)
 	config.Gate = a.gate(f.gates)
 	bound(config, keys)
 	var err error

@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -26,19 +27,26 @@ const (
 	returnRests = 3        // most turns to skip after ones that returned nothing
 )
 
-// Parts of this process's descriptors, besides those of networks (egress.Limits). The rest is for listeners, and for
-// making and ending sandboxes.
-const (
-	doorParts = 8  // clients at each of the two listeners may have 1/8
-	portParts = 16 // connections to ports of sandboxes may have 1/16
-)
+// The descriptors of a sandbox: its connection, device, processes and log take some ten.
+const sandboxDescriptors = 12
 
-// descriptorsOf returns a limit of connections: usual, unless this process may open few files.
-func descriptorsOf(host sandbox.Limits, usual, parts int) int {
-	if host.OpenFiles == 0 {
-		return usual
+// descriptors is how many of this process's descriptors serve may use for what; 0 is no limit. The rest is for
+// listeners and for what sandboxes take.
+type descriptors struct {
+	networks int // connections of sandboxes
+	clients  int // at each of the two listeners
+	ports    int // connections to ports of sandboxes
+}
+
+// descriptorsOf divides the descriptors of a process with so many sandboxes. Where there are few, sandboxes get half.
+func descriptorsOf(host sandbox.Limits, sandboxes int) descriptors {
+	files := int(host.OpenFiles)
+	if files == 0 {
+		return descriptors{}
 	}
-	return max(1, min(usual, int(host.OpenFiles)/parts))
+	files -= min(files/2, sandboxes*sandboxDescriptors)
+	return descriptors{networks: files / 2, clients: min(httpd.DefaultMaxConnections, max(1, files/8)),
+		ports: min(engine.DefaultPorts, max(1, files/16))}
 }
 
 // roomOf returns the limit of bodies in memory, in bytes, and that of answers. It is lower on a host or in a control

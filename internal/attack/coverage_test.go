@@ -29,10 +29,21 @@ var attacksElsewhere = map[string][]string{
 	// a client of the API that names addresses which the operator does not list
 	"E18": {"internal/egress: TestCanaries", "cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",
 		"internal/egress/rules: TestAboveCeiling"},
+	// connections that take the server's descriptors
+	"E19": {"internal/egress: TestConnectionsOfOwner", "internal/egress: TestMaxConnections",
+		"cmd/fumehood: TestDescriptors", "cmd/fumehood: TestDescriptorsOf"},
+	// headers, unread answers, stuck connections and single bytes that take its memory
+	"E20": {"internal/egress: TestAnswerHeads", "internal/egress/intercept: TestAnswerHeadTime",
+		"internal/egress: TestUnreadAnswers", "internal/egress: TestStuckConnections", "internal/egress: TestCrumbs"},
 	// HTTP in disguise, at ports where other protocols pass
 	"E21": {"internal/egress: TestDisguisedHTTP"},
 	// QUIC past the inspection of requests
 	"E22": {"internal/egress/rules: TestQUIC"},
+	// packets and questions that take its CPU time, and that of the host's resolver
+	"E23": {"internal/egress: TestGateCost", "internal/egress: TestPace", "cmd/fumehood: TestGateCPU",
+		"internal/egress: TestQuestionRate"},
+	// input on which the gate panics
+	"E24": {"internal/egress: TestPanic"},
 
 	// A secret whose value the code wants to have. How much of an answer comes, and when, is an oracle.
 	"S07": {"internal/egress/intercept: TestStreamIsNoOracle", "internal/egress/intercept: TestStreamHides"},

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestDescriptorsOf: networks, clients and ports leave descriptors for sandboxes and listeners, however few there are.
+func TestDescriptorsOf(t *testing.T) {
+	for _, c := range []struct {
+		files     int64
+		sandboxes int
+		want      descriptors
+	}{
+		{0, 512, descriptors{}},
+		{1024, 512, descriptors{256, 64, 32}},
+		{20000, 520, descriptors{6880, 1720, 860}},
+		{524288, 520, descriptors{259024, 4096, 2048}},
+	} {
+		got := descriptorsOf(sandbox.Limits{OpenFiles: c.files}, c.sandboxes)
+		if got != c.want {
+			t.Errorf("%d files: %+v, not %+v", c.files, got, c.want)
+		}
+		if rest := c.files - int64(got.networks+2*got.clients+got.ports); c.files > 0 && rest < c.files/2/2 {
+			t.Errorf("%d of %d files are left", rest, c.files)
+		}
+	}
+}
