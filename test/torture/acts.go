@@ -267,10 +267,17 @@ func (s *subject) patch(ctx context.Context) error {
 		p.Lifetime.EndsAt = time.Now().Add(time.Hour).Truncate(time.Second)
 		s.doubt["lifetime"] = lifetime(p.Lifetime.EndsAt)
 	default:
-		p.Network = &api.Network{Mode: sandbox.NetworkRestricted, Allow: []string{fmt.Sprintf("%d.example", s.count)}}
-		s.doubt["network"] = fmt.Sprint(p.Network.Mode, p.Network.Allow)
+		p.Network = s.network()
+		s.doubt["network"] = networkFact(p.Network)
 	}
 	return s.in(ctx, http.MethodPatch, "", p, nil)
+}
+
+// network returns new rules, which also bind the secret of the sandbox.
+func (s *subject) network() *api.Network {
+	return &api.Network{Mode: sandbox.NetworkRestricted, Allow: []string{fmt.Sprintf("%d.example", s.count)},
+		Secrets: []api.Secret{{Name: "TORTURE_SECRET", Hosts: []string{fmt.Sprintf("s%d.example", s.count)},
+			Value: "a value that no server keeps"}}}
 }
 
 // attempt lets the gate refuse a connection, and reads the log.

@@ -26,7 +26,7 @@ import (
 
 type config struct {
 	rounds, clients int
-	restart         bool
+	restart, busy   bool
 	sandboxes       int
 	seed            uint64
 	binary, backend string
@@ -46,6 +46,7 @@ func main() {
 	flag.IntVar(&c.rounds, "n", 1000, "servers to kill")
 	flag.IntVar(&c.clients, "c", 12, "clients that keep each server busy")
 	flag.BoolVar(&c.restart, "restart", false, "compare what the next server knows with what clients were answered")
+	flag.BoolVar(&c.busy, "busy", true, "use all processors, with -restart")
 	flag.IntVar(&c.sandboxes, "sandboxes", 4, "living sandboxes, with -restart")
 	flag.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "seed of moments and programs")
 	flag.StringVar(&c.binary, "fumehood", liveserver.DefaultBinary, "the program to test")

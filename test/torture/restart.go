@@ -16,7 +16,10 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
-const longestWork = 800 * time.Millisecond // from the comparison to the kill
+const (
+	longestWork  = 800 * time.Millisecond // from the comparison to the kill
+	orderlyEvery = 8                      // rounds, on average, between servers that are stopped and not killed
+)
 
 // restarts kills a server while clients work in living sandboxes. The next server starts at once, with the same state
 // and address. Each client then compares all that answers have reported with what the next server reports.
@@ -38,7 +41,9 @@ func restart(ctx context.Context, c config, w io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.temp)) }()
 	r := &restarts{config: c, random: rand.New(rand.NewPCG(c.seed, c.seed))}
-	defer keepBusy()()
+	if c.busy {
+		defer keepBusy()()
+	}
 	wheels, err := serveWheels()
 	if err != nil {
 		fmt.Fprintf(w, "no packages are added: %v\n", err)
@@ -113,10 +118,15 @@ func (r *restarts) round(ctx context.Context) error {
 	}
 	time.Sleep(time.Duration(r.random.Int64N(int64(longestWork))))
 	dying.Store(true)
-	r.server.Kill()
+	stopped := error(nil)
+	if r.random.IntN(orderlyEvery) == 0 {
+		stopped = r.server.Stop()
+	} else {
+		r.server.Kill()
+	}
 	next, err := liveserver.Launch(r.options)
 	all.Wait()
-	if err != nil {
+	if err := errors.Join(stopped, err); err != nil {
 		return err
 	}
 	r.server = next

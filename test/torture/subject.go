@@ -111,7 +111,7 @@ func (s *subject) create(ctx context.Context) error {
 	idle := 0.0
 	r := api.SandboxRequest{Name: s.name, Metadata: map[string]string{mark: "0"}, Lifetime: api.Lifetime{IdleS: &idle},
 		Env: map[string]string{mark: "subject"}}
-	r.Network = api.Network{Allow: []string{"0.example"}}
+	r.Network = *s.network()
 	var made api.Sandbox
 	if err := s.call(ctx, http.MethodPost, "", r, &made); err != nil {
 		return err
@@ -127,13 +127,21 @@ func (s *subject) remove(ctx context.Context) error {
 // factsOf are the facts that the description of a sandbox reports.
 func factsOf(s *api.Sandbox) facts {
 	f := facts{"sandbox": fmt.Sprint(s.ID, " ", s.CreatedAt.UnixMicro(), " ", s.Backend),
-		"metadata": fmt.Sprint(s.Metadata), "network": fmt.Sprint(s.Network.Mode, s.Network.Allow),
+		"metadata": fmt.Sprint(s.Metadata), "network": networkFact(&s.Network),
 		"lifetime": lifetime(s.Lifetime.EndsAt)}
 	for _, c := range s.Contexts {
 		f["context "+c.Name] = contextFact(&c)
 		f["runs "+c.Name] = fmt.Sprint(c.Runs)
 	}
 	return f
+}
+
+func networkFact(n *api.Network) string {
+	fact := fmt.Sprint(n.Mode, " ", n.Allow)
+	for _, s := range n.Secrets {
+		fact += fmt.Sprint(" ", s.Name, s.Hosts)
+	}
+	return fact
 }
 
 func lifetime(ends time.Time) string { return fmt.Sprint(ends.UnixMilli()) }
