@@ -123,6 +123,10 @@ func (l Lifetime) GuestLease() time.Duration {
 const (
 	Workspace = "/workspace"  // the working directory, the one place whose files are handed back
 	Home      = "/home/agent" // HOME: writable, bounded by the disk limit
+
+	// WorkspaceAlias is the workspace at the path that programs for E2B use: a second mount, on the backends that make
+	// the root themselves (native, gvisor), unless a host directory is the workspace.
+	WorkspaceAlias = "/home/user"
 )
 
 // DefaultEnv is the environment of a default request. PATH ends with the folder in which installers put programs of the

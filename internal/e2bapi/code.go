@@ -3,7 +3,6 @@ package e2bapi
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,10 +36,7 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if err != nil {
 		return err
 	}
-	for name, value := range req.Env {
-		run.Request.Env = append(run.Request.Env, name+"="+value)
-	}
-	slices.Sort(run.Request.Env)
+	run.Request.Env = envOf(req.Env)
 	run.Detach() // the client sets its own time limit
 	x, err := s.Start(r.Context(), run)
 	if err != nil {

@@ -12,9 +12,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// home is where relative paths, commands and contexts begin.
-const home = sandbox.Workspace
-
 // contextInfo describes a context; the SDKs need all three fields.
 type contextInfo struct {
 	ID       string `json:"id"`
@@ -35,7 +32,7 @@ func (f *face) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandbo
 	var idle []contextInfo
 	for _, language := range defaultContexts {
 		if !slices.ContainsFunc(list, func(c contextInfo) bool { return c.ID == language }) {
-			idle = append(idle, contextInfo{ID: language, Language: language, Dir: home})
+			idle = append(idle, contextInfo{ID: language, Language: language, Dir: homeOf(s)})
 		}
 	}
 	return f.WriteJSON(w, append(idle, list...))
@@ -54,7 +51,7 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	}
 	// A name looks unlike an id of ours, which is reserved.
 	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
-	c, err := s.CreateContext(r.Context(), name, languageOf(req.Language), directory(req.Dir))
+	c, err := s.CreateContext(r.Context(), name, languageOf(req.Language), pathIn(s, req.Dir))
 	if err != nil {
 		return err
 	}
@@ -102,7 +99,7 @@ func defaultContext(ctx context.Context, s *engine.Sandbox, language string) (*e
 	if sandbox.KindOf(err) != sandbox.NotFound {
 		return c, err
 	}
-	c, err = s.CreateContext(ctx, language, language, home)
+	c, err = s.CreateContext(ctx, language, language, homeOf(s))
 	switch sandbox.KindOf(err) {
 	case sandbox.Exists: // another request made it meanwhile
 		return s.Context(language)

@@ -19,7 +19,7 @@ import (
 // readFile is GET /files.
 func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	name := r.URL.Query().Get("path")
-	file := directory(name)
+	file := pathIn(s, name)
 	i, err := s.Stat(r.Context(), file)
 	switch {
 	case sandbox.KindOf(err) == sandbox.NotFound:
@@ -68,7 +68,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	list := []written{}
 	put := func(name string, content io.Reader) error {
-		file := directory(name)
+		file := pathIn(s, name)
 		if i, err := s.Stat(r.Context(), file); err == nil && i.Type == sandbox.TypeFolder {
 			return sandbox.Invalidf("path", "path '%s' is a directory", name)
 		}

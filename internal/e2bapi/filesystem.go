@@ -51,14 +51,14 @@ func stat(ctx context.Context, file string) (*pb.EntryInfo, error) {
 // Stat describes one file.
 func (filesystem) Stat(ctx context.Context, r *connect.Request[pb.StatRequest]) (*connect.Response[pb.StatResponse],
 	error) {
-	e, err := stat(ctx, directory(r.Msg.Path))
+	e, err := stat(ctx, pathIn(sandboxIn(ctx), r.Msg.Path))
 	return connect.NewResponse(&pb.StatResponse{Entry: e}), err
 }
 
 // MakeDir creates a folder and its missing parents.
 func (filesystem) MakeDir(ctx context.Context, r *connect.Request[pb.MakeDirRequest]) (
 	*connect.Response[pb.MakeDirResponse], error) {
-	dir := directory(r.Msg.Path)
+	dir := pathIn(sandboxIn(ctx), r.Msg.Path)
 	if i, err := sandboxIn(ctx).Stat(ctx, dir); err == nil {
 		if i.Type != sandbox.TypeFolder {
 			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("path '%s' is not a directory", dir))
@@ -75,7 +75,7 @@ func (filesystem) MakeDir(ctx context.Context, r *connect.Request[pb.MakeDirRequ
 // Move moves a file or folder, and creates the missing parents of the new path.
 func (filesystem) Move(ctx context.Context, r *connect.Request[pb.MoveRequest]) (*connect.Response[pb.MoveResponse],
 	error) {
-	from, to := directory(r.Msg.Source), directory(r.Msg.Destination)
+	from, to := pathIn(sandboxIn(ctx), r.Msg.Source), pathIn(sandboxIn(ctx), r.Msg.Destination)
 	if _, err := stat(ctx, from); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ const maxEntries = 100_000 // of one listing
 // ListDir lists a folder, in lexical order, each folder before its files.
 func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequest]) (
 	*connect.Response[pb.ListDirResponse], error) {
-	dir := directory(r.Msg.Path)
+	dir := pathIn(sandboxIn(ctx), r.Msg.Path)
 	e, err := stat(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 // Remove removes a file or folder; a missing one is no error.
 func (filesystem) Remove(ctx context.Context, r *connect.Request[pb.RemoveRequest]) (
 	*connect.Response[pb.RemoveResponse], error) {
-	err := sandboxIn(ctx).RemoveFile(ctx, directory(r.Msg.Path), true)
+	err := sandboxIn(ctx).RemoveFile(ctx, pathIn(sandboxIn(ctx), r.Msg.Path), true)
 	if sandbox.KindOf(err) == sandbox.NotFound {
 		err = nil
 	}

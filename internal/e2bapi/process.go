@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
@@ -60,11 +59,11 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	if m.Process == nil || m.Process.Cmd == "" {
 		return connect.NewError(connect.CodeInvalidArgument, errors.New("the process has no command"))
 	}
+	s := sandboxIn(ctx)
+	dir := pathIn(s, m.Process.GetCwd())
 	run := engine.RunRequest{Background: true, Interactive: m.Stdin == nil || *m.Stdin, Request: sandbox.Request{
-		Command: append([]string{m.Process.Cmd}, m.Process.Args...), Dir: directory(m.Process.GetCwd())}}
-	for name, value := range m.Process.Envs {
-		run.Request.Env = append(run.Request.Env, name+"="+value)
-	}
+		Command: append([]string{m.Process.Cmd}, m.Process.Args...), Dir: dir}}
+	run.Request.Env = envOf(m.Process.Envs)
 	if m.Tag != nil {
 		run.Request.Metadata = map[string]string{tagVariable: *m.Tag}
 	}
@@ -74,10 +73,9 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	} else {
 		run.Detach()
 	}
-	s := sandboxIn(ctx)
-	if dir := m.Process.GetCwd(); dir != "" {
-		if info, err := s.Stat(ctx, directory(dir)); err != nil || info.Type != sandbox.TypeFolder {
-			return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("cwd '%s' does not exist", dir))
+	if m.Process.GetCwd() != "" {
+		if info, err := s.Stat(ctx, dir); err != nil || info.Type != sandbox.TypeFolder {
+			return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("cwd '%s' does not exist", m.Process.GetCwd()))
 		}
 	}
 	x, err := s.Start(ctx, run)
@@ -85,19 +83,6 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 		return failed(err)
 	}
 	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
-}
-
-// directory returns a path relative to home as ours.
-func directory(dir string) string {
-	switch {
-	case dir == "" || dir == "~" || dir == ".":
-		return home
-	case strings.HasPrefix(dir, "~/"):
-		return home + dir[1:]
-	case strings.HasPrefix(dir, "/"):
-		return dir
-	}
-	return home + "/" + dir
 }
 
 // Connect streams the output of a process from now on.

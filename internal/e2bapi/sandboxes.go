@@ -2,6 +2,8 @@ package e2bapi
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -95,11 +97,33 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := findHome(r.Context(), s); err != nil {
+		return errors.Join(err, s.Close())
+	}
 	return writeJSON(w, http.StatusCreated, f.show(w.Key, s).created)
 }
 
-// templateName keeps the template of a sandbox in its metadata, which E2B does not show.
-const templateName = "e2b.template"
+// Metadata of a sandbox in which this package keeps what E2B knows of it. Clients cannot set it and do not see it.
+const (
+	reserved     = "e2b."
+	templateName = reserved + "template"
+)
+
+// ownEnv is the environment of each sandbox, unless its request sets these variables.
+var ownEnv = map[string]string{"E2B_SANDBOX": "true", "HOME": sandbox.WorkspaceAlias}
+
+// envOf returns variables, of which later ones win, in the form of an environment.
+func envOf(layers ...map[string]string) (env []string) {
+	all := map[string]string{}
+	for _, layer := range layers {
+		maps.Copy(all, layer)
+	}
+	for name, value := range all {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
 
 func createOf(req *newSandbox) (c engine.Create, err error) {
 	if len(req.Volumes) > 0 || len(req.MCP) > 0 && string(req.MCP) != "null" {
@@ -112,12 +136,12 @@ func createOf(req *newSandbox) (c engine.Create, err error) {
 		}
 		c.Spec.Root.Image = req.TemplateID
 	}
-	for name, value := range req.EnvVars {
-		c.Spec.Env = append(c.Spec.Env, name+"="+value)
-	}
-	slices.Sort(c.Spec.Env)
+	c.Spec.Env = envOf(ownEnv, req.EnvVars)
 	c.Spec.Metadata = map[string]string{templateName: req.TemplateID}
 	for name, value := range req.Metadata {
+		if strings.HasPrefix(name, reserved) {
+			return c, sandbox.Invalidf("metadata", "names that begin with %s are the server's", reserved)
+		}
 		c.Spec.Metadata[name] = value
 	}
 	timeout := defaultTimeout
@@ -151,7 +175,7 @@ func (f *face) show(owner string, s *engine.Sandbox) detail {
 		DiskSizeMB: i.Effective.Limits.DiskBytes >> 20, Metadata: map[string]string{},
 	}
 	for name, value := range i.Spec.Metadata {
-		if name != templateName {
+		if !strings.HasPrefix(name, reserved) {
 			out.Metadata[name] = value
 		}
 	}

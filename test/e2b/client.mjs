@@ -9,7 +9,7 @@ assert.equal((await s.runCode("1/0")).error.name, "ZeroDivisionError");
 const context = await s.createCodeContext({ language: "js" });
 assert.equal((await s.runCode("6 * 7", { context })).text, "42");
 
-assert.equal((await s.commands.run("echo $K; pwd")).stdout, "V\n/workspace\n");
+assert.equal((await s.commands.run("echo $K; pwd")).stdout, "V\n/home/user\n");
 await assert.rejects(s.commands.run("exit 3"), { name: "CommandExitError", exitCode: 3 });
 const cat = await s.commands.run("cat", { background: true, stdin: true });
 await s.commands.sendStdin(cat.pid, "hi\n");
@@ -19,10 +19,10 @@ const sleep = await s.commands.run("sleep 60", { background: true });
 assert.ok(await sleep.kill());
 await assert.rejects(sleep.wait(), { message: "signal: killed" });
 
-assert.equal((await s.files.write("a/b.txt", "héllo")).path, "/workspace/a/b.txt");
+assert.equal((await s.files.write("a/b.txt", "héllo")).path, "/home/user/a/b.txt");
 assert.equal(await s.files.read("a/b.txt"), "héllo");
 assert.deepEqual((await s.files.list("a")).map((e) => [e.name, e.type]), [["b.txt", "file"]]);
-assert.equal((await s.files.rename("a/b.txt", "a/c.txt")).path, "/workspace/a/c.txt");
+assert.equal((await s.files.rename("a/b.txt", "a/c.txt")).path, "/home/user/a/c.txt");
 assert.deepEqual([await s.files.makeDir("d"), await s.files.makeDir("d"), await s.files.exists("none")],
   [true, false, false]);
 await s.files.remove("a");

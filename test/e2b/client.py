@@ -52,7 +52,7 @@ def code(s):
 
 def commands(s):
     done = s.commands.run("echo $K; pwd; echo err >&2", envs={"L": "l"})
-    assert done.stdout == "V\n/workspace\n" and done.stderr == "err\n", done
+    assert done.stdout == "V\n/home/user\n" and done.stderr == "err\n", done
     assert raises(CommandExitException, s.commands.run, "exit 3").exit_code == 3
     background, seen = s.commands.run("for i in 1 2 3; do echo $i; sleep 0.1; done", background=True), []
     assert background.wait(on_stdout=seen.append).exit_code == 0 and "".join(seen) == "1\n2\n3\n", seen
@@ -65,11 +65,11 @@ def commands(s):
 
 
 def files(s):
-    assert s.files.write("a/b.txt", "héllo").path == "/workspace/a/b.txt"
+    assert s.files.write("a/b.txt", "héllo").path == "/home/user/a/b.txt"
     assert s.files.read("a/b.txt") == "héllo" and s.files.read("a/b.txt", format="bytes") == "héllo".encode()
     assert [(e.name, e.size) for e in s.files.list("a")] == [("b.txt", 6)]
     assert s.files.make_dir("d") and not s.files.make_dir("d") and not s.files.exists("none")
-    assert s.files.rename("a/b.txt", "new/c.txt").path == "/workspace/new/c.txt"
+    assert s.files.rename("a/b.txt", "new/c.txt").path == "/home/user/new/c.txt"
     s.files.remove("new")
     assert not s.files.exists("new")
     raises(FileNotFoundException, s.files.read, "none")

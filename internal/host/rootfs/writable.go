@@ -14,7 +14,7 @@ const (
 	diskDir  = EmptyDir
 )
 
-// WritablePlaces are on one limited file system, so they share the disk limit.
+// WritablePlaces are on one limited file system, so they share the disk limit. Those of one name are one folder.
 var WritablePlaces = []struct {
 	name, Target string
 	mode         uint32
@@ -22,6 +22,7 @@ var WritablePlaces = []struct {
 	flags        confine.Flags
 }{
 	{"workspace", sandbox.Workspace, 0o755, true, confine.Writable},
+	{"workspace", sandbox.WorkspaceAlias, 0o755, true, confine.Writable},
 	{"home", sandbox.Home, 0o700, true, confine.Writable},
 	{"tmp", "/tmp", 0o1777, false, confine.Writable},
 	{"shm", "/dev/shm", 0o1777, false, confine.Writable | confine.NoExec},
@@ -32,7 +33,7 @@ var WritablePlaces = []struct {
 func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) []confine.Step {
 	steps := []confine.Step{{Do: confine.Tmpfs, Target: diskDir, Mode: 0o755, Size: l.DiskBytes, Inodes: l.Inodes}}
 	for _, w := range WritablePlaces {
-		if hostWorkspace && w.Target == sandbox.Workspace {
+		if hostWorkspace && w.name == "workspace" {
 			continue
 		}
 		dir := confine.Step{Do: confine.Dir, Target: diskDir + "/" + w.name, Mode: w.mode}
