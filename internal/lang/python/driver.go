@@ -2,7 +2,10 @@ package python
 
 import (
 	"bytes"
+	"compress/zlib"
 	"embed"
+	"encoding/base64"
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -50,7 +53,10 @@ var contexts = &sandbox.Driver{
 	Env: []string{"MPLBACKEND=agg"},
 }
 
-// driverParts has the parts of the driver by name.
+// plainParts are the parts that many runs of contexts need. The others are packed.
+var plainParts = []string{"failures", "limits", "run", "values"}
+
+// driverParts has the parts of the driver by name, without comments and blank lines.
 var driverParts = sync.OnceValue(func() map[string]string {
 	parts := map[string]string{}
 	entries, err := driverSource.ReadDir("driver")
@@ -62,26 +68,49 @@ var driverParts = sync.OnceValue(func() map[string]string {
 		if err != nil {
 			panic(err)
 		}
-		parts[strings.TrimSuffix(entry.Name(), ".py")] = string(text)
+		var lines strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if line := strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			code := strings.TrimLeft(line, " ")
+			indent := len(line) - len(code)
+			lines.WriteString(strings.Repeat("\t", indent/4) + strings.Repeat(" ", indent%4) + code)
+		}
+		parts[strings.TrimSuffix(entry.Name(), ".py")] = lines.String()
 	}
 	return parts
 })
 
-// driverArgv passes the source as arguments instead of files: the driver itself, then the name and the text of each
-// part. An argument has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
+// driverArgv passes the source as arguments instead of files: the driver itself, then laterParts. An argument has at
+// most 128 KiB (MAX_ARG_STRLEN in execve(2)).
 func driverArgv(program string) []string {
 	return append([]string{program, "-c", bootstrap, driverParts()["base"] + driverParts()["core"]}, laterParts()...)
 }
 
-// laterParts has the name and the text of each part that is compiled at its first use.
-func laterParts() (words []string) {
+// laterParts has the name and the text of each part that is compiled at its first use. The last one holds the packed
+// parts. An interpreter decodes 40 KiB of arguments in a millisecond.
+var laterParts = sync.OnceValue(func() (words []string) {
+	var names, rare []string
 	for _, name := range slices.Sorted(maps.Keys(driverParts())) {
-		if name != "base" && name != "core" && name != "once" {
-			words = append(words, name, driverParts()[name])
+		switch text := driverParts()[name]; {
+		case slices.Contains(plainParts, name):
+			words = append(words, name, text)
+		case name != "base" && name != "core" && name != "once":
+			names, rare = append(names, name), append(rare, name, text)
 		}
 	}
-	return words
-}
+	var packed bytes.Buffer
+	w, err := zlib.NewWriterLevel(&packed, zlib.BestCompression)
+	if err == nil {
+		_, err = w.Write([]byte(strings.Join(rare, "\x00")))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err) // the buffer takes all
+	}
+	return slices.Clip(append(words, "packed", strings.Join(names, ",")+":"+
+		base64.StdEncoding.EncodeToString(packed.Bytes())))
+})
 
 // displays matches code that may need the driver: notebook syntax, modules of IPython, and charts. It also matches some
 // other code, which runs the same way there, and starts some milliseconds later. Such code has one of displayWords.

@@ -1,4 +1,7 @@
 # Keeps the output of earlier runs apart: of their threads and tasks, and of processes that run on.
+from _contextvars import Context, copy_context
+
+need("limits")
 OWN_PIPES = 2  # stdout and stderr
 
 
@@ -62,7 +65,6 @@ def close_all(numbers):
 
 def extend_pool(module):
     """Lets a thread of a pool write for the run that submitted its task, not for the run that started the thread."""
-    from _contextvars import copy_context
     submit = module.ThreadPoolExecutor.submit
 
     def submit_for_run(self, fn, /, *args, **kwargs):
@@ -72,4 +74,27 @@ def extend_pool(module):
     module.ThreadPoolExecutor.submit = submit_for_run
 
 
-need("limits")
+def start_owned_thread(function, args, kwargs={}, /):
+    """Starts a thread that writes for the current run."""
+    if type(args) is not tuple or type(kwargs) is not dict:
+        return START_THREAD(function, args, kwargs)
+    return START_THREAD(run_of_owner(), (function, *args), kwargs)
+
+
+def start_owned_joinable(function, handle=None, daemon=True):
+    import _functools
+    return START_JOINABLE(_functools.partial(run_of_owner(), function), handle, daemon)
+
+
+def run_of_owner():
+    """Returns what calls a function of the current run, in an empty context. It is C, so tracebacks do not show it."""
+    context = Context()
+    context.run(OWNER.set, OWNER.get(runs))
+    return context.run
+
+
+def replace_starts(threading):
+    """Lets module threading, which was imported before, start threads through the driver."""
+    for name, function in ("_start_new_thread", start_thread), ("_start_joinable_thread", start_joinable_thread):
+        if hasattr(threading, name):
+            setattr(threading, name, function)

@@ -22,5 +22,23 @@ PID, MAIN = posix.getpid(), thread.get_ident()
 def need(part):
     """Compiles a part at its first use. After an interrupt, the next use compiles it again."""
     if part in PARTS:
-        exec(compile(PARTS[part], FILE, "exec"), GLOBALS)
+        exec(compile(text_of(part), FILE, "exec"), GLOBALS)
         del PARTS[part]
+
+
+def text_of(part):
+    """Returns the text of a part. Those that few runs need are packed: an interpreter decodes its arguments slowly."""
+    if PARTS[part] is None:
+        import binascii
+        import zlib
+        words = zlib.decompress(binascii.a2b_base64(PARTS["packed"])).decode().split("\0")
+        PARTS.update((name, text) for name, text in zip(words[::2], words[1::2]) if name in PARTS)
+    return PARTS[part]
+
+
+def take_parts(words):
+    """Takes the parts from the arguments: names and texts, the packed parts last. Of these, the text begins with
+    names."""
+    PARTS.update(zip(words[::2], words[1::2]))
+    names, _, PARTS["packed"] = PARTS["packed"].partition(":")
+    PARTS.update(dict.fromkeys(names.split(",")))

@@ -5,7 +5,7 @@ TEXT, PIPES = b"t", b"p"  # messages on the socket for background output; packag
 MAX_MESSAGE = 32 << 10  # bytes
 SPAWNS = {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}  # audit events
 
-PARTS.update(zip(sys.argv[2::2], sys.argv[3::2]))
+take_parts(sys.argv[2:])
 inbox, outbox = [], []  # bytes to be handled; frames to be written
 written = []  # bytes of the first frame, by write
 sending = over = failed = False  # failed: the run has reported an error

@@ -31,7 +31,7 @@ def start():
     import os
     PATH, count = sys.argv[2], int(sys.argv[3])
     last = 4 + 2 * count
-    PARTS.update(zip(sys.argv[4:last:2], sys.argv[5:last:2]))
+    take_parts(sys.argv[4:last])
     sys.argv = [PATH] + sys.argv[last:]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = sys.orig_argv[:2] + sys.argv

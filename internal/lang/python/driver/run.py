@@ -1,5 +1,5 @@
 # Runs code.
-from _contextvars import Context, ContextVar
+from _contextvars import ContextVar
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
 FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
@@ -7,15 +7,14 @@ MIN_RECURSION = 300  # for the driver itself
 MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
 MAX_RESULTS = 100  # of one run
 WATCHED = {  # modules that the driver extends: the function, and its part
-    "linecache": ("keep_lines", "watch"), "warnings": ("extend_warnings", "core"),
-    "inspect": ("extend_inspect", "source"), "multiprocessing.spawn": ("extend_spawn", "source"),
-    "IPython.core.display_functions": ("extend_ipython", "watch"),
-    "IPython.core.getipython": ("extend_getipython", "watch"),
-    "matplotlib.pyplot": ("extend_pyplot", "figures"), "matplotlib.font_manager": ("extend_fonts", "fonts"),
-    "matplotlib._text_helpers": ("extend_text", "fonts"), "webbrowser": ("extend_browser", "charts"),
-    "plotly.io._renderers": ("extend_plotly", "charts"), "plotly.offline.offline": ("extend_plotly_offline", "charts"),
-    "bokeh.io.showing": ("extend_bokeh", "charts"), "bokeh.io.output": ("extend_bokeh_output", "charts"),
-    "PIL.ImageShow": ("extend_pillow", "charts"), "concurrent.futures.thread": ("extend_pool", "aside"),
+    "linecache": "keep_lines watch", "warnings": "extend_warnings watch", "inspect": "extend_inspect source",
+    "multiprocessing.spawn": "extend_spawn source", "IPython.core.display_functions": "extend_ipython watch",
+    "IPython.core.getipython": "extend_getipython watch", "matplotlib.pyplot": "extend_pyplot figures",
+    "matplotlib.font_manager": "extend_fonts fonts", "matplotlib._text_helpers": "extend_text fonts",
+    "webbrowser": "extend_browser charts", "plotly.io._renderers": "extend_plotly charts",
+    "plotly.offline.offline": "extend_plotly_offline charts", "bokeh.io.showing": "extend_bokeh charts",
+    "bokeh.io.output": "extend_bokeh_output charts", "PIL.ImageShow": "extend_pillow charts",
+    "concurrent.futures.thread": "extend_pool aside",
 }
 EARLY = {"inspect", "warnings"}  # of them, those that an interpreter may load before the driver
 NO_INPUT = "this context has no input: pass values as variables or files"
@@ -200,23 +199,15 @@ def watch_output():
         del Output.write
 
 
-def start_thread(function, args, kwargs={}, /):
+def start_thread(*args, **kwargs):
     """Replaces _thread.start_new_thread: the thread writes for the run that starts it."""
-    if type(args) is not tuple or type(kwargs) is not dict:
-        return START_THREAD(function, args, kwargs)
-    return START_THREAD(run_of_owner(), (function, *args), kwargs)
+    need("aside")
+    return start_owned_thread(*args, **kwargs)
 
 
-def start_joinable_thread(function, handle=None, daemon=True):
-    import _functools
-    return START_JOINABLE(_functools.partial(run_of_owner(), function), handle, daemon)
-
-
-def run_of_owner():
-    """Returns what calls a function of the current run, in an empty context. It is C, so tracebacks do not show it."""
-    context = Context()
-    context.run(OWNER.set, OWNER.get(runs))
-    return context.run
+def start_joinable_thread(*args, **kwargs):
+    need("aside")
+    return start_owned_joinable(*args, **kwargs)
 
 
 def show_pending():
@@ -282,7 +273,6 @@ def run(id, source, *env):
     cell = "<cell %d>" % runs
     OWNER.set(runs)
     reopen_closed()
-    watch_output()
     words = [word.decode("utf-8", "surrogateescape") for word in env]
     before = exchange(zip(words[::2], words[1::2]))
     failure = interruptible(execute, source, cell)
@@ -306,31 +296,6 @@ def run(id, source, *env):
     send(b"done", id, b"%d" % status)
 
 
-def extend_warnings(module):
-    """Lets warnings name the cell instead of the driver, which calls methods of the code."""
-    before = module.formatwarning
-
-    def formatwarning(message, category, filename, lineno, line=None):
-        if filename == FILE:
-            filename, lineno = place()
-        return before(message, category, filename, lineno, line)
-
-    module.formatwarning = formatwarning
-
-
-def place():
-    """Returns the line of the code that called the driver, or else the last line of the last run."""
-    frame = sys._getframe()
-    for ours in True, False:  # first this function and its caller, then what warned
-        while frame is not None and (frame.f_code.co_filename == FILE) == ours:
-            frame = frame.f_back
-    while frame is not None:
-        if frame.f_code.co_filename in SOURCES:
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return cell, SOURCES.get(cell, "").rstrip().count("\n") + 1
-
-
 def look_like_main():
     """Gives the code of a context the environment of a separate interpreter."""
     global STDOUT, STDERR
@@ -339,10 +304,8 @@ def look_like_main():
     if START_JOINABLE:
         thread.start_joinable_thread = start_joinable_thread
     if "threading" in sys.modules:
-        threading = sys.modules["threading"]
-        for name, function in ("_start_new_thread", start_thread), ("_start_joinable_thread", start_joinable_thread):
-            if hasattr(threading, name):
-                setattr(threading, name, function)
+        need("aside")
+        replace_starts(sys.modules["threading"])
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(NoInput()), "utf-8")
     extend()
 
@@ -363,6 +326,6 @@ def extend():
     builtins.display = display
     builtins.get_ipython = get_ipython
     for name in EARLY & sys.modules.keys():
-        function, part = WATCHED[name]
+        function, part = WATCHED[name].split()
         need(part)
         GLOBALS[function](sys.modules[name])

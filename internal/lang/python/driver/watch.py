@@ -40,7 +40,7 @@ def watched(name, path, target):
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if name in WATCHED and hasattr(spec.loader, "exec_module"):
-                    function, part = WATCHED[name]
+                    function, part = WATCHED[name].split()
                     need(part)
                     spec.loader = Loader(spec.loader, GLOBALS[function])
                 return spec
@@ -55,7 +55,7 @@ def ipython():
     if stand_in is None:
         module = type(sys)("IPython")
         vars(module).update(show=lambda value: show(value, False), call_magic=magic, add_magic=add, run_cell=run_cell)
-        exec(compile(PARTS["ipython"], FILE, "exec"), vars(module))
+        exec(compile(text_of("ipython"), FILE, "exec"), vars(module))
         stand_in = module
     return stand_in
 
@@ -93,3 +93,28 @@ def keep_lines(linecache):
         if name not in linecache.cache:
             lines = (source if source[-1:] == "\n" else source + "\n").splitlines(True)  # as linecache does
             linecache.cache[name] = len(source), None, lines, name
+
+
+def extend_warnings(module):
+    """Lets warnings name the cell instead of the driver, which calls methods of the code."""
+    before = module.formatwarning
+
+    def formatwarning(message, category, filename, lineno, line=None):
+        if filename == FILE:
+            filename, lineno = place()
+        return before(message, category, filename, lineno, line)
+
+    module.formatwarning = formatwarning
+
+
+def place():
+    """Returns the line of the code that called the driver, or else the last line of the last run."""
+    frame = sys._getframe()
+    for ours in True, False:  # first this function and its caller, then what warned
+        while frame is not None and (frame.f_code.co_filename == FILE) == ours:
+            frame = frame.f_back
+    while frame is not None:
+        if frame.f_code.co_filename in SOURCES:
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return cell, SOURCES.get(cell, "").rstrip().count("\n") + 1
