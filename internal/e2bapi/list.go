@@ -58,7 +58,7 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 			return err
 		}
 		for _, s := range page {
-			if d := f.show(w.Key, s); wanted.matches(&d) {
+			if d := f.show(r, w.Key, s); wanted.matches(&d) {
 				list = append(list, d)
 			}
 			after = s.ID()

@@ -3,6 +3,7 @@ package e2bapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -42,6 +43,29 @@ type newSandbox struct {
 type network struct {
 	AllowOut []string `json:"allowOut"`
 	DenyOut  []string `json:"denyOut"`
+}
+
+// UnmarshalJSON refuses what would restrict the network and has no effect here.
+func (n *network) UnmarshalJSON(text []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return err
+	}
+	for name, value := range fields {
+		switch {
+		case name == "allowOut":
+			if err := json.Unmarshal(value, &n.AllowOut); err != nil {
+				return err
+			}
+		case name == "denyOut":
+			if err := json.Unmarshal(value, &n.DenyOut); err != nil {
+				return err
+			}
+		case name != "allowPublicTraffic" && name != "maskRequestHost" && string(value) != "null":
+			return fmt.Errorf("network.%.40s is not supported", name)
+		}
+	}
+	return nil
 }
 
 // created is the answer to a request for a sandbox.
@@ -100,7 +124,7 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err := findHome(r.Context(), s); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return writeJSON(w, http.StatusCreated, f.show(w.Key, s).created)
+	return writeJSON(w, http.StatusCreated, f.show(r, w.Key, s).created)
 }
 
 // Metadata of a sandbox in which this package keeps what E2B knows of it. Clients cannot set it and do not see it.
@@ -146,7 +170,7 @@ func createOf(req *newSandbox) (c engine.Create, err error) {
 	}
 	timeout := defaultTimeout
 	if req.Timeout != nil {
-		timeout = time.Duration(*req.Timeout) * time.Second
+		timeout = seconds(*req.Timeout)
 	}
 	c.Ends = engine.Ends{Idle: new(time.Duration), In: max(timeout, time.Second)}
 	switch {
@@ -164,9 +188,10 @@ func createOf(req *newSandbox) (c engine.Create, err error) {
 }
 
 // show describes a sandbox.
-func (f *face) show(owner string, s *engine.Sandbox) detail {
+func (f *face) show(r *http.Request, owner string, s *engine.Sandbox) detail {
 	i := s.Info()
-	token := f.tokens.of(owner, s.ID())
+	key, _ := f.Identity(r, owner)
+	token := f.tokens.of(owner, key, s.ID())
 	out := detail{
 		created: created{TemplateID: i.Spec.Metadata[templateName], SandboxID: string(s.ID()), ClientID: clientID,
 			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token},
@@ -182,11 +207,30 @@ func (f *face) show(owner string, s *engine.Sandbox) detail {
 	return out
 }
 
+// seconds returns a time, bounded by a year.
+func seconds(n int64) time.Duration {
+	const year = 365 * 24 * 3600
+	return time.Duration(min(max(n, 0), year)) * time.Second
+}
+
+// idOf returns the id in what clients send: old SDKs append a dash and more. A name is no id.
+func idOf(text string) (sandbox.ID, error) {
+	text, _, _ = strings.Cut(text, "-")
+	id, err := sandbox.ParseID(text)
+	if err != nil {
+		return "", &sandbox.Error{Kind: sandbox.NotFound, Msg: "The sandbox was not found"}
+	}
+	return id, nil
+}
+
 // owned finds the sandbox of a request to the control plane.
 func (f *face) owned(h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
-		id, _, _ := strings.Cut(r.PathValue("id"), "-")
-		s, err := f.Engine().Sandbox(r.Context(), w.Key, id)
+		id, err := idOf(r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		s, err := f.Engine().Sandbox(r.Context(), w.Key, string(id))
 		if err == nil {
 			err = s.Ended() // it may be ending
 		}
@@ -197,13 +241,16 @@ func (f *face) owned(h inside) handler {
 	}
 }
 
-func (f *face) getSandbox(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
-	return writeJSON(w, http.StatusOK, f.show(w.Key, s))
+func (f *face) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	return writeJSON(w, http.StatusOK, f.show(r, w.Key, s))
 }
 
 func (f *face) deleteSandbox(w *httpd.Response, r *http.Request) error {
-	id, _, _ := strings.Cut(r.PathValue("id"), "-")
-	if err := f.Engine().Remove(w.Key, id); err != nil {
+	id, err := idOf(r.PathValue("id"))
+	if err == nil {
+		err = f.Engine().Remove(w.Key, string(id))
+	}
+	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -225,14 +272,14 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 	}
 	in := defaultTimeout
 	if req.Seconds != nil {
-		in = time.Duration(*req.Seconds) * time.Second
+		in = seconds(*req.Seconds)
 	}
 	if time.Now().Add(in).After(s.Info().Spec.Lifetime.EndsAt) {
 		if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}}); err != nil {
 			return err
 		}
 	}
-	return writeJSON(w, http.StatusOK, f.show(w.Key, s).created)
+	return writeJSON(w, http.StatusOK, f.show(r, w.Key, s).created)
 }
 
 // setTimeout is POST /sandboxes/{id}/timeout.
@@ -246,7 +293,7 @@ func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	if req.Seconds == nil {
 		return sandbox.Invalidf("timeout", "is missing")
 	}
-	in := max(time.Duration(*req.Seconds)*time.Second, time.Millisecond)
+	in := max(seconds(*req.Seconds), time.Millisecond)
 	if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}}); err != nil {
 		return err
 	}

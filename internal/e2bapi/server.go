@@ -1,8 +1,10 @@
 package e2bapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -71,8 +73,8 @@ func Add(server *httpd.Server, tokens *Tokens) {
 		"GET /health":                      f.inside(f.health),
 		"GET /files":                       f.inside(f.readFile),
 		"POST /files":                      f.inside(f.writeFile),
-		"POST " + processPath + "{method}": f.inside(serve(processes)),
-		"POST " + filesPath + "{method}":   f.inside(serve(files)),
+		"POST " + processPath + "{method}": f.inside(f.serve(processes)),
+		"POST " + filesPath + "{method}":   f.inside(f.serve(files)),
 	}, true)})
 	server.AddSide(httpd.Side{Match: other})
 }
@@ -83,15 +85,50 @@ func other(r *http.Request) bool { return r.Header.Get(headerSandbox) != "" }
 // sandboxOf is the context key of the sandbox of a call.
 type sandboxOf struct{}
 
-// serve passes a call on to a service.
-func serve(service http.Handler) inside {
+// serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
+// messages of a stream are read one by one.
+func (f *face) serve(service http.Handler) inside {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+		if !strings.HasSuffix(r.URL.Path, "/StreamInput") {
+			if err := f.readMessage(w, r); err != nil {
+				return err
+			}
+		}
 		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), sandboxOf{}, s)))
 		return nil
 	}
 }
 
-const maxMessage = 4 << 20 // bytes of one message of a client
+// readMessage reads the body of a call into memory, and counts what its decoded form may take.
+func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
+	const header = "Content-Encoding"
+	encoding := r.Header[header] // connect unpacks the message, within its limit
+	r.Header.Del(header)
+	body, err := f.StreamBody(w, r, maxMessage)
+	if err != nil {
+		return err
+	}
+	message, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	size := int64(len(message))
+	if encoding != nil {
+		r.Header[header] = encoding
+		size = min(size*maxDeflate, maxMessage)
+	}
+	if err := f.Reserve(r.Context(), w, decodedBytes*size); err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(message))
+	return nil
+}
+
+const (
+	maxDeflate   = 1032    // bytes that one byte of gzip can become
+	maxMessage   = 1 << 20 // bytes of one message of a client
+	decodedBytes = 32      // that a byte of a message can become: an empty string of a list takes two bytes
+)
 
 // serviceOf matches requests to a service of a sandbox.
 func serviceOf(port string) func(*http.Request) bool {

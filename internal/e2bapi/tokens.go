@@ -16,8 +16,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Tokens makes the access tokens of sandboxes: the name of the owner and a code of it and the sandbox's id
-// (HMAC-SHA256, RFC 2104). So a token needs no memory, and is valid for its sandbox only.
+// Tokens makes the access tokens of sandboxes: the name of the owner and a code of it, the hash of the owner's API key
+// and the sandbox's id (HMAC-SHA256, RFC 2104). So a token needs no memory, is valid for its sandbox only, and ends with
+// the key.
 type Tokens struct{ key []byte }
 
 // keyFile is the file of the key, in the state folder.
@@ -35,7 +36,11 @@ func OpenTokens(state *os.Root) (*Tokens, error) {
 	key, err := state.ReadFile(keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		t := NewTokens()
-		return t, state.WriteFile(keyFile, t.key, 0o600)
+		err := state.WriteFile(keyFile+".new", t.key, 0o600)
+		if err == nil {
+			err = state.Rename(keyFile+".new", keyFile)
+		}
+		return t, err
 	}
 	if err == nil && len(key) != sha256.Size {
 		err = errors.New("the key of access tokens has the wrong length; remove " + keyFile)
@@ -43,27 +48,31 @@ func OpenTokens(state *os.Root) (*Tokens, error) {
 	return &Tokens{key}, err
 }
 
-// of returns the token of a sandbox.
-func (t *Tokens) of(owner string, id sandbox.ID) string {
+// of returns the token of a sandbox, whose owner has an API key of this hash.
+func (t *Tokens) of(owner string, key []byte, id sandbox.ID) string {
 	name := base64.RawURLEncoding.EncodeToString([]byte(owner))
-	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name, id))
+	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name, key, id))
 }
 
-func (t *Tokens) code(name string, id sandbox.ID) []byte {
+func (t *Tokens) code(name string, key []byte, id sandbox.ID) []byte {
 	mac := hmac.New(sha256.New, t.key)
-	mac.Write([]byte(name + "." + string(id)))
+	mac.Write([]byte(name + "." + string(id) + "."))
+	mac.Write(key)
 	return mac.Sum(nil)
 }
 
-// owner returns the owner of a sandbox that a token was made for.
-func (t *Tokens) owner(token string, id sandbox.ID) (owner string, ok bool) {
-	name, code, _ := strings.Cut(token, ".")
-	given, err := base64.RawURLEncoding.DecodeString(code)
-	if err != nil || !hmac.Equal(given, t.code(name, id)) {
-		return "", false
-	}
+// ownerIn returns the owner that a token names.
+func ownerIn(token string) (owner string, ok bool) {
+	name, _, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(name)
 	return string(text), err == nil
+}
+
+// fits reports whether a token is that of a sandbox.
+func (t *Tokens) fits(token string, key []byte, id sandbox.ID) bool {
+	name, code, _ := strings.Cut(token, ".")
+	given, err := base64.RawURLEncoding.DecodeString(code)
+	return err == nil && hmac.Equal(given, t.code(name, key, id))
 }
 
 // inside handles a request to a service of a sandbox.
@@ -82,11 +91,12 @@ func (f *face) inside(h inside) handler {
 		if token == "" {
 			token = r.Header.Get("E2B-Traffic-Access-Token")
 		}
-		owner, ok := f.tokens.owner(token, id)
-		if !ok {
+		owner, ok := ownerIn(token)
+		key, known := f.Identity(r, owner)
+		if !ok || !known || !f.tokens.fits(token, key, id) {
 			return errToken
 		}
-		w.Own(owner)
+		f.Admit(w, r, owner)
 		s, err := f.Engine().Sandbox(r.Context(), owner, text)
 		if err == nil {
 			err = s.Ended() // it may be ending

@@ -20,18 +20,20 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, other := sandbox.NewID(), sandbox.NewID()
-	token := tokens.of("alice", id)
+	key := []byte("hash")
+	token := tokens.of("alice", key, id)
 	again, err := OpenTokens(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if owner, ok := again.owner(token, id); !ok || owner != "alice" {
+	if owner, ok := ownerIn(token); !ok || owner != "alice" || !again.fits(token, key, id) {
 		t.Errorf("%q, %t", owner, ok)
 	}
-	for _, wrong := range []string{"", ".", token[:len(token)-1], token + "A", tokens.of("bob", id)[:8] + token[8:],
-		tokens.of("alice", other), NewTokens().of("alice", id)} {
-		if owner, ok := tokens.owner(wrong, id); ok {
-			t.Errorf("%q is a token of %q", wrong, owner)
+	for _, wrong := range []string{"", ".", token[:len(token)-1], token + "A",
+		tokens.of("bob", key, id)[:8] + token[8:], tokens.of("alice", key, other), tokens.of("alice", nil, id),
+		NewTokens().of("alice", key, id)} {
+		if tokens.fits(wrong, key, id) {
+			t.Errorf("%q is a token", wrong)
 		}
 	}
 }

@@ -93,3 +93,25 @@ func (s *Server) authorize(r *http.Request) (name string, err error) {
 	}
 	return s.config.Keys[found].Name, nil
 }
+
+// Identity returns what a token of an owner must be bound to, so that it ends with the owner's API key: the hash of the
+// key. ok is false if the server has no such key. Without keys, and on the local socket, the only owner is "".
+func (s *Server) Identity(r *http.Request, owner string) (hash []byte, ok bool) {
+	if owner == "" {
+		return nil, len(s.config.Keys) == 0 || r.Context().Value(local{}) != nil
+	}
+	for i := range s.config.Keys {
+		if s.config.Keys[i].Name == owner {
+			return s.config.Keys[i].Hash[:], true
+		}
+	}
+	return nil, false
+}
+
+// Admit makes a request one of an owner that was found without the key.
+func (s *Server) Admit(w *Response, r *http.Request, owner string) {
+	if w.Key = owner; owner != "" {
+		w.owner = "key " + owner
+	}
+	admitted(r.Context(), w.owner)
+}

@@ -49,13 +49,6 @@ func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
 	return out
 }
 
-// Own makes the request one of a key's owner, which was found without the key.
-func (w *Response) Own(key string) {
-	if w.Key = key; key != "" {
-		w.owner = "key " + key
-	}
-}
-
 // begin sets the deadline of the next write. An error means a writer without a connection, as in tests.
 func (w *Response) begin() { w.control.SetWriteDeadline(w.pace.deadline(time.Now())) }
 

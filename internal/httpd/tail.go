@@ -26,6 +26,9 @@ func Tail(r *http.Request) string {
 // cutPath stands for the tail where the request is routed, so that no tail can change its route.
 const cutPath = "/-"
 
+// noPath is a path without a route.
+const noPath = "/-/-"
+
 // headOf splits a route's path before its tail.
 func headOf(path string) []string {
 	head := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -38,6 +41,13 @@ func (s *Server) cutTail(r *http.Request) *http.Request {
 	for _, head := range s.tails {
 		at := tailAt(head, path)
 		if at < 0 {
+			if tailAt(head, r.URL.Path) >= 0 { // a fixed part is escaped: the router would accept it, and lose the tail
+				to := *r.URL
+				to.Path, to.RawPath = noPath, noPath
+				r = r.WithContext(r.Context())
+				r.URL = &to
+				return r
+			}
 			continue
 		}
 		plain, err := url.PathUnescape(path[:at])

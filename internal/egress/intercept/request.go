@@ -99,12 +99,20 @@ func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Requ
 		return http.StatusMethodNotAllowed, sniff.ErrConnect.Error()
 	case !strings.HasPrefix(r.RequestURI, "/"): // origin-form (RFC 9112, section 3.2.1)
 		return http.StatusBadRequest, "the target of the request is not a path"
+	case !mayUpgrade(r.Header["Upgrade"]):
+		// The stream behind any other protocol could carry further requests, or the answer to this one, uncleaned.
+		return http.StatusNotImplemented, "an upgrade to anything but websocket"
 	}
 	v := policy.CheckName(d, name)
 	if x.attempt.Rule = v.Rule; !v.Allowed {
 		return http.StatusForbidden, v.Reason
 	}
 	return 0, ""
+}
+
+// mayUpgrade reports whether a request upgrades to websocket (RFC 6455), or not at all.
+func mayUpgrade(to []string) bool {
+	return len(to) == 0 || len(to) == 1 && strings.EqualFold(strings.TrimSpace(to[0]), "websocket")
 }
 
 // insertSecrets inserts the secrets that this host may receive. It refuses requests to a host of a secret whose value
