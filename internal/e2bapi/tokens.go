@@ -16,9 +16,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Tokens makes the access tokens of sandboxes: the name of the owner and a code of it, the hash of the owner's API key
-// and the sandbox's id (HMAC-SHA256, RFC 2104). So a token needs no memory, is valid for its sandbox only, and ends with
-// the key.
+// Tokens makes the access tokens of sandboxes: the name of the owner, and a code of it, of the hash of the owner's API
+// key and of the sandbox's id (HMAC-SHA256, RFC 2104). So a token needs no memory, is valid for its sandbox only, and
+// ends with the key.
 type Tokens struct{ key []byte }
 
 // keyFile is the file of the key, in the state folder.
