@@ -118,7 +118,8 @@ internal/egress/rules:       sandbox | golang.org/x/net
 internal/egress/sniff:       | golang.org/x/net
 internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
 internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules
-                             internal/egress/sniff internal/host/capacity internal/room | gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
+                             internal/egress/sniff internal/host/capacity internal/room |
+                             gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 
 # the engine: it gets backends, languages and a store as values

@@ -29,7 +29,8 @@ Docker and Podman keep images of their own.`,
 	})
 	add.Flags().StringVar(&name, "name", "", "`NAME` of the image (default that in an archive of docker save)")
 	cmd.AddCommand(
-		a.onImages(&cobra.Command{Use: "pull NAME", Short: "Fetch an image from its registry", Args: cobra.ExactArgs(1)},
+		a.onImages(&cobra.Command{Use: "pull NAME", Short: "Fetch an image from its registry",
+			Args: cobra.ExactArgs(1)},
 			func(ctx context.Context, s *image.Store, args []string) error {
 				i, err := s.Pull(ctx, args[0], a.reportImage)
 				return a.added(i, err)

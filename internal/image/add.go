@@ -156,7 +156,8 @@ func copyTree(from, to string) error {
 }
 
 // unpackLayer unpacks one layer, and verifies its digest.
-func (s *Store) unpackLayer(ctx context.Context, u *unpacker, layer v1.Layer, digest string, progress func(int64)) error {
+func (s *Store) unpackLayer(ctx context.Context, u *unpacker, layer v1.Layer, digest string,
+	progress func(int64)) error {
 	content, err := layer.Uncompressed()
 	if err != nil {
 		return unreadable(err)
