@@ -23,7 +23,8 @@ func TestInstallInside(t *testing.T) {
 	}
 	i.pack("tool", "1.0.0", map[string]string{"index.js": "module.exports = 42"}, map[string]string{})
 	s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory",
-		"--no-packages", "--warm", "1")
+		"--no-packages", "--warm", "1",
+		"--network-allow", "public,index.test")
 	c := &commands{t, s.url}
 	const from = "--index-url http://index.test/simple --trusted-host index.test "
 	c.run(0, "", "create", "--name", "a", "--allow", "index.test", "-e", "npm_config_registry=http://index.test/",

@@ -63,7 +63,7 @@ func packagesOfRun(i *index) {
 		t.Errorf("by a line of a notebook: %q", out)
 	}
 	if _, errs := i.run(cache, 1, "run", "-c", "!pip install glvmain\nimport glvmain"); !strings.Contains(errs,
-		"only notebooks understand. To install packages, add --packages auto.") {
+		"a sandbox has no network. Packages for Python 3 are installed before its code runs: add --packages NAME.") {
 		t.Errorf("such a line without packages: %q", errs)
 	}
 	if out, _ := i.run(cache, 0, "run", "-p", "glvmain", "-c",
