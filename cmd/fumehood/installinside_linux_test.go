@@ -16,6 +16,9 @@ import (
 // TestInstallInside: in a sandbox that may reach an index, installers work as in a terminal of one's own: the packages
 // are there at once, in contexts, in commands, and in the code that installed them.
 func TestInstallInside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: it takes a minute")
+	}
 	isNetworkReady(t)
 	i := newIndex(t)
 	for _, name := range []string{"first", "second", "third"} {
