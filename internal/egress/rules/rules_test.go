@@ -306,13 +306,13 @@ func TestSecretHeaders(t *testing.T) {
 			}
 		}
 	}
-	docs, err := os.ReadFile("../../../docs/network.md")
+	docs, err := os.ReadFile("../../../docs/secrets.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range usualHeaders {
 		if http.CanonicalHeaderKey(name) != name || !strings.Contains(string(docs), "`"+name+"`") {
-			t.Errorf("%s is not canonical, or not in docs/network.md", name)
+			t.Errorf("%s is not canonical, or not in docs/secrets.md", name)
 		}
 	}
 }
