@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -125,17 +124,20 @@ func TestCrumbs(t *testing.T) {
 // TestUnreadAnswers: HTTP/2 answers that the sandbox does not read hold memory within the budget. Past it, requests are
 // refused, with a reason.
 func TestUnreadAnswers(t *testing.T) {
-	p, outside, trust := openPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}})
 	const most = 32 << 20
-	p.gate.meter.budget.bytes = room.New(2*most, most)
-	outside.knows = map[string]http.HandlerFunc{"/endless": func(w http.ResponseWriter, r *http.Request) {
+	endless := func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, 64<<10)
 		for r.Context().Err() == nil {
 			if _, err := w.Write(b); err != nil {
 				return
 			}
 		}
-	}}
+	}
+	p, _, trust := openPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}},
+		func(h *Host, v *vault) {
+			h.Limits.Bytes = 2 * most
+			v.knows = map[string]http.HandlerFunc{"/endless": endless}
+		})
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10},
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {

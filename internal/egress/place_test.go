@@ -109,9 +109,14 @@ func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 
 func newPlaceWith(t testing.TB, policy sandbox.NetworkPolicy, more func(*Options)) *place {
 	t.Helper()
+	return newPlaceOf(t, policy, func(h *Host) { more(&h.Options) })
+}
+
+func newPlaceOf(t testing.TB, policy sandbox.NetworkPolicy, more func(*Host)) *place {
+	t.Helper()
 	w := &world{servers: map[string]string{}, names: map[string][]netip.Addr{}}
 	h := &Host{Options: Options{Dial: w.dial, Resolve: w.resolve}}
-	more(&h.Options)
+	more(h)
 	return newPlaceOn(t, h, w, sandbox.Spec{Network: policy, Limits: sandbox.DefaultLimits}, "")
 }
 

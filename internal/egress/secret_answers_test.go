@@ -82,8 +82,7 @@ func openHostile(t *testing.T) (*place, *vault, string, sandbox.NetworkPolicy) {
 	if err := (&Host{}).Complete(&policy); err != nil {
 		t.Fatal(err)
 	}
-	p, outside, trust := openPlace(t, policy)
-	outside.knows = hostileHost()
+	p, outside, trust := openPlace(t, policy, func(_ *Host, v *vault) { v.knows = hostileHost() })
 	return p, outside, trust, policy
 }
 

@@ -71,7 +71,8 @@ func (v *vault) all() string {
 }
 
 // openPlace is a place whose gate ends the TLS of connections to api.test, with a file of what is trusted inside.
-func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault, trust string) {
+func openPlace(t *testing.T, p sandbox.NetworkPolicy, more ...func(*Host, *vault)) (at *place, outside *vault,
+	trust string) {
 	t.Helper()
 	if err := (&Host{}).Complete(&p); err != nil {
 		t.Fatal(err)
@@ -86,10 +87,15 @@ func openPlace(t *testing.T, p sandbox.NetworkPolicy) (at *place, outside *vault
 	if err != nil {
 		t.Fatal(err)
 	}
-	at = newPlaceWith(t, p, func(o *Options) { o.Roots = roots })
 	outside = &vault{TLS: &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return signer.Certificate(h.ServerName)
 	}}}
+	at = newPlaceOf(t, p, func(h *Host) {
+		h.Options.Roots = roots
+		for _, f := range more {
+			f(h, outside)
+		}
+	})
 	server := httptest.NewUnstartedServer(outside)
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
