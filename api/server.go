@@ -13,10 +13,13 @@ type Capabilities struct {
 	Network        []sandbox.NetworkMode `json:"network"`  // Network modes that a request may name.
 	// Rules that those of a request must lie within; public: all names and public addresses. Absent: no bound.
 	NetworkAllow []string `json:"network_allow,omitzero"`
-	Slots        int      `json:"slots"` // Concurrent runs.
-	Queue        int      `json:"queue"` // Runs that may wait for a slot.
-	MaxBodyBytes int64    `json:"max_body_bytes"`
-	MaxFileBytes int64    `json:"max_file_bytes"` // Largest file that can be sent to a living sandbox.
+	// Highest max_connections of a network. Absent: sandboxes have no network.
+	NetworkMaxConnections int `json:"network_max_connections,omitzero"`
+
+	Slots        int   `json:"slots"` // Concurrent runs.
+	Queue        int   `json:"queue"` // Runs that may wait for a slot.
+	MaxBodyBytes int64 `json:"max_body_bytes"`
+	MaxFileBytes int64 `json:"max_file_bytes"` // Largest file that can be sent to a living sandbox.
 }
 
 // Backend is one backend and the state of its isolation layers on this host.

@@ -130,6 +130,9 @@ type Gate interface {
 	// panic in the passage ends the passage: failed is called with its value, at most once.
 	Open(end io.ReadWriteCloser, spec Spec, owner string, failed func(panicked any)) (Passage, error)
 
+	// MaxConnections is the highest NetworkPolicy.MaxConnections that Complete accepts.
+	MaxConnections() int
+
 	// Total counts the attempts of all sandboxes, also of those that have ended.
 	Total() NetworkTotal
 }

@@ -43,6 +43,9 @@ func (h *Host) budget() *budget {
 	return h.held
 }
 
+// MaxConnections implements sandbox.Gate.
+func (h *Host) MaxConnections() int { return h.budget().limits.SandboxConnections }
+
 // Total implements sandbox.Gate.
 func (h *Host) Total() Total {
 	h.tally.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"sync"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -43,6 +44,15 @@ func (s *stream) watch(e tcpip.Endpoint) {
 	options.SetReceiveBufferSize(int64(s.buffer), true)
 	s.queue.EventRegister(&s.onRead)
 	s.queue.EventRegister(&s.onWrite)
+}
+
+// limitKernel gives the kernel's buffers of a server's connection the size of those of the stack, unless that is the
+// usual size: then the kernel finds the size, up to 10 MB (tcp_rmem and tcp_wmem in tcp(7)).
+func (s *stream) limitKernel(server net.Conn) {
+	if tcp, ok := server.(*net.TCPConn); ok && s.buffer < maxBuffer {
+		_ = tcp.SetReadBuffer(s.buffer) // neither fails on an open connection
+		_ = tcp.SetWriteBuffer(s.buffer)
+	}
 }
 
 // ended reports whether the stack is done with the connection.

@@ -71,6 +71,7 @@ func (c *conn) accept(r *tcp.ForwarderRequest) bool {
 		c.failed(err)
 		return c.reject(r)
 	}
+	c.inner.limitKernel(outer)
 	endpoint, failed := r.CreateEndpoint(&c.inner.queue)
 	if failed != nil {
 		c.attempt.Reason = "the sandbox did not complete the handshake"

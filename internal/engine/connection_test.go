@@ -153,6 +153,7 @@ func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
 func (openGate) Open(io.ReadWriteCloser, sandbox.Spec, string, func(any)) (sandbox.Passage, error) {
 	return openPassage{}, nil
 }
+func (openGate) MaxConnections() int             { return 1 }
 func (openGate) Total() (t sandbox.NetworkTotal) { return t }
 
 type openPassage struct{ sandbox.Passage }

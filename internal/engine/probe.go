@@ -101,8 +101,10 @@ type Capabilities struct {
 	Defaults  sandbox.Limits
 	Max       sandbox.Limits          // a zero field is no maximum
 	Ceiling   *sandbox.NetworkCeiling // of networks; nil is none
-	Slots     int
-	Queue     int
+	// highest NetworkPolicy.MaxConnections; 0 where sandboxes have no network
+	MaxConnections int
+	Slots          int
+	Queue          int
 }
 
 // Capabilities probes the backends and returns what the engine offers.
@@ -117,6 +119,9 @@ func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 		Ceiling:   e.config.Ceiling,
 		Slots:     e.config.Slots,
 		Queue:     e.config.Queue,
+	}
+	if e.config.Gate != nil {
+		c.MaxConnections = e.config.Gate.MaxConnections()
 	}
 	if c.Default == Auto {
 		if name, ok := Strongest(c.Backends); ok {

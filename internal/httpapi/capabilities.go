@@ -42,17 +42,18 @@ func (p *probe[T]) get(ctx context.Context, measure func(context.Context) T) T {
 func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 	c := a.probes.get(r.Context(), a.Engine().Capabilities)
 	out := api.Capabilities{
-		Version:        a.Version(),
-		DefaultBackend: c.Default,
-		Backends:       make([]api.Backend, len(c.Backends)),
-		Languages:      make([]string, len(c.Languages)),
-		Defaults:       answer.NewLimits(c.Defaults),
-		Max:            answer.NewLimits(c.Max),
-		Network:        []sandbox.NetworkMode{sandbox.NetworkNone, sandbox.NetworkRestricted, sandbox.NetworkFull},
-		Slots:          c.Slots,
-		Queue:          c.Queue,
-		MaxBodyBytes:   a.MaxBody(),
-		MaxFileBytes:   a.MaxFile(),
+		Version:               a.Version(),
+		DefaultBackend:        c.Default,
+		Backends:              make([]api.Backend, len(c.Backends)),
+		Languages:             make([]string, len(c.Languages)),
+		Defaults:              answer.NewLimits(c.Defaults),
+		Max:                   answer.NewLimits(c.Max),
+		Network:               []sandbox.NetworkMode{sandbox.NetworkNone, sandbox.NetworkRestricted, sandbox.NetworkFull},
+		Slots:                 c.Slots,
+		Queue:                 c.Queue,
+		MaxBodyBytes:          a.MaxBody(),
+		NetworkMaxConnections: c.MaxConnections,
+		MaxFileBytes:          a.MaxFile(),
 	}
 	if most := c.Ceiling; most != nil {
 		out.Network = out.Network[:slices.Index(out.Network, most.Mode)+1]
