@@ -34,7 +34,7 @@ const (
 const (
 	connectionMemory = 96<<10 + 2*copySize    // goroutines, endpoint, heads of HTTP/1 that are read along
 	sessionMemory    = 32<<10 + 3*maxDatagram // of UDP: two copies, and the queue of the stack
-	interceptMemory  = 128 << 10              // TLS on the side of the sandbox
+	interceptMemory  = 512 << 10              // TLS on the side of the sandbox, and control frames that wait
 	serverMemory     = 96 << 10               // a further connection to a server, with TLS
 )
 
@@ -70,8 +70,12 @@ type budget struct {
 
 func newBudget(l Limits) *budget {
 	l = l.Complete()
-	return &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
+	b := &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
 		bytes: room.New(l.Bytes, l.Bytes/2), processor: newProcessor()}
+	for _, r := range []*room.Room{b.connections, b.bytes} { // an eighth for owners with less than an eighth of a share
+		r.Keep(r.Share()/4, r.Share()/8)
+	}
+	return b
 }
 
 // bufferSize returns the size of the buffers of a new connection.

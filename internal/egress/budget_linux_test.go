@@ -27,13 +27,13 @@ func (n neighbours) place(t *testing.T, p sandbox.NetworkPolicy, owner string) *
 	return newPlaceOn(t, n.host, n.world, sandbox.Spec{Network: p, Limits: sandbox.DefaultLimits}, owner)
 }
 
-// TestConnectionsOfOwner: the sandboxes of an owner share its part of the connections, all sandboxes share the rest,
-// and an ended connection frees its part.
+// TestConnectionsOfOwner: the sandboxes of an owner share its part of the connections, all sandboxes share the whole,
+// the last of it is for owners with few, and an ended connection frees its part.
 func TestConnectionsOfOwner(t *testing.T) {
-	n := newNeighbours(Limits{Connections: 7, OwnerConnections: 5})
+	n := newNeighbours(Limits{Connections: 16, OwnerConnections: 8})
 	n.world.at("tcp", "9.9.9.9:25", listen(t, func(c net.Conn) { _, _ = io.Copy(c, c) }))
 	of := func(owner string) *place { return n.place(t, allow("9.9.9.9"), owner) }
-	a, also, b := of("a"), of("warm"), of("b")
+	a, also, b, late := of("a"), of("warm"), of("b"), of("late")
 	also.gate.SetOwner("a")
 	open := func(p *place, count int) (all []net.Conn) {
 		for range count {
@@ -50,19 +50,21 @@ func TestConnectionsOfOwner(t *testing.T) {
 		p.loggedAfter(seq, "says "+reason, func(a Attempt) bool { return a.Reason == reason && !a.Allowed })
 	}
 	held := open(a, 3)
-	open(also, 2)
+	open(also, 5)
 	refused(a, ownerFull)
 	refused(also, ownerFull)
-	open(b, 2)
+	open(b, 6)
 	refused(b, budgetFull)
+	open(late, 1) // the rest is for owners with few
+	refused(late, budgetFull)
 	held[0].Close()
 	a.logged("ends", func(a Attempt) bool { return a.Allowed })
-	open(b, 1)
 	if err := a.gate.Close(); err != nil {
 		t.Error(err)
 	}
-	open(also, 2)
-	refused(b, budgetFull)
+	open(b, 2)
+	refused(b, tooMany)
+	refused(also, budgetFull)
 }
 
 // TestMaxConnections: no policy may name more connections than a sandbox of the host may have.

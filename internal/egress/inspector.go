@@ -122,6 +122,7 @@ func (i *inspector) read(b []byte) error {
 	}
 	for i.kind == http1 && len(b) > 0 {
 		held, n, err := i.requests.Feed(b)
+		i.charge(&i.requests.Parsed)
 		if sent := errors.Join(i.pass(held), i.pass(b[:n])); sent != nil {
 			return errReset
 		}
@@ -142,12 +143,19 @@ func (i *inspector) read(b []byte) error {
 	return i.pass(b)
 }
 
+// charge charges the bytes that a parser has read.
+func (i *inspector) charge(parsed *int) {
+	i.c.gate.meter.pace.spend(time.Duration(*parsed) * parseTime)
+	*parsed = 0
+}
+
 // checkUnread refuses requests in what passes unread without TLS.
 func (i *inspector) checkUnread(b []byte) error {
 	i.mu.Lock()
 	var err error
 	if i.passes {
 		err = i.disguise.Client(b)
+		i.charge(&i.disguise.Parsed)
 	}
 	i.mu.Unlock()
 	if err != nil {
@@ -381,6 +389,7 @@ func (i *inspector) fromServer(b []byte) error {
 	defer i.mu.Unlock()
 	if i.exchanges != nil {
 		i.exchanges.feed(b)
+		i.charge(&i.exchanges.answers.Parsed)
 	}
 	if err := i.disguise.Server(b); i.passes {
 		return err

@@ -23,6 +23,7 @@ const (
 	connectionTime = 700 * time.Microsecond // to dial, and to end
 	handshakeTime  = 2 * time.Millisecond   // of TLS, with both sides
 	requestTime    = 200 * time.Microsecond // in TLS that ends in the gate
+	parseTime      = 100 * time.Nanosecond  // for a byte of a head or of a chunk's size in HTTP/1
 )
 
 // frameCost is the CPU time of a frame of n bytes.
@@ -49,12 +50,21 @@ type pace struct {
 	mu     sync.Mutex // guards all below
 	rate   float64    // own, or less while gates together want too much
 	filled time.Time
+	wake   chan struct{} // closed by a refund, if somebody waits
 }
 
-// spend notes that work is done, or will be.
+// spend notes that work is done, or will be. A negative time is a refund.
 func (p *pace) spend(d time.Duration) {
 	p.spent.Add(int64(d))
-	p.credit.Add(-int64(d))
+	if p.credit.Add(-int64(d)); d >= 0 || p.inDebt() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wake != nil {
+		close(p.wake)
+		p.wake = nil
+	}
 }
 
 // inDebt reports whether the gate must wait.
@@ -63,13 +73,15 @@ func (p *pace) inDebt() bool { return p.credit.Load() < 0 }
 // wait waits until the gate may work. It returns an error if ctx ends first.
 func (p *pace) wait(ctx context.Context) error {
 	for {
-		rest := p.rest(time.Now())
+		rest, wake := p.rest(time.Now())
 		if rest == 0 {
 			return ctx.Err()
 		}
 		timer := time.NewTimer(min(rest, paceNap))
 		select {
 		case <-timer.C:
+		case <-wake:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
@@ -77,10 +89,10 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// rest returns how long the gate must wait; 0 means that it may work.
-func (p *pace) rest(now time.Time) time.Duration {
+// rest returns how long the gate must wait, and what a refund closes before; 0 means that it may work.
+func (p *pace) rest(now time.Time) (time.Duration, <-chan struct{}) {
 	if !p.inDebt() {
-		return 0
+		return 0, nil
 	}
 	p.of.share(now)
 	p.mu.Lock()
@@ -89,10 +101,13 @@ func (p *pace) rest(now time.Time) time.Duration {
 	p.filled = now
 	credit := p.credit.Add(int64(gain))
 	if credit >= 0 {
-		return 0
+		return 0, nil
 	}
 	p.waited.Store(true)
-	return max(time.Duration(float64(int64(paceResume)-credit)/p.rate), time.Microsecond)
+	if p.wake == nil {
+		p.wake = make(chan struct{})
+	}
+	return max(time.Duration(float64(int64(paceResume)-credit)/p.rate), time.Microsecond), p.wake
 }
 
 // processor shares the CPU time that gates may have among owners, and each owner's part among its sandboxes.

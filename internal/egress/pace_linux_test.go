@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -59,4 +61,28 @@ func ownCPU(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// TestFrameFlood: a host that sends small frames of HTTP/2 as fast as it can is read at the pace of the gate.
+func TestFrameFlood(t *testing.T) {
+	p, outside, trust := openPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}})
+	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
+	flood := bytes.Repeat([]byte{0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 4000) // WINDOW_UPDATE (RFC 9113, section 6.9)
+	config := outside.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	p.world.at("tcp", "93.184.216.40:443", listenTLS(t, config, func(c net.Conn) {
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		for next := settings; ; next = flood {
+			if _, err := c.Write(next); err != nil {
+				return
+			}
+		}
+	}))
+	began := time.Now()
+	p.run("curl -s -m 1 --cacert " + trust + " https://api.test/")
+	const perSecond = 11 << 20 // of one CPU, with bytes of 100 ns
+	most := int64(time.Since(began).Seconds()*perSecond) + 1<<20
+	if got := p.gate.meter.received.Load(); got > most || got < 100_000 {
+		t.Errorf("%d bytes were read, and at most %d should", got, most)
+	}
 }

@@ -59,7 +59,7 @@ func TestPace(t *testing.T) {
 					if c.gates[i][0] == '-' {
 						work = time.Microsecond
 					}
-					if p.rest(now.Add(at)) == 0 {
+					if rest, _ := p.rest(now.Add(at)); rest == 0 {
 						p.spend(work)
 						if at >= warm {
 							used[i] += work.Seconds() / (end - warm).Seconds()

@@ -11,6 +11,7 @@ import (
 // Room limits a quantity. Its methods are safe for concurrent use.
 type Room struct {
 	most, share int64
+	kept, below int64
 
 	mu      sync.Mutex // guards all below
 	held    int64
@@ -22,6 +23,10 @@ type Room struct {
 func New(most, share int64) *Room {
 	return &Room{most: most, share: share, owners: map[string]int64{}, changed: make(chan struct{})}
 }
+
+// Keep keeps the last part of the room for owners that hold less than below, so that few owners cannot lock all others
+// out. It must be called before the room is used.
+func (r *Room) Keep(part, below int64) { r.kept, r.below = part, below }
 
 // Share is the most that one owner may hold.
 func (r *Room) Share() int64 { return r.share }
@@ -36,7 +41,11 @@ func (r *Room) Take(owner string, n int64) bool {
 func (r *Room) try(owner string, n int64) (ok bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held+n > r.most || r.owners[owner]+n > r.share {
+	most := r.most
+	if r.owners[owner]+n > r.below {
+		most -= r.kept
+	}
+	if r.held+n > most || r.owners[owner]+n > r.share {
 		return false, r.changed
 	}
 	r.held += n

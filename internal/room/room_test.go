@@ -27,6 +27,13 @@ func TestRoom(t *testing.T) {
 		t.Error("more than the size")
 	}
 	r.Give("b", 10)
+	r.Keep(2, 1)
+	if !r.Take("a", 6) || r.Take("b", 3) || !r.Take("b", 2) || !r.Take("c", 1) || r.Take("c", 1) || !r.Take("d", 1) {
+		t.Error("the kept part was not for owners with little")
+	}
+	for owner, n := range map[string]int64{"a": 6, "b": 2, "c": 1, "d": 1} {
+		r.Give(owner, n)
+	}
 	if r.Held() != 0 || len(r.owners) != 0 {
 		t.Errorf("%d are left of %v", r.Held(), r.owners)
 	}

@@ -38,7 +38,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	defer s.config.End()
 	defer s.contain()
 	c := r.Context().Value(connKey{}).(*Conn)
-	x := &exchange{conn: c, transport: c.transport}
+	x := &exchange{conn: c, transport: refunding{c.transport, s.config.Spend}}
 	x.attempt = sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS,
 		Name: c.Name, Address: c.To.Addr(), Port: c.To.Port(),
 		Method: r.Method, Path: r.RequestURI}
@@ -61,7 +61,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if policy.HasSecretFor(c.Name, c.To.Port()) {
-		x.transport = cleaned{c.transport, s.cleanerFor(policy)}
+		x.transport = cleaned{x.transport, s.cleanerFor(policy)}
 	}
 	x.attempt.Allowed = true
 	s.forward(x, w, r)
@@ -141,7 +141,7 @@ func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status 
 // forward forwards the request to the server, and its answer to the sandbox.
 func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &countedBody{r.Body, &x.sent}
+		r.Body = &countedBody{&refundedBody{r.Body, s.config.Spend}, &x.sent}
 	}
 	ctx, cancel := context.WithCancel(r.Context()) // requests end with their connection
 	defer cancel()

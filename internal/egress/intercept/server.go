@@ -149,8 +149,16 @@ type Conn struct {
 	Dial   func(context.Context) (net.Conn, error) // connects to the server
 
 	transport *http.Transport
+	spend     func(time.Duration)
 	ctx       context.Context // ends with the connection
 	end       context.CancelFunc
+}
+
+// Read charges the bytes, of which most may be small frames of HTTP/2.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.spend(time.Duration(n) * byteTime)
+	return n, err
 }
 
 // Close ends reads and writes.
@@ -163,6 +171,7 @@ func (c *Conn) Close() error {
 // Serve serves a connection until it or the context ends.
 func (s *Server) Serve(ctx context.Context, c *Conn) {
 	c.ctx, c.end = context.WithCancel(ctx)
+	c.spend = s.config.Spend
 	defer c.end()
 	inside, err := s.handshake(c)
 	if err != nil {

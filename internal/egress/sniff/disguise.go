@@ -49,6 +49,8 @@ type Disguise struct {
 	line   []byte // what the client has sent of a line, at most MaxFirst bytes
 	answer []byte // the first bytes of the server
 	over   bool
+
+	Parsed int // bytes that were read; the caller may reset it
 }
 
 // Client follows what the client sends. It returns ErrDisguised at the end of a line that a server may read as that of
@@ -56,6 +58,7 @@ type Disguise struct {
 func (d *Disguise) Client(b []byte) error {
 	for !d.over && len(b) > 0 {
 		part, rest, whole := bytes.Cut(b, []byte("\n"))
+		d.Parsed += len(part) + 1
 		d.line = append(d.line, part[:min(len(part), MaxFirst-len(d.line))]...)
 		if b = rest; !whole {
 			return nil

@@ -13,6 +13,8 @@ type Framer struct {
 	OnHead func(head []byte) (Body, error)
 	// OnBodyEnd is called at the end of each body. May be nil.
 	OnBodyEnd func()
+	// Parsed counts the bytes that were read one by one, all but those of bodies. The caller may reset it.
+	Parsed int
 	// Halted may be set by OnHead: nothing is followed after this head until it is reset.
 	Halted bool
 
@@ -48,8 +50,10 @@ func (f *Framer) Feed(b []byte) (held []byte, n int, err error) {
 				return held, n, err
 			}
 			if size < 0 {
+				f.Parsed += len(b) - n
 				return held, n, nil
 			}
+			f.Parsed += size
 			if n == 0 {
 				held = f.head
 			}
@@ -65,6 +69,7 @@ func (f *Framer) Feed(b []byte) (held []byte, n int, err error) {
 			n = len(b)
 		default:
 			err = f.feedLine(b[n])
+			f.Parsed++
 			n++
 		}
 	}

@@ -80,3 +80,22 @@ func follow(b []byte, step int) (passed []byte, hosts []string) {
 	}
 	return passed, hosts
 }
+
+// TestParsed: the bytes of heads and of chunks' sizes count as parsed, however they arrive; those of bodies do not.
+func TestParsed(t *testing.T) {
+	const head, chunks = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n"
+	for _, step := range []int{1, len(head + chunks)} {
+		f := Framer{OnHead: func(h []byte) (Body, error) {
+			_, body, err := ParseResponse([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), "GET")
+			return body, err
+		}}
+		for b := []byte(head + chunks); len(b) > 0; b = b[step:] {
+			if _, _, err := f.Feed(b[:step]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := len(head+chunks) - len("abc"); f.Parsed != want {
+			t.Errorf("by %d: %d bytes, not %d", step, f.Parsed, want)
+		}
+	}
+}
