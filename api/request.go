@@ -5,7 +5,7 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 // Program is the part of a request that is run: code, a command, or a file of the workspace.
 type Program struct {
 	// Name or alias of a language; GET /v1/languages lists them. The default of code is the language of its context,
-	// else python.
+	// else python. With a command, it is the language of the packages.
 	Language string `json:"language,omitempty" example:"python"`
 	// Source text to run. Give exactly one of code and command, or in a living sandbox entry.
 	Code *string `json:"code,omitempty" pattern:"\\S" one:"program" example:"print(6*7)"`
@@ -25,8 +25,9 @@ type Program struct {
 	// In a living sandbox they are not supported with background or a stream.
 	ReturnFiles []string `json:"return_files,omitempty" max:"64" example:"**/*.png"`
 	// Packages of the language to install before the run: auto for those that the code imports and the sandbox lacks,
-	// or names with versions. The run itself needs no network for them. In a living sandbox they stay installed. auto
-	// has no effect on a command, or in a language without packages.
+	// or names with versions. The run itself needs no network for them. In a living sandbox they stay installed. A
+	// command gets those of language, by default python. auto has no effect on a command, or in a language without
+	// packages.
 	Packages []string `json:"packages,omitempty" max:"500" example:"auto"`
 	// Allow packages to run their own code while they are installed: source distributions, install scripts.
 	AllowBuild bool `json:"allow_build,omitempty"`

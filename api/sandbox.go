@@ -17,6 +17,10 @@ type SandboxRequest struct {
 	Lifetime Lifetime          `json:"lifetime,omitzero"`           // When the sandbox ends by itself.
 	Env      map[string]string `json:"env,omitempty" max:"1024"`    // Environment variables of all its runs.
 	Metadata map[string]string `json:"metadata,omitempty" max:"64"` // Your own strings, to list by.
+	// Packages that are installed when the answer comes: NAME for python, LANGUAGE:NAME for others, with versions.
+	Packages []string `json:"packages,omitempty" max:"500" example:"javascript:lodash@4"`
+	// Allow packages to run their own code while they are installed: source distributions, install scripts.
+	AllowBuild bool `json:"allow_build,omitempty"`
 	// policy: return the policy even if it is enforced as requested. Other sections have no effect.
 	Include []Section `json:"include,omitempty" max:"16"`
 }

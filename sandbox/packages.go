@@ -21,6 +21,9 @@ type Packages struct {
 // Any reports whether packages are requested.
 func (p Packages) Any() bool { return p.Auto || len(p.Requirements) > 0 || p.Lock != "" }
 
+// Named reports whether packages are requested by name.
+func (p Packages) Named() bool { return len(p.Requirements) > 0 || p.Lock != "" }
+
 // MaxRequirements is the most that one sandbox gets.
 const MaxRequirements = 500
 

@@ -23,6 +23,8 @@ type createFlags struct {
 	ifExists string
 	lifetime api.Lifetime
 	metadata []string
+	packages []string
+	build    bool
 }
 
 func (a *app) newCreate() *cobra.Command {
@@ -44,6 +46,9 @@ prints the name, changes nothing, and reports the settings that differ. The sand
 	idle := flags.Duration("idle", 0, "end it after this time without use (default 30m; 0 is never)")
 	maxAge := flags.Duration("max-age", 0, "end it at this age in any case (default 24h)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "metadata of the sandbox, `NAME=VALUE` (repeatable)")
+	flags.StringArrayVarP(&f.packages, "packages", "p", nil,
+		"install a `REQUIREMENT` of Python, or LANGUAGE:REQUIREMENT (repeatable)")
+	flags.BoolVar(&f.build, "allow-build", false, "let packages run their own code during installation")
 	f.boxFlags.add(cmd)
 	return a.onServer(cmd, 0, func(ctx context.Context, c *client.Client, _ []string) error {
 		if flags.Changed("idle") {
@@ -74,7 +79,8 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags) erro
 		network = answer.NetworkRequest(policy)
 	}
 	s, made, err := c.Create(ctx, api.SandboxRequest{
-		Name: f.name, IfExists: f.ifExists, Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
+		Name: f.name, IfExists: f.ifExists, Packages: f.packages, AllowBuild: f.build,
+		Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
 		Isolation: api.Isolation{Backend: f.backend, Image: f.unchecked.Root.Image,
 			Limits: answer.NewLimits(f.unchecked.Limits), Network: network,
 			AllowUnenforced: f.unchecked.AllowUnenforced}})

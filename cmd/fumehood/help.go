@@ -55,7 +55,7 @@ var flagGroups = map[string][]flagGroup{
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"create": {
-		{"Sandbox", []string{"name", "if-exists", "idle", "max-age", "metadata"}},
+		{"Sandbox", []string{"name", "if-exists", "idle", "max-age", "metadata", "packages", "allow-build"}},
 		limitsGroup, environmentGroup, isolationGroup,
 		{"Server", []string{"server", "key-file"}},
 		outputGroup,

@@ -154,7 +154,8 @@ func (a *app) requestIn(cmd *cobra.Command, s source, f *sandboxFlags, args []st
 	if err := a.fillRequest(cmd.Context(), &run, f); err != nil {
 		return r, err
 	}
-	if !slices.Contains(f.names, packagesNone) {
+	fromConfiguration := r.Command != nil && a.settings.Configured("packages") // which is for code
+	if !slices.Contains(f.names, packagesNone) && !fromConfiguration {
 		r.Packages, r.AllowBuild = f.names, f.allowBuild
 	}
 	for _, file := range run.Request.Files {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,7 +125,7 @@ func (x *Run) planPackages() error {
 	if err := x.sandbox.engine.checkPackages(&x.job); err != nil {
 		return err
 	}
-	asked, l, placed := x.Request.Packages, x.Language, x.sandbox.takesPackages()
+	asked, l, placed := x.Request.Packages, x.Installs, x.sandbox.takesPackages()
 	requested, inCode := asked.Requirements, []string(nil)
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
 		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
@@ -152,6 +153,34 @@ func (x *Run) planPackages() error {
 	return nil
 }
 
+// addAll adds packages by language.
+func (s *Sandbox) addAll(ctx context.Context, packages map[string]sandbox.Packages) error {
+	for _, language := range slices.Sorted(maps.Keys(packages)) {
+		if err := s.AddPackages(ctx, language, packages[language]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddPackages adds packages of a language. Errors are those of a run that requests them.
+func (s *Sandbox) AddPackages(ctx context.Context, language string, packages sandbox.Packages) error {
+	x, err := s.planned(RunRequest{ID: sandbox.NewID(), Request: sandbox.Request{Command: []string{"true"},
+		Language: language, Packages: packages}}) // the command is never started
+	if err == nil {
+		err = x.planPackages()
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	s.touch()
+	defer s.touch()
+	return x.addPackages(ctx)
+}
+
 // addPackages installs what the run adds, together with what was added before. The sandbox sees it at once.
 func (x *Run) addPackages(ctx context.Context) error {
 	if x.adding.asked == nil {
@@ -176,6 +205,7 @@ const maxProgress = 1000
 // progress reports a step before the run begins; "" is the end of all.
 func (x *Run) progress(line string) {
 	switch {
+	case x.log.Log == nil: // it is not a run of a client
 	case line != "" && x.adding.lines < maxProgress:
 		x.adding.lines++
 		x.logValue(eventlog.Progress, 0, []byte(line))
@@ -223,7 +253,7 @@ func (x *Run) installPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	asked, in := *x.adding.asked, x.Language.Installer
+	asked, in := *x.adding.asked, x.Installs.Installer
 	folder = filepath.Join(folder, packageFolder(in))
 	s.mu.Lock()
 	had := s.record.Packages[in.Name] // languages that share an installer share its folder
@@ -320,10 +350,9 @@ func mergeRequirements(in *sandbox.Installer, had, asked []string) []string {
 // worker runs a survey in the sandbox itself, which alone has its files, and an installer in a fresh one like it.
 // Neither is a run of a client: nothing checks, logs or lists it.
 func (x *Run) worker() sandbox.Worker {
-	s, l := x.sandbox, x.Language
+	s, l := x.sandbox, x.Installs
 	p := &oneShot{owner: s.owner, backend: s.backend, entered: x.awaited}
-	p.Run = &plan.Run{Spec: sandbox.Spec{Root: s.spec().Root, AllowUnenforced: s.spec().AllowUnenforced}, Language: l,
-		Programs: l.Programs}
+	p.Run = &plan.Run{Spec: sandbox.Spec{Root: s.spec().Root, AllowUnenforced: s.spec().AllowUnenforced}, Installs: l}
 	apart := s.engine.worker(p)
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		if !w.Survey {

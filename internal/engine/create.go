@@ -22,6 +22,8 @@ type Create struct {
 	Backend string       // as in Run
 	Spec    sandbox.Spec // as in Run; the engine sets ID and Lifetime
 	Ends    Ends
+	// by language; they are installed when Create returns
+	Packages map[string]sandbox.Packages
 }
 
 // Limits of living sandboxes.
@@ -103,8 +105,14 @@ func (e *Engine) Create(ctx context.Context, c Create) (s *Sandbox, made bool, e
 		if err := s.wait(ctx); err != nil {
 			return nil, false, err
 		}
-		if mine || s.Ended() == nil {
-			return s, mine, nil
+		if mine {
+			if err := s.addAll(ctx, c.Packages); err != nil {
+				return nil, false, errors.Join(err, s.Close())
+			}
+			return s, true, nil
+		}
+		if s.Ended() == nil {
+			return s, false, nil
 		}
 		if sandbox.KindOf(s.Ended()) != sandbox.NotFound { // the server is stopping
 			return nil, false, s.Ended()

@@ -27,7 +27,7 @@ func (e *Engine) Plan(ctx context.Context, run OneShot) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Spec: o.Spec, Argv: o.Argv, Programs: o.Programs, Env: o.Env, Dir: o.Dir, CodePath: o.CodePath}
+	p := &Plan{Spec: o.Spec, Argv: o.Argv, Programs: o.Programs(), Env: o.Env, Dir: o.Dir, CodePath: o.CodePath}
 	if o.Language != nil {
 		p.Language = o.Language.Name
 	}

@@ -166,9 +166,58 @@ func TestPackagesTold(t *testing.T) {
 		hasHint[sandbox.HintNoCommand](result) {
 		t.Errorf("%+v", result.Hints)
 	}
-	_, err = s.Start(within(t), engine.RunRequest{
-		Request: sandbox.Request{Command: []string{"true"}, Packages: sandbox.Packages{Requirements: []string{"a"}}}})
-	refused(t, "a command", err, sandbox.Invalid, "packages are only installed for code")
+}
+
+// TestPackagesOfCommand: a command gets the packages of the language that it names, else of the first that has some.
+func TestPackagesOfCommand(t *testing.T) {
+	p := &pretended{}
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: p})
+	command := func(language string, packages ...string) sandbox.Request {
+		return sandbox.Request{Command: []string{"true"}, Language: language, Progress: func(string) {},
+			Packages: sandbox.PackagesOf(packages, false, "")}
+	}
+	s := r.make(t, engine.Create{})
+	for i, request := range []sandbox.Request{command("", "a", "auto"), command("javascript", "b@1")} {
+		for living, run := range []func() (*sandbox.Result, error){
+			func() (*sandbox.Result, error) { return r.Run(within(t), engine.OneShot{Request: request}) },
+			func() (*sandbox.Result, error) { return s.Run(within(t), engine.RunRequest{Request: request}) },
+		} {
+			result, err := run()
+			if err != nil || result.Status != sandbox.StatusSucceeded || len(result.Packages) != 1 {
+				t.Errorf("%d, %d: %+v, %v", i, living, result, err)
+			}
+		}
+	}
+	if got := fmt.Sprint(p.asked); got != "[[a] [a] [b@1] [b@1]]" {
+		t.Error(got)
+	}
+	if result, err := s.Run(within(t), engine.RunRequest{Request: command("", "auto")}); err != nil ||
+		result.Status != sandbox.StatusSucceeded {
+		t.Errorf("auto means nothing for a command: %+v, %v", result, err)
+	}
+	_, err := r.Run(within(t), engine.OneShot{Request: command("python")})
+	refused(t, "a language without packages", err, sandbox.Invalid, "a command has no language")
+	_, err = r.Run(within(t), engine.OneShot{Request: command("bash", "a")})
+	refused(t, "a language that has none", err, sandbox.Unsupported, "no packages to install for Bash")
+}
+
+// TestPackagesAtCreation: a sandbox has its packages when its creation returns, or there is no sandbox.
+func TestPackagesAtCreation(t *testing.T) {
+	p := &pretended{}
+	r := newRig(t, engine.Config{Languages: lang.All(), Packages: p})
+	wanted := map[string]sandbox.Packages{"python": {Requirements: []string{"a"}},
+		"javascript": {Requirements: []string{"b"}}}
+	s := r.make(t, engine.Create{Name: "work", Packages: wanted})
+	if got := fmt.Sprint(p.asked); got != "[[b] [a]]" || len(s.Info().Packages) != 2 || len(s.Runs()) > 0 {
+		t.Errorf("%s, %v, %v", got, s.Info().Packages, s.Runs())
+	}
+	p.before = func(context.Context, sandbox.PackageNeed, sandbox.Worker) error { return errors.New("no index") }
+	_, _, err := r.Engine.Create(within(t), engine.Create{Name: "other", Packages: wanted})
+	if err == nil || !strings.Contains(err.Error(), "no index") {
+		t.Error(err)
+	}
+	_, err = r.Sandbox(within(t), "", "other")
+	refused(t, "a sandbox without its packages", err, sandbox.NotFound, "other")
 }
 
 // TestAutoMeansNothing: where no code is, or its language has no packages, auto alone is no mistake, and names are one.

@@ -64,7 +64,8 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	}
 	p.supplied = newSupplied(s)
 	p.packages, p.missing, p.optional = s.Packages, s.Missing, s.Optional
-	if asked, in := p.Request.Packages, p.Language.Installer; in.Plain != nil && (asked.Auto || asked.Lock != "") {
+	if asked, in := p.Request.Packages, p.Installs.Installer; in.Plain != nil && p.Request.Code != nil &&
+		(asked.Auto || asked.Lock != "") {
 		p.Request.Code = in.Plain(p.Request.Code)
 	}
 	p.Spec.Layers = append(slices.Clone(p.Spec.Layers), s.Layers...)
@@ -77,8 +78,8 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 // checkPackages refuses packages that cannot be had, if any are asked for. Where nothing could be found, auto alone
 // asks for nothing.
 func (e *Engine) checkPackages(j *job) error {
-	asked, l := j.Request.Packages, j.Language
-	named := len(asked.Requirements) > 0 || asked.Lock != ""
+	asked, l := j.Request.Packages, j.Installs
+	named := asked.Named()
 	switch {
 	case !asked.Any():
 		return nil
@@ -86,8 +87,7 @@ func (e *Engine) checkPackages(j *job) error {
 		j.Request.Packages = sandbox.Packages{}
 		return nil
 	case l == nil:
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "packages are only installed for code",
-			Fix: "run a file or code of a language"}
+		return &sandbox.Error{Kind: sandbox.Invalid, Op: "packages", Msg: "there are no packages to install here"}
 	case named && (l.Installer == nil || l.Installer.Install == nil):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages",
 			Msg: "there are no packages to install for " + l.Title}
@@ -100,7 +100,7 @@ func (e *Engine) checkPackages(j *job) error {
 
 // need describes a job that needs packages.
 func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
-	return sandbox.PackageNeed{Packages: asked, Language: *j.Language,
+	return sandbox.PackageNeed{Packages: asked, Language: *j.Installs,
 		Name: strings.TrimPrefix(j.CodeName, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 		}
 		if e.canFork(p, &w) {
 			quick := run
-			quick.Request.Stdin, quick.Request.Language, quick.Request.Code = nil, p.Language.Name, w.Code
+			quick.Request.Stdin, quick.Request.Language, quick.Request.Code = nil, p.Installs.Name, w.Code
 			if step, err := e.resolve(quick); err == nil {
 				step.backend, step.entered = p.backend, p.entered
 				if result, err := e.runPlan(ctx, step); err != nil || result.Status == sandbox.StatusSucceeded ||
@@ -167,7 +167,7 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 				}
 			} // else there may be no such interpreter
 		}
-		for _, program := range p.Programs {
+		for _, program := range p.Installs.Programs {
 			run.Request.Command = w.Command(program)
 			step, err := e.resolve(run)
 			if err != nil {
@@ -180,15 +180,15 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			}
 		}
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " +
-			p.Language.Title, Fix: p.Language.Missing.Fix}
+			p.Installs.Title, Fix: p.Installs.Missing.Fix}
 	}
 }
 
 // canFork reports whether a step is a program for an interpreter that waits, and has its place in the workspace.
 func (e *Engine) canFork(p *oneShot, w *sandbox.Work) bool {
-	return w.Code != nil && e.config.Warm > 0 && p.Language.Zygote != nil && p.Spec.Workspace == "" &&
+	return w.Code != nil && e.config.Warm > 0 && p.Installs.Zygote != nil && p.Spec.Workspace == "" &&
 		len(p.Spec.Mounts) == 0 &&
-		!slices.ContainsFunc(p.Request.Files, func(f sandbox.File) bool { return f.Path == p.Language.FileName })
+		!slices.ContainsFunc(p.Request.Files, func(f sandbox.File) bool { return f.Path == p.Installs.FileName })
 }
 
 func lacksProgram(r *sandbox.Result) bool {

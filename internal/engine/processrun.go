@@ -144,7 +144,7 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.
 func (x *Run) startAs(ctx context.Context, m guest.Start) (*client.Process, error) {
 	process, err := x.sandbox.startProcess(ctx, m, x.repeated)
-	for _, program := range x.Programs[min(1, len(x.Programs)):] {
+	for _, program := range x.Programs()[min(1, len(x.Programs())):] {
 		if err == nil || !errors.Is(err, syscall.ENOENT) {
 			break
 		}

@@ -46,7 +46,7 @@ func (x *Run) startError(ctx context.Context, err error) error {
 	case x.Spec.Commands != nil && (missing || errors.Is(err, syscall.EACCES)) &&
 		!slices.Contains(x.Spec.Commands, path.Base(x.Argv[0])):
 		return errRejected
-	case missing && len(x.Programs) > 0:
+	case missing && len(x.Programs()) > 0:
 		return x.missingInterpreter()
 	case missing && strings.Contains(x.Argv[0], "/"):
 		return x.missingProgram(ctx)
@@ -77,7 +77,7 @@ func (x *Run) missingProgram(ctx context.Context) error {
 // missingInterpreter is the error of a language that the root file system lacks. Images hold nothing of the host.
 func (x *Run) missingInterpreter() error {
 	e := &sandbox.Error{Kind: sandbox.Unsupported, Op: "start " + x.Language.Name,
-		Msg: "command not found in the sandbox: " + x.Programs[0]}
+		Msg: "command not found in the sandbox: " + x.Programs()[0]}
 	if set := x.ownPath(); set != "" {
 		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
 		return e

@@ -48,6 +48,14 @@ func differencesFrom(asked *engine.Create, i *engine.Info) (all []sandbox.Differ
 	for _, name := range slices.Sorted(maps.Keys(asked.Spec.Metadata)) {
 		add("metadata."+name, asked.Spec.Metadata[name], i.Spec.Metadata[name])
 	}
+	for _, language := range slices.Sorted(maps.Keys(asked.Packages)) {
+		for _, requirement := range asked.Packages[language].Requirements {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(i.Packages)),
+				func(a sandbox.Added) bool { return slices.Contains(a.Requirements, requirement) }) {
+				add("packages", requirement, "not installed")
+			}
+		}
+	}
 	life := i.Spec.Lifetime
 	if idle := asked.Ends.Idle; idle != nil {
 		add("idle_s", fmt.Sprint(idle.Seconds()), fmt.Sprint(life.Idle.Seconds()))

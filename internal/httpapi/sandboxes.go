@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	create, err := createOf(&req)
+	if err == nil {
+		create.Packages, err = a.packagesOf(req.Packages, req.AllowBuild)
+	}
 	if err != nil {
 		return err
 	}
@@ -99,6 +103,30 @@ func createOf(r *api.SandboxRequest) (c engine.Create, err error) {
 	}
 	c.Name, c.Backend, c.Spec.Metadata = r.Name, r.Backend, r.Metadata
 	return c, nil
+}
+
+// packagesOf sorts packages by language: LANGUAGE:NAME, or NAME for the default language.
+func (a *apiV1) packagesOf(list []string, allowBuild bool) (map[string]sandbox.Packages, error) {
+	names := map[string][]string{}
+	for i, text := range list {
+		language := a.defaultLanguage()
+		if prefix, name, found := strings.Cut(text, ":"); found && !strings.ContainsAny(prefix, " @[=<>") {
+			l, err := a.Engine().Language(prefix)
+			if err != nil {
+				return nil, sandbox.Invalidf("packages["+strconv.Itoa(i)+"]", "%.40q is no language", prefix)
+			}
+			language, text = l.Name, name
+		}
+		if text == sandbox.PackagesAuto {
+			return nil, sandbox.Invalidf("packages["+strconv.Itoa(i)+"]", "auto is for runs, whose code imports them")
+		}
+		names[language] = append(names[language], text)
+	}
+	out := map[string]sandbox.Packages{}
+	for language, list := range names {
+		out[language] = sandbox.PackagesOf(list, allowBuild, "")
+	}
+	return out, nil
 }
 
 // endsOf converts the ends of a sandbox.

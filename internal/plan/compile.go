@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -12,7 +13,7 @@ const buildDir = "/tmp/.fumehood-build"
 // BuildIn sets the folder of the compile phase, and with it the command line.
 func (p *Run) BuildIn(dir string) {
 	p.BuildDir = dir
-	p.Argv = p.ArgvWith(append(p.Programs[:len(p.Programs):len(p.Programs)], "")[0])
+	p.Argv = p.ArgvWith(append(slices.Clone(p.Programs()), "")[0])
 }
 
 // Compilation returns the compile phase of the run as a run, without input.
@@ -26,11 +27,11 @@ func (p *Run) Compilation(most sandbox.Limits) *Run {
 	output := p.BuildDir + "/" + compile.Output
 	compiler.Argv = func(program, path string) []string { return compile.Argv(program, path, output) }
 	c := *p
-	c.Language, c.Programs, c.BuildDir = &compiler, compiler.Programs, ""
+	c.Language, c.BuildDir = &compiler, ""
 	c.Request.Stdin, c.Request.Args, c.Request.Files, c.Request.Return, c.Globs = nil, nil, nil, sandbox.Return{}, nil
 	limit := cmp.Or(compile.Limits.Timeout, sandbox.CompileTimeout)
 	c.Spec.Limits.Timeout = max(c.Spec.Limits.Timeout, min(limit, cmp.Or(most.Timeout, limit)))
-	c.Argv = c.ArgvWith(c.Programs[0])
+	c.Argv = c.ArgvWith(c.Programs()[0])
 	return &c
 }
 

@@ -76,8 +76,8 @@ func checkSource(req *sandbox.Request) error {
 		return CheckPath("entry", req.Entry)
 	case req.Command[0] == "":
 		return sandbox.Invalidf("command", "the first word is empty")
-	case req.Language != "":
-		return sandbox.Invalidf("language", "a command has no language")
+	case req.Language != "" && !req.Packages.Named():
+		return sandbox.Invalidf("language", "a command has no language, except that of its packages")
 	case len(req.Args) > 0:
 		return sandbox.Invalidf("args", "append them to the command")
 	}

@@ -14,7 +14,7 @@ type Run struct {
 	Spec     sandbox.Spec      // of the sandbox, with this run's time limit
 	Request  sandbox.Request   // complete
 	Language *sandbox.Language // nil for a command
-	Programs []string          // interpreters to try in turn; none for a command
+	Installs *sandbox.Language // whose packages the run gets: Language, or that of the packages of a command, or nil
 	Argv     []string          // with the first of Programs as the interpreter
 	Env      []string          // the whole environment of the process
 	Dir      string            // working directory
@@ -22,6 +22,14 @@ type Run struct {
 	CodeName string            // CodePath, where the run is alone in its sandbox
 	BuildDir string            // folder of the compile phase, which the engine makes; "" if the code runs as it is
 	Globs    Globs             // files to return
+}
+
+// Programs returns the interpreters to try in turn; none for a command.
+func (p *Run) Programs() []string {
+	if p.Language == nil {
+		return nil
+	}
+	return p.Language.Programs
 }
 
 // codeAside holds the code if /workspace is a directory of the host, where Fumehood itself writes nothing.
@@ -44,9 +52,12 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	p.Env = r.Env(p.Spec, nil, p.Request.Env)
 	p.Argv = p.Request.Command
 	if len(p.Request.Command) == 0 {
-		if err := r.resolveCode(p); err != nil {
-			return nil, err
-		}
+		err = r.resolveCode(p)
+	} else if p.Request.Packages.Named() {
+		p.Installs, err = r.languageOfPackages(p.Request.Language)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var inWorkspace string
 	if rel, ok := strings.CutPrefix(p.CodePath, sandbox.Workspace+"/"); ok && p.Request.Entry == "" {
@@ -60,6 +71,20 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	}
 	p.Globs, err = parseGlobs(p.Request.Return.Globs)
 	return p, err
+}
+
+// languageOfPackages finds the language of the packages of a command; "" is the first that has packages.
+func (r *Rules) languageOfPackages(name string) (*sandbox.Language, error) {
+	if name != "" {
+		lang, err := r.Languages.Find(name)
+		return &lang, err
+	}
+	for _, lang := range r.Languages.All {
+		if lang.Installer != nil && lang.Installer.Install != nil {
+			return &lang, nil
+		}
+	}
+	return nil, nil
 }
 
 // limit sets the run's own time limit.
@@ -89,7 +114,7 @@ func (r *Rules) resolveCode(p *Run) error {
 	if err := CheckPids(&lang, p.Spec.Limits); err != nil {
 		return err
 	}
-	p.Language, p.Programs = &lang, lang.Programs
+	p.Language, p.Installs = &lang, &lang
 	req.Code = plainText(&lang, req.Code)
 	if req.Entry != "" { // no file has an empty path, but nothing has refused one yet
 		req.Files = slices.Clone(req.Files)
@@ -140,7 +165,7 @@ func (p *Run) NameCode(id sandbox.ID) (named bool) {
 	extension := path.Ext(p.CodePath)
 	p.CodePath = strings.TrimSuffix(p.CodePath, extension) + "-" + string(id) + extension
 	if p.BuildDir == "" {
-		p.Argv = p.ArgvWith(p.Programs[0])
+		p.Argv = p.ArgvWith(p.Programs()[0])
 	}
 	return true
 }
