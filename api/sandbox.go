@@ -29,6 +29,9 @@ type SandboxRequest struct {
 type SandboxPatch struct {
 	Lifetime Lifetime          `json:"lifetime,omitzero"`          // When the sandbox ends by itself.
 	Metadata map[string]string `json:"metadata,omitzero" max:"64"` // Replaces all metadata.
+	// New limits: timeout_s and output_kib of later runs, and memory_mib and cpus, on native and gvisor. Programs that
+	// run already keep the sizes that they derived from the old limits. The other limits are fixed.
+	Limits Limits `json:"limits,omitzero"`
 	// Replaces all network rules of a sandbox that was created with a network. Open connections that the new rules
 	// refuse are reset.
 	Network *Network `json:"network,omitempty"`

@@ -101,6 +101,12 @@ type Box interface {
 	Close() error
 }
 
+// Resizer is a Box whose limits can change while it lives. Resize enforces the limits of memory and CPUs that are not 0.
+// It is Invalid to limit memory below what the sandbox uses. Effective stays as it was: the engine keeps the change.
+type Resizer interface {
+	Resize(ctx context.Context, l Limits) error
+}
+
 // Usage is what a sandbox or a run has used. A negative figure is unknown on this backend.
 type Usage struct {
 	Wall        time.Duration

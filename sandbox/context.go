@@ -40,6 +40,7 @@ type Record struct {
 	Created  time.Time
 	Contexts []ContextRecord
 	Packages map[string]Added // by the name of their Installer
+	Resized  Limits           // that were changed since its creation
 
 	Ended  time.Time // zero while it lives
 	Reason string    // why it ended, in one sentence

@@ -61,7 +61,7 @@ func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
 // adding is a run that adds packages to a sandbox.
 func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Run {
 	x := &Run{sandbox: s, adding: addedPackages{asked: &asked.Packages}}
-	x.Run = &plan.Run{Request: asked, Language: &l}
+	x.Run = &plan.Run{Request: asked, Language: &l, Installs: &l}
 	return x
 }
 
@@ -72,7 +72,7 @@ func TestForWhom(t *testing.T) {
 	e := &Engine{config: Config{Packages: packages}, stop: t.Context()}
 	e.state.dir = t.TempDir()
 	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
-	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l}}}
+	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l, Installs: &l}}}
 	if err := e.supply(t.Context(), run); err != nil ||
 		packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
 		t.Errorf("%v, %s", err, packages.terms)

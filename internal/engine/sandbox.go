@@ -107,8 +107,15 @@ func (s *Sandbox) effective() sandbox.Policy {
 		return sandbox.Policy{Limits: spec.Limits, Network: spec.Network, User: spec.User, Commands: spec.Commands}
 	}
 	p := s.box.Effective()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.passage != nil { // the gate enforces the rules, which Update changes
-		p.Network = s.spec().Network
+		p.Network = s.record.Spec.Network
+	}
+	for _, name := range sandbox.LimitNames {
+		if v := s.record.Resized.Get(name); v != 0 {
+			p.Limits.Set(name, v)
+		}
 	}
 	return p
 }
@@ -393,6 +400,8 @@ type Patch struct {
 	Metadata map[string]string // all of them
 	Ends     Ends              // an end in the past ends it at once
 	Network  *sandbox.NetworkPolicy
+	// timeout and output of later runs; memory and CPUs, on backends that can change them
+	Limits sandbox.Limits
 }
 
 // Update changes a sandbox.
@@ -408,6 +417,9 @@ func (s *Sandbox) Update(p Patch) error {
 	}
 	s.locks.updating.Lock()
 	defer s.locks.updating.Unlock()
+	if err := s.resize(p.Limits); err != nil {
+		return err
+	}
 	if p.Network != nil {
 		if err := s.setNetwork(*p.Network); err != nil {
 			return err

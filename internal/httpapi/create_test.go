@@ -3,10 +3,12 @@ package httpapi_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestExistingName: a creation with the name of a sandbox says so, and what the sandbox does not have of the request.
@@ -51,5 +53,31 @@ func TestUnnamedContext(t *testing.T) {
 		"code": "import os; os.environ['A'] + os.environ['B']", "env": object{"B": "2"}})))
 	if a.Text != "=> '12'" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestPatchLimits: the limits of later runs change, and others are refused by name.
+func TestPatchLimits(t *testing.T) {
+	r := newRig(t, engine.Config{Max: sandbox.Limits{Timeout: time.Hour}}, httpd.Config{})
+	const work = "/v1/sandboxes/work"
+	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+	s := parse[api.Sandbox](t, r.ok(200, "PATCH", work, `{"limits":{"timeout_s":0.2,"output_kib":1}}`))
+	if s.Limits.TimeoutS == nil || *s.Limits.TimeoutS != 0.2 || *s.Limits.OutputKiB != 1 {
+		t.Errorf("%+v", s.Limits)
+	}
+	a := parse[api.Answer](t, r.ok(200, "POST", work+"/run", `{"command":["sleep","60"]}`))
+	if a.Status != sandbox.StatusTimeout {
+		t.Errorf("%+v", a)
+	}
+	for limits, want := range map[string]string{
+		`{"pids":200}`: "limits.pids: is fixed when", `{"memory_mib":1024}`: "limits.memory_mib: the backend fake",
+		`{"timeout_s":7200}`: "limits.timeout_s: 2h0m0s is over the server's maximum"} {
+		res, text := r.do("PATCH", work, `{"limits":`+limits+`}`, nil)
+		if p := parse[api.Problem](t, text); res.StatusCode/100 != 4 || !strings.HasPrefix(p.Detail, want) {
+			t.Errorf("%s: %s, %s", limits, res.Status, p.Detail)
+		}
+	}
+	if s := parse[api.Sandbox](t, r.ok(200, "GET", work, "")); *s.Limits.TimeoutS != 0.2 {
+		t.Errorf("%+v", s.Limits)
 	}
 }

@@ -191,7 +191,11 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
-	patch := engine.Patch{Metadata: req.Metadata, Ends: ends}
+	limits, err := answer.LimitsOf(&req.Limits)
+	if err != nil {
+		return err
+	}
+	patch := engine.Patch{Metadata: req.Metadata, Ends: ends, Limits: limits}
 	if req.Network != nil {
 		policy, err := networkOf(req.Network)
 		if err != nil {

@@ -86,6 +86,19 @@ func (r *Rules) checkMax(name sandbox.LimitName, asked int64, life sandbox.Lifet
 	return nil
 }
 
+// CheckChange checks limits that replace those of a living sandbox; a zero field keeps its value.
+func (r *Rules) CheckChange(l sandbox.Limits, spec sandbox.Spec) error {
+	for _, name := range sandbox.LimitNames {
+		if err := r.checkMax(name, l.Get(name), spec.Lifetime); err != nil {
+			return err
+		}
+	}
+	if err := l.Check(); err != nil {
+		return err
+	}
+	return CheckDisk(l.OrDefault(spec.Limits))
+}
+
 // CheckDisk refuses a disk larger than the memory that holds it.
 func CheckDisk(l sandbox.Limits) error {
 	if l.DiskBytes <= l.MemoryBytes {

@@ -21,6 +21,9 @@ type Box struct {
 	saving  sync.Mutex // held by Checkpoint and Promote
 }
 
+// Resize changes the limits of memory and CPUs.
+func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, ownMemory) }
+
 // watch waits for runsc's end, and kills processes that a killed runsc may have left.
 func (box *Box) watch() {
 	box.Straggle = func() {

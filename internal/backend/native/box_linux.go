@@ -23,6 +23,9 @@ type Box struct {
 	living  atomic.Bool
 }
 
+// Resize changes the limits of memory and CPUs.
+func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, 0) }
+
 // entry is held by Fork, so that Close does not release the box's resources meanwhile: the next sandbox could reuse the
 // control group.
 type entry struct {

@@ -151,6 +151,25 @@ func (b branch) limit(l Limits) error {
 	return nil
 }
 
+// Resize changes limits; a zero field keeps its value. EBUSY or an out-of-memory kill follows a memory limit below what
+// the group uses, so the caller compares them first.
+func (g *Group) Resize(l Limits) error {
+	g.tree = nil // it is no longer like those that are kept for the next sandbox
+	for _, b := range g.branches {
+		if !b.V2 && l.MemoryBytes > readNumber(b.Dir, "memory.limit_in_bytes") && b.has(Memory) {
+			// The limit including swap may not be below the one without, so it is raised first.
+			err := writeFile(b.Dir, "memory.memsw.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if err := b.limit(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Door holds a group open for a process that will be spawned in it.
 type Door struct {
 	V2    int   // the folder, for CLONE_INTO_CGROUP (Linux 5.7); 0 without a v2 part

@@ -111,6 +111,27 @@ func (box *Box) Usage(context.Context) (sandbox.Usage, error) {
 	return box.usage(), nil
 }
 
+// ResizeBy changes the limits of memory and CPUs. own is memory that the backend takes besides.
+func (box *Box) ResizeBy(l sandbox.Limits, own int64) error {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if box.last != nil {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: "resize", Msg: "the sandbox has ended"}
+	}
+	to := cgroup.Limits{CPUMillis: l.CPUMillis}
+	if l.MemoryBytes > 0 {
+		to.MemoryBytes = l.MemoryBytes + own
+		if now := box.Group.Usage().MemoryNow; now > to.MemoryBytes {
+			return sandbox.Invalidf("limits.memory", "%s is less than the %s that the sandbox uses now",
+				sandbox.FormatBytes(l.MemoryBytes), sandbox.FormatBytes(now))
+		}
+	}
+	if err := box.Group.Resize(to); err != nil {
+		return At(box.Backend, "resize", err)
+	}
+	return nil
+}
+
 // OOMKills counts the processes of a running box that the kernel killed because memory ran out.
 func (box *Box) OOMKills() int64 {
 	box.mu.Lock()
