@@ -64,11 +64,12 @@ type Param struct {
 }
 
 var (
-	problems     = []int{400, 404, 409, 413, 422, 429, 500, 503}
-	bodyProblems = append([]int{408, 415}, problems...)
-	runProblems  = []int{400, 408, 413, 415, 422, 429, 500, 503}
-	boolean      = []string{"0", "1", "false", "true"}
-	includeParam = Param{Name: "include", Doc: "policy: return the policy even if it is enforced as requested.",
+	problems      = []int{400, 404, 409, 413, 422, 429, 500, 503}
+	bodyProblems  = append([]int{408, 415}, problems...)
+	runProblems   = []int{400, 408, 413, 415, 422, 429, 500, 503}
+	boolean       = []string{"0", "1", "false", "true"}
+	metadataParam = Param{Name: "metadata", Doc: "NAME:VALUE; all must match.", List: true, Example: "user:u1"}
+	includeParam  = Param{Name: "include", Doc: "policy: return the policy even if it is enforced as requested.",
 		List: true, Enum: []string{string(SectionPolicy)}}
 )
 
@@ -152,10 +153,10 @@ var Operations = append([]Operation{
 		Summary: "Create a living sandbox, or find the one of a name", Body: SandboxRequest{},
 		Example: `{"name": "work", "lifetime": {"idle_s": 3600}, "metadata": {"user": "u1"}}`,
 		Status:  http.StatusCreated, Answer: Sandbox{}, Also: []Answers{{200, Sandbox{}}},
-		Problems: append([]int{409}, bodyProblems...)},
+		Problems: bodyProblems},
 	{Name: "listSandboxes", Method: "GET", Path: "/v1/sandboxes", Summary: "Living sandboxes",
 		Answer: SandboxList{}, Problems: problems, Params: []Param{
-			{Name: "metadata", Doc: "NAME:VALUE; all must match.", List: true, Example: "user:u1"},
+			metadataParam,
 			{Name: "after", Doc: "The id of the last sandbox of the previous answer."},
 			{Name: "limit", Doc: "The most sandboxes, up to 1000.", Number: true}}},
 	{Name: "getSandbox", Method: "GET", Path: sandboxPath, Summary: "One living sandbox", Params: []Param{includeParam},
@@ -185,9 +186,10 @@ var runOperations = []Operation{
 		Body:   SandboxRunRequest{}, Example: `{"code": "x = 6*7; x", "context": "default"}`, Answer: Answer{},
 		Also: []Answers{{202, Run{}}, {200, MediaEvents}}, Problems: bodyProblems},
 	{Name: "listRuns", Method: "GET", Path: sandboxPath + "/runs", Summary: "Runs of a sandbox", Answer: RunList{},
-		Problems: problems},
+		Problems: problems, Params: []Param{metadataParam}},
 	{Name: "getRun", Method: "GET", Path: sandboxPath + "/runs/{run}", Summary: "One run", Answer: Run{},
-		Problems: problems},
+		Problems: problems, Params: []Param{
+			{Name: "text", Doc: "1: with what a model should see of it so far.", Enum: boolean}}},
 	{Name: "cancelRun", Method: "DELETE", Path: sandboxPath + "/runs/{run}", Summary: "Cancel a run",
 		Status: http.StatusNoContent, Problems: problems},
 	{Name: "runEvents", Method: "GET", Path: sandboxPath + "/runs/{run}/events", Detail: eventsDetail,

@@ -103,7 +103,10 @@ type Run struct {
 	BeganAt    time.Time      `json:"began_at"`
 	DeadlineAt time.Time      `json:"deadline_at,omitzero"` // When it times out; absent: no limit.
 	// It continues without its client: in the background or as a stream.
-	Background bool `json:"background"`
+	Background bool              `json:"background"`
+	Metadata   map[string]string `json:"metadata,omitempty"` // Of the request; after its end, up to 1 KiB.
+	// What a model should see of it so far, if the query has text=1.
+	Text string `json:"text,omitempty"`
 }
 
 // RunList is the answer to GET /v1/sandboxes/{id}/runs.

@@ -21,13 +21,16 @@ type logHead struct {
 	Began       time.Time     `json:"began"`
 	Base        guest.Attach  `json:"base"`
 	Packages    bool          `json:"packages,omitempty"` // it waits for some before it begins
+
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // head describes the run.
 func (x *Run) head() ([]byte, error) {
 	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout,
 		Interactive: x.req.Interactive,
-		Background:  x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil}
+		Background:  x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil,
+		Metadata: x.req.Request.Metadata}
 	if x.context != nil {
 		h.Context = x.context.name
 	}
@@ -39,7 +42,8 @@ func (x *Run) head() ([]byte, error) {
 
 // request rebuilds the parts of the run's request that matter after its start.
 func (h *logHead) request() sandbox.Request {
-	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language}
+	r := sandbox.Request{Entry: h.Entry, Command: h.Command, Timeout: h.Timeout, Language: h.Language,
+		Metadata: h.Metadata}
 	if h.Entry == "" && len(h.Command) == 0 {
 		r.Code = []byte("pass")
 	}

@@ -48,7 +48,8 @@ func (l *runs) forget() (forgotten []*Run) {
 func (x *Run) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.req.Request = sandbox.Request{Command: shortCommand(x.req.Request.Command)}
+	x.req.Request = sandbox.Request{Command: shortCommand(x.req.Request.Command),
+		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
 	x.output, x.baseline, x.results, x.exception, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
 	if r := x.result; r != nil && x.req.Background {
@@ -64,6 +65,21 @@ func (x *Run) slim() {
 
 // maxKeptCommand limits what is remembered of the command of a run that has ended, in bytes.
 const maxKeptCommand = 4 << 10
+
+// maxKeptMetadata limits the metadata that is remembered of a run that has ended, in bytes.
+const maxKeptMetadata = 1 << 10
+
+// shortMetadata returns metadata, or nil if it is large.
+func shortMetadata(metadata map[string]string) map[string]string {
+	size := 0
+	for name, value := range metadata {
+		size += len(name) + len(value)
+	}
+	if size > maxKeptMetadata {
+		return nil
+	}
+	return metadata
+}
 
 func shortCommand(words []string) (short []string) {
 	for left := maxKeptCommand; len(words) > 0 && left > 0; words = words[1:] {

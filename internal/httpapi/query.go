@@ -60,6 +60,29 @@ func (q *query) text(name string) string { return q.r.URL.Query().Get(name) }
 
 func (q *query) truth(name string) bool { return q.text(name) == "1" || q.text(name) == "true" }
 
+// metadata reads the pairs that the listed things must have.
+func (q *query) metadata() (map[string]string, error) {
+	wanted := map[string]string{}
+	for _, text := range q.all("metadata") {
+		name, value, found := strings.Cut(text, ":")
+		if !found {
+			return nil, sandbox.Invalidf("metadata", "%.40q is not NAME:VALUE", text)
+		}
+		wanted[name] = value
+	}
+	return wanted, nil
+}
+
+// includes reports whether metadata has all wanted pairs.
+func includes(metadata, wanted map[string]string) bool {
+	for name, value := range wanted {
+		if has, ok := metadata[name]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
 // number reads a number within bounds, or absent.
 func (q *query) number(name string, absent, least, most int) int {
 	if len(q.all(name)) == 0 {

@@ -120,9 +120,16 @@ func onRun(h func(*httpd.Response, *http.Request, *engine.Run) error) living {
 	}
 }
 
-func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) error {
+func (a *apiV1) listRuns(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	metadata, err := (&query{r: r}).metadata()
+	if err != nil {
+		return err
+	}
 	out := a.NewList(w, "runs")
 	for _, x := range s.Runs() {
+		if !includes(x.Metadata, metadata) {
+			continue
+		}
 		if err := out.Add(showRun(x)); err != nil {
 			return out.Fail(err)
 		}
@@ -130,13 +137,19 @@ func (a *apiV1) listRuns(w *httpd.Response, _ *http.Request, s *engine.Sandbox) 
 	return out.End(nil)
 }
 
-func (a *apiV1) getRun(w *httpd.Response, _ *http.Request, x *engine.Run) error {
-	return a.WriteJSON(w, showRun(x.Info()))
+func (a *apiV1) getRun(w *httpd.Response, r *http.Request, x *engine.Run) (err error) {
+	out := showRun(x.Info())
+	if (&query{r: r}).truth("text") {
+		if out.Text, err = a.textOf(r.Context(), w, x); err != nil {
+			return err
+		}
+	}
+	return a.WriteJSON(w, out)
 }
 
 func showRun(x engine.RunInfo) api.Run {
 	out := api.Run{ID: x.ID, Context: x.Context, Language: x.Language, Command: x.Command, Status: x.Status,
-		BeganAt: x.Began.UTC(), DeadlineAt: x.Deadline.UTC(), Background: x.Background}
+		BeganAt: x.Began.UTC(), DeadlineAt: x.Deadline.UTC(), Background: x.Background, Metadata: x.Metadata}
 	if x.ExitCode >= 0 {
 		out.ExitCode = &x.ExitCode
 	}

@@ -156,13 +156,9 @@ const maxSandboxPage = 1000
 // listSandboxes is GET /v1/sandboxes.
 func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	q := query{r: r}
-	metadata := map[string]string{}
-	for _, text := range q.all("metadata") {
-		name, value, found := strings.Cut(text, ":")
-		if !found {
-			return sandbox.Invalidf("metadata", "%.40q is not NAME:VALUE", text)
-		}
-		metadata[name] = value
+	metadata, err := q.metadata()
+	if err != nil {
+		return err
 	}
 	limit := q.number("limit", 0, 1, maxSandboxPage)
 	if q.err != nil {
