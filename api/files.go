@@ -39,6 +39,12 @@ type FileList struct {
 	More  bool       `json:"more"` // Whether there are more.
 }
 
+// Unpacked is the answer to an archive that was sent.
+type Unpacked struct {
+	Files int   `json:"files"` // Files, folders and links.
+	Bytes int64 `json:"bytes"` // Of the content of files.
+}
+
 // MoveRequest is the body of POST /v1/sandboxes/{id}/move.
 type MoveRequest struct {
 	From    string `json:"from" required:"true" example:"a.txt"` // Absolute, or relative to /workspace.

@@ -25,6 +25,8 @@ const (
 	MediaProblem = "application/problem+json" // RFC 9457
 	MediaEvents  = "text/event-stream"
 	MediaBytes   = "application/octet-stream"
+	MediaTar     = "application/x-tar"
+	MediaZip     = "application/zip"
 )
 
 // Operation is one method of one path.
@@ -239,16 +241,22 @@ func fileOperations() (list []Operation) {
 			Operation{Name: "readFile" + in.suffix, Method: "GET", Path: in.path,
 				Summary: "Read a file, or list a folder", Detail: filesDetail, Answer: FileList{},
 				Problems: append([]int{416}, problems...),
-				Also:     []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}}, Params: append([]Param{
+				Also: []Answers{{200, FileInfo{}}, {200, MediaBytes}, {206, MediaBytes}, {200, MediaTar},
+					{200, MediaZip}},
+				Params: append([]Param{
 					{Name: "list", Doc: "Require a listing.", Enum: boolean},
 					{Name: "stat", Doc: "Describe the file instead.", Enum: boolean},
+					{Name: "archive", Doc: "Return a folder as one archive.", Enum: []string{"tar", "zip"}},
 					{Name: "depth", Doc: "Depth of a listing; 1 is only the folder.", Number: true},
 					{Name: "limit", Doc: "The most files of a listing, up to 10000.", Number: true},
 					{Name: "Range", Doc: "One range of bytes.", Header: true}}, in.params...)},
 			Operation{Name: "writeFile" + in.suffix, Method: "PUT", Path: in.path, Body: MediaBytes,
 				Summary: "Write a file atomically, and create its parent folders", Status: http.StatusCreated,
-				Also: []Answers{{204, nil}}, Problems: bodyProblems, Params: append([]Param{{Name: "mode",
-					Doc: "Permission bits in octal. The default is 0644.", Example: "0644"}}, in.params...)},
+				Also: []Answers{{204, nil}, {200, Unpacked{}}}, Problems: bodyProblems, Params: append([]Param{
+					{Name: "archive", Doc: "The body is an archive, to be unpacked into this folder.",
+						Enum: []string{"tar", "zip"}},
+					{Name: "mode", Doc: "Permission bits in octal. The default is 0644.", Example: "0644"}},
+					in.params...)},
 			Operation{Name: "removeFile" + in.suffix, Method: "DELETE", Path: in.path,
 				Summary: "Remove a file or a folder", Status: http.StatusNoContent, Problems: problems,
 				Params: append([]Param{

@@ -101,8 +101,8 @@ type Box interface {
 	Close() error
 }
 
-// Resizer is a Box whose limits can change while it lives. Resize enforces the limits of memory and CPUs that are not 0.
-// It is Invalid to limit memory below what the sandbox uses. Effective stays as it was: the engine keeps the change.
+// Resizer is a Box whose limits can change while it lives. Resize enforces the limits of memory and CPUs that are not
+// 0. It is Invalid to limit memory below what the sandbox uses. Effective stays as it was: the engine keeps the change.
 type Resizer interface {
 	Resize(ctx context.Context, l Limits) error
 }

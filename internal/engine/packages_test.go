@@ -72,7 +72,8 @@ func TestForWhom(t *testing.T) {
 	e := &Engine{config: Config{Packages: packages}, stop: t.Context()}
 	e.state.dir = t.TempDir()
 	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
-	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l, Installs: &l}}}
+	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l,
+		Installs: &l}}}
 	if err := e.supply(t.Context(), run); err != nil ||
 		packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
 		t.Errorf("%v, %s", err, packages.terms)

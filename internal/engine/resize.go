@@ -46,13 +46,15 @@ func (s *Sandbox) checkResize(l sandbox.Limits, named []sandbox.LimitName) error
 		ours := name == sandbox.LimitTimeout || name == sandbox.LimitOutput
 		switch {
 		case !slices.Contains(changeable, name):
-			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "limits." + string(name), Msg: "is fixed when a sandbox is created",
+			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "limits." + string(name),
+				Msg: "is fixed when a sandbox is created",
 				Fix: "create another sandbox"}
 		case !ours && !resizes:
 			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "limits." + string(name),
 				Msg: "the backend " + s.backend.Name() + " cannot change it", Fix: "create another sandbox"}
 		case !ours && effective.Limits.Get(name) <= 0:
-			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "limits." + string(name), Msg: "this host does not enforce it"}
+			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "limits." + string(name),
+				Msg: "this host does not enforce it"}
 		}
 	}
 	return s.engine.rules.CheckChange(l, spec)

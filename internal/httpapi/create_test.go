@@ -90,16 +90,21 @@ func TestRunText(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	const work = "/v1/sandboxes/work"
 	r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
-	for i, code := range []string{"print('a\\rb' * 3)\n6*7", "1/0", "import sys; sys.stderr.write('e'); print('x' * 600_000)",
+	for i, code := range []string{"print('a\\rb' * 3)\n6*7", "1/0",
+		"import sys; sys.stderr.write('e'); print('x' * 600_000)",
 		"pass"} {
 		body := object{"code": code, "metadata": object{"n": fmt.Sprint(i)}}
 		want := parse[api.Answer](t, r.ok(200, "POST", work+"/run", jsonOf(body))).Text
 		body["background"] = true
 		x := parse[api.Run](t, r.ok(202, "POST", work+"/run", jsonOf(body)))
 		path := work + "/runs/" + string(x.ID)
-		eventually(t, "it ends", func() bool { return parse[api.Run](t, r.ok(200, "GET", path, "")).Status != "running" })
+		eventually(t, "it ends", func() bool {
+			return parse[api.Run](t, r.ok(200, "GET", path,
+				"")).Status != "running"
+		})
 		got := parse[api.Run](t, r.ok(200, "GET", path+"?text=1", ""))
-		if cell := regexp.MustCompile(`cell \d+`); cell.ReplaceAllString(got.Text, "") != cell.ReplaceAllString(want, "") {
+		if cell := regexp.MustCompile(`cell \d+`); cell.ReplaceAllString(got.Text, "") != cell.ReplaceAllString(want,
+			"") {
 			t.Errorf("%s: %.500q, want %.500q", code, got.Text, want)
 		}
 		list := parse[api.RunList](t, r.ok(200, "GET", work+"/runs?metadata=n:"+fmt.Sprint(i), "")).Runs

@@ -41,10 +41,18 @@ func (a *apiV1) readFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 		return err
 	}
 	of.folder = file
+	archive, err := archiveOf(r)
+	if err != nil {
+		return err
+	}
 	info, err := s.Stat(r.Context(), file)
 	switch {
 	case err != nil:
 		return err
+	case archive != "" && info.Type == sandbox.TypeFolder:
+		return a.sendFolder(w, r, s, file, archive)
+	case archive != "":
+		return sandbox.Invalidf("archive", "is for folders, and the path is a %s", info.Type)
 	case q.truth("stat"):
 		return a.WriteJSON(w, showFile(info))
 	case info.Type == sandbox.TypeFolder || q.truth("list"):
@@ -170,6 +178,17 @@ func showFile(f sandbox.FileInfo) api.FileInfo {
 
 // writeFile is PUT of a file: whole or not at all.
 func (a *apiV1) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	archive, err := archiveOf(r)
+	if err != nil {
+		return err
+	}
+	if archive != "" {
+		folder, err := pathOf(r, sandbox.Workspace)
+		if err != nil {
+			return err
+		}
+		return a.receiveFolder(w, r, s, folder, archive)
+	}
 	file, err := pathOf(r, "")
 	if err != nil {
 		return err

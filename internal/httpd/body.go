@@ -71,17 +71,23 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := checkContentType(r); err != nil {
 		return &Body{room: s.bodies, owner: w.owner}, err
 	}
-	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
-	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
+	b, err := s.ReadBytes(w, r)
 	if err != nil {
 		return b, err
 	}
-	w.unread = false
 	shape := shapeOf(b.Data)
 	if err := shape.check(); err != nil {
 		return b, err
 	}
 	return b, b.Hold(max(0, shape.size-freeBody))
+}
+
+// ReadBytes is ReadBody for a body of any type.
+func (s *Server) ReadBytes(w *Response, r *http.Request) (*Body, error) {
+	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
+	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
+	w.unread = w.unread && err != nil
+	return b, err
 }
 
 // readBody reads the whole body of a request. It returns a TooLarge error past the limit, and a Busy error if too many

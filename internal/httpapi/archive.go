@@ -1,0 +1,331 @@
+package httpapi
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// The kinds of archives.
+const (
+	archiveTar = "tar"
+	archiveZip = "zip"
+)
+
+// Limits of a zip archive, whose directory is at its end and in memory.
+const (
+	maxZipFiles = 10_000
+	zipEntry    = 512 // bytes that an entry takes besides its name
+	maxZipNames = 4 << 20
+	maxLink     = 4096 // PATH_MAX
+)
+
+// archiveOf returns the kind of archive that a request wants or sends, or "".
+func archiveOf(r *http.Request) (string, error) {
+	switch kind := (&query{r: r}).text("archive"); kind {
+	case "", archiveTar, archiveZip:
+		return kind, nil
+	default:
+		return "", sandbox.Invalidf("archive", "%.40q is not tar or zip", kind)
+	}
+}
+
+// archiveWriter writes entries of an archive.
+type archiveWriter interface {
+	add(f sandbox.FileInfo, content io.Reader) error
+	Close() error
+}
+
+// sendFolder streams a folder as an archive.
+func (a *apiV1) sendFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder, kind string) error {
+	held := int64(engine.FileBuffer)
+	if kind == archiveZip {
+		held += maxZipNames + maxZipFiles*zipEntry
+	}
+	if err := a.Reserve(r.Context(), w, held); err != nil {
+		return err
+	}
+	body := &archiveBody{out: w, begin: func() {
+		h := w.Header()
+		h.Set("Content-Type", map[string]string{archiveTar: api.MediaTar, archiveZip: api.MediaZip}[kind])
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{
+			"filename": path.Base(folder) + "." + kind}))
+		w.WriteHeader(http.StatusOK)
+	}}
+	if r.Method == http.MethodHead {
+		body.begin()
+		return nil
+	}
+	var to archiveWriter = &tarWriter{tar.NewWriter(body)}
+	if kind == archiveZip {
+		to = &zipWriter{Writer: zip.NewWriter(body)}
+	}
+	links := map[string]bool{}
+	err := s.PackFolder(r.Context(), folder, func(f sandbox.FileInfo, content io.Reader) error {
+		if !filepath.IsLocal(f.Path) || links[path.Dir(f.Path)] || len(links) > maxZipFiles {
+			return sandbox.Invalidf("path", "the sandbox has a file that no archive can hold")
+		}
+		if f.Type == sandbox.TypeSymlink {
+			if !within(f.Path, f.Target) {
+				return nil
+			}
+			links[f.Path] = true
+		}
+		return to.add(f, content)
+	})
+	if err == nil {
+		err = to.Close()
+	}
+	if err == nil {
+		return body.flush()
+	}
+	if body.failed {
+		a.LostClient()
+	}
+	if body.begun {
+		panic(http.ErrAbortHandler) // an incomplete archive must not look complete
+	}
+	return err
+}
+
+// within reports whether a link leads to a path below the folder, whatever its parts are: only its first parts are
+// "..".
+func within(link, target string) bool {
+	rest := target
+	for strings.HasPrefix(rest, "../") {
+		rest = rest[len("../"):]
+	}
+	up := strings.Count(target, "../") - strings.Count(rest, "../")
+	return rest != "" && filepath.IsLocal(rest) && path.Clean(rest) == rest && rest != "." &&
+		up <= strings.Count(link, "/")
+}
+
+// archiveBody sends nothing before the first 64 KiB, so that an early failure has its own status.
+type archiveBody struct {
+	out    *httpd.Response
+	begin  func()
+	buf    bytes.Buffer
+	begun  bool
+	failed bool
+}
+
+func (b *archiveBody) Write(p []byte) (int, error) {
+	b.buf.Write(p)
+	if b.buf.Len() < 64<<10 {
+		return len(p), nil
+	}
+	return len(p), b.flush()
+}
+
+func (b *archiveBody) flush() error {
+	if !b.begun {
+		b.begun = true
+		b.begin()
+	}
+	_, err := b.out.Write(b.buf.Bytes())
+	b.failed = b.failed || err != nil
+	b.buf.Reset()
+	return err
+}
+
+type tarWriter struct{ *tar.Writer }
+
+func (t *tarWriter) add(f sandbox.FileInfo, content io.Reader) error {
+	h := &tar.Header{Name: f.Path, Mode: int64(f.Mode & 0o777), Size: f.Size, ModTime: f.Modified.Truncate(time.Second),
+		Typeflag: tar.TypeReg}
+	switch f.Type {
+	case sandbox.TypeFolder:
+		h.Typeflag, h.Name, h.Size = tar.TypeDir, f.Path+"/", 0
+	case sandbox.TypeSymlink:
+		h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, f.Target, 0
+	}
+	if err := t.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := io.Copy(t, content)
+	return err
+}
+
+type zipWriter struct {
+	*zip.Writer
+	files, names int
+}
+
+func (z *zipWriter) add(f sandbox.FileInfo, content io.Reader) error {
+	z.files++
+	if z.names += len(f.Path); z.files > maxZipFiles || z.names > maxZipNames {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "archive", Msg: "the folder has too many files for a zip",
+			Fix: "use archive=tar"}
+	}
+	h := &zip.FileHeader{Name: f.Path, Method: zip.Store, Modified: f.Modified}
+	h.SetMode(fs.FileMode(f.Mode & 0o777))
+	switch f.Type {
+	case sandbox.TypeFolder:
+		h.Name += "/"
+		h.SetMode(fs.FileMode(f.Mode&0o777) | fs.ModeDir)
+	case sandbox.TypeSymlink:
+		h.SetMode(fs.ModePerm | fs.ModeSymlink)
+		content = strings.NewReader(f.Target)
+	}
+	out, err := z.CreateHeader(h)
+	if err == nil {
+		_, err = io.Copy(out, content)
+	}
+	return err
+}
+
+// receiveFolder unpacks an archive into a folder. After an error, earlier entries stay.
+func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder, kind string) error {
+	var next func() (sandbox.FileInfo, io.Reader, error)
+	if kind == archiveTar {
+		body, err := a.StreamBody(w, r, a.MaxFile())
+		if err != nil {
+			return err
+		}
+		next = fromTar(body)
+	} else {
+		body, err := a.ReadBytes(w, r)
+		defer body.Release()
+		if err == nil {
+			next, err = fromZip(body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	files, size, err := s.UnpackFolder(r.Context(), folder, next)
+	if err != nil {
+		return err
+	}
+	return a.WriteJSON(w, api.Unpacked{Files: files, Bytes: size})
+}
+
+func notArchive(kind string, err error) error {
+	var known *sandbox.Error
+	if errors.As(err, &known) { // of the body
+		return err
+	}
+	return sandbox.Invalidf("body", "is not a whole %s archive", kind)
+}
+
+// entryName returns the name of an entry, relative to the folder; "." is the folder itself.
+func entryName(name string) (string, error) {
+	clean := path.Clean(strings.TrimPrefix(name, "./"))
+	if !filepath.IsLocal(clean) {
+		return "", sandbox.Invalidf("body", "the archive has an entry %.80q outside of its folder", name)
+	}
+	return clean, nil
+}
+
+// fromTar returns the entries of a tar archive (POSIX.1-2001, section pax, and its relatives), in order.
+func fromTar(body io.Reader) func() (sandbox.FileInfo, io.Reader, error) {
+	in := tar.NewReader(body)
+	return func() (f sandbox.FileInfo, content io.Reader, err error) {
+		for {
+			h, err := in.Next()
+			if err == io.EOF {
+				_, err = io.Copy(io.Discard, body) // what follows the end, as tar pads it
+				if err == nil {
+					err = io.EOF
+				}
+				return f, nil, err
+			}
+			if err != nil {
+				return f, nil, notArchive(archiveTar, err)
+			}
+			f = sandbox.FileInfo{Mode: uint32(h.Mode) & 0o777, Size: h.Size, Modified: h.ModTime, Target: h.Linkname}
+			switch h.Typeflag {
+			case tar.TypeReg, tar.TypeGNUSparse:
+				f.Type = sandbox.TypeFile
+			case tar.TypeDir:
+				f.Type, f.Size = sandbox.TypeFolder, 0
+			case tar.TypeSymlink:
+				f.Type, f.Size = sandbox.TypeSymlink, 0
+			case tar.TypeXGlobalHeader:
+				continue
+			default:
+				return f, nil, sandbox.Invalidf("body", "%.80q in the archive is not a file, folder or symbolic link",
+					h.Name)
+			}
+			if f.Path, err = entryName(h.Name); err != nil {
+				return f, nil, err
+			}
+			if f.Path != "." {
+				return f, in, nil
+			}
+		}
+	}
+}
+
+// zipSignature begins each entry of a zip's directory (APPNOTE.TXT, section 4.3.12).
+const zipSignature = "PK\x01\x02"
+
+// fromZip returns the entries of a zip archive, in the order of its directory.
+func fromZip(body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), error) {
+	entries := bytes.Count(body.Data, []byte(zipSignature))
+	if entries > engine.MaxArchived {
+		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "body", Msg: "the zip has too many files",
+			Fix: "send a tar"}
+	}
+	if err := body.Hold(int64(entries) * zipEntry); err != nil {
+		return nil, err
+	}
+	in, err := zip.NewReader(bytes.NewReader(body.Data), int64(len(body.Data)))
+	if err != nil {
+		return nil, notArchive(archiveZip, err)
+	}
+	files := in.File
+	return func() (f sandbox.FileInfo, content io.Reader, err error) {
+		for len(files) > 0 {
+			entry := files[0]
+			files = files[1:]
+			f, content, err = fromEntry(entry)
+			if err != nil || f.Path != "." {
+				return f, content, err
+			}
+		}
+		return f, nil, io.EOF
+	}, nil
+}
+
+// fromEntry returns an entry of a zip and its content.
+func fromEntry(entry *zip.File) (f sandbox.FileInfo, content io.Reader, err error) {
+	mode := entry.Mode()
+	f = sandbox.FileInfo{Mode: uint32(mode.Perm()), Modified: entry.Modified, Type: sandbox.TypeFile,
+		Size: int64(min(entry.UncompressedSize64, 1<<62))}
+	if f.Path, err = entryName(entry.Name); err != nil {
+		return f, nil, err
+	}
+	if mode.IsDir() {
+		f.Type, f.Size = sandbox.TypeFolder, 0
+		return f, nil, nil
+	}
+	opened, err := entry.Open()
+	if err != nil {
+		return f, nil, notArchive(archiveZip, err)
+	}
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		target, err := io.ReadAll(io.LimitReader(opened, maxLink))
+		f.Type, f.Size, f.Target = sandbox.TypeSymlink, 0, string(target)
+		return f, nil, err
+	case !mode.IsRegular():
+		return f, nil, sandbox.Invalidf("body", "%.80q in the archive is not a file, folder or symbolic link",
+			entry.Name)
+	}
+	return f, opened, nil
+}
