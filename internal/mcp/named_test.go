@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func TestBridge(t *testing.T) {
 	r, c := newRig(t)
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	var session string
+	var session atomic.Value
 	ended := make(chan error, 1)
 	go func() {
 		ended <- mcp.Bridge(t.Context(), in, out,
@@ -110,7 +111,7 @@ func TestBridge(t *testing.T) {
 				}
 				q.Header = h
 				if id := h.Get("Mcp-Session-Id"); id != "" {
-					session = id
+					session.Store(id)
 				}
 				response, err := http.DefaultClient.Do(q)
 				if err == nil && response.StatusCode/100 != 2 {
@@ -153,7 +154,7 @@ func TestBridge(t *testing.T) {
 		t.Error(got)
 	}
 	q, _ := http.NewRequestWithContext(c.ctx, http.MethodDelete, r.url, nil)
-	q.Header.Set("Mcp-Session-Id", session)
+	q.Header.Set("Mcp-Session-Id", session.Load().(string))
 	if response, err := http.DefaultClient.Do(q); err != nil || response.StatusCode != 204 {
 		t.Fatal(response, err)
 	}
