@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -95,6 +96,21 @@ func (in *Installer) NameOf(requirement string) string {
 	return plainRequirement.Replace(strings.ToLower(requirement))
 }
 
+// Merge returns packages with others, by name. Others replace packages of their names, which it also returns.
+func (in *Installer) Merge(had, others []Package) (all, replaced []Package) {
+	for _, p := range had {
+		isIt := func(q Package) bool { return in.NameOf(q.Name) == in.NameOf(p.Name) }
+		if slices.ContainsFunc(others, isIt) {
+			replaced = append(replaced, p)
+		} else {
+			all = append(all, p)
+		}
+	}
+	all = append(all, others...)
+	slices.SortFunc(all, func(a, b Package) int { return strings.Compare(a.Name, b.Name) })
+	return all, replaced
+}
+
 // PackageOf is the package of a module: the one that is known for the longest beginning of its dotted name, else the
 // first word. Without Names, it is the name itself, without a path within the package.
 func (in *Installer) PackageOf(module string) string {
@@ -160,6 +176,14 @@ type Installer struct {
 	// sooner; nil is unsupported. It imports nothing from the workspace.
 	SurveyCode func(question []byte) []byte
 
+	// Present describes the packages of a folder to Install, which then installs only what is not there; nil is
+	// unsupported: Install installs all of a set again. The files are hostile.
+	Present func(folder fs.FS) []string
+
+	// Files lists the files of a package in a folder, relative to it. It is set where Present is. The files are
+	// hostile, and so are the names.
+	Files func(folder fs.FS, p Package) []string
+
 	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil:
 	// nothing can be installed, and what is missing is named.
 	Install func(program string) []string
@@ -222,6 +246,7 @@ type PackageOrder struct {
 	Found        []string `json:"found"` // likewise, but those that the index lacks are left out
 	Lock         string   `json:"lock"`
 	AllowBuild   bool     `json:"allow_build"`
+	Present      []string `json:"present"` // see Installer; the receipt lists only further packages
 }
 
 // PackageReceipt lists the installed packages.
@@ -249,7 +274,11 @@ type Packager interface {
 	// begin with its own are the Packager's. Errors: Quota, the folders below ROOT would hold too much; Unavailable.
 	Show(layer Layer, folder, owner string) error
 
-	// Linked reports whether no Show into a folder has failed, or was cut off, since the last that succeeded.
+	// Add makes a folder hold the files of a layer, too, and removes those of gone that the layer does not have. Errors
+	// and the folder are those of Show.
+	Add(layer Layer, folder, owner string, gone []string) error
+
+	// Linked reports whether no Show into a folder, or Add, has failed or was cut off since the last that succeeded.
 	Linked(folder string) bool
 }
 
@@ -266,9 +295,19 @@ type PackageNeed struct {
 	Open     bool
 	Progress func(line string)
 
+	// Present are the packages of a folder, which the supply is added to; nil is none. Supply.Packages has only others.
+	Present *PresentPackages
+
 	// Terms is what decides about the Worker besides the language and the root: owner, backend and waivers. Only needs
 	// with equal terms get work of one Worker, and its errors.
 	Terms string
+}
+
+// PresentPackages are packages that a living sandbox has.
+type PresentPackages struct {
+	Folder       string
+	Requirements []string // as requested earlier
+	Packages     []Package
 }
 
 // Worker runs one step in a fresh sandbox like that of the run.

@@ -266,6 +266,10 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return nil
 	}
 	need := x.need(all)
+	if in.Present != nil && len(had.Installed) > 0 && s.engine.config.Packages.Linked(folder) {
+		need.Present = &sandbox.PresentPackages{
+			Folder: folder, Requirements: had.Requirements, Packages: had.Installed}
+	}
 	need.Root, need.RootID = rootOf(s.backend, s.spec())
 	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.backend, s.spec())
 	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
@@ -274,6 +278,10 @@ func (x *Run) installPackages(ctx context.Context) error {
 	}
 	defer supply.Release()
 	x.packages, x.missing, x.optional = supply.Packages, supply.Missing, supply.Optional
+	var old []sandbox.Package // other versions of them
+	if need.Present != nil {
+		x.packages, old = in.Merge(had.Installed, supply.Packages)
+	}
 	if x.context != nil && x.context.hasRun() {
 		if names := replaced(had.Installed, supply.Packages); len(names) > 0 {
 			x.found = append(x.found, sandbox.HintRestart{Names: names, Context: x.context.name})
@@ -282,7 +290,15 @@ func (x *Run) installPackages(ctx context.Context) error {
 	if in.Install == nil {
 		return nil // the result names what is missing
 	}
-	return s.showPackages(in, supply, all, folder)
+	if need.Present == nil {
+		err = s.showPackages(supply, folder)
+	} else {
+		err = s.addToPackages(in, supply, old, folder)
+	}
+	if err != nil {
+		return err
+	}
+	return s.recordPackages(in, supply.Asked, all, x.packages)
 }
 
 // replaced names the packages whose version is another now.
@@ -299,17 +315,37 @@ func replaced(before, now []sandbox.Package) (names []string) {
 	return names
 }
 
-// showPackages has the sandbox see the packages of an installer in place of those that it had, and puts them on record.
-func (s *Sandbox) showPackages(in *sandbox.Installer, supply *sandbox.Supply, all sandbox.Packages,
-	folder string) error {
+// showPackages has the sandbox see the packages of a supply in place of those that it had.
+func (s *Sandbox) showPackages(supply *sandbox.Supply, folder string) error {
 	for _, layer := range supply.Layers {
 		if err := s.engine.config.Packages.Show(layer, folder, s.owner); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// addToPackages has the sandbox see the packages of a supply beside those that it had, and in place of old ones.
+func (s *Sandbox) addToPackages(in *sandbox.Installer, supply *sandbox.Supply, old []sandbox.Package,
+	folder string) error {
+	var gone []string
+	for _, p := range old {
+		gone = append(gone, in.Files(os.DirFS(folder), p)...)
+	}
+	for _, layer := range supply.Layers {
+		if err := s.engine.config.Packages.Add(layer, folder, s.owner, gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordPackages puts the packages of an installer on record. found are the requirements, those for imports included.
+func (s *Sandbox) recordPackages(in *sandbox.Installer, found []string, all sandbox.Packages,
+	installed []sandbox.Package) error {
 	all.Auto = false
-	all.Requirements = mergeRequirements(in, all.Requirements, supply.Asked)
-	added := sandbox.Added{Packages: all, Installed: slices.Clone(supply.Packages)}
+	all.Requirements = mergeRequirements(in, all.Requirements, found)
+	added := sandbox.Added{Packages: all, Installed: slices.Clone(installed)}
 	for i := range added.Installed {
 		if p := &added.Installed[i]; len(p.Requires) == 0 {
 			p.Requires = nil // as it comes back from a store

@@ -50,6 +50,7 @@ func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
 	k.add(need.Lock)
+	k.add(presentPins(need)...)
 	if stated := statedImports(need); len(stated) > 0 {
 		k.add("imports", need.Name, strconv.Itoa(len(stated)))
 		k.add(stated...)
@@ -64,6 +65,18 @@ func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
 		}
 	}
 	return k.key()
+}
+
+// presentPins returns the names and versions of the packages that a need is added to.
+func presentPins(need *sandbox.PackageNeed) (pins []string) {
+	if need.Present == nil {
+		return nil
+	}
+	for _, p := range need.Present.Packages {
+		pins = append(pins, p.Name+"=="+p.Version)
+	}
+	slices.Sort(pins)
+	return append([]string{"present", strconv.Itoa(len(pins))}, pins...)
 }
 
 // statedImports returns the sorted imports of code without files, where the host can determine them. All code with the
@@ -109,5 +122,6 @@ func setKey(need *sandbox.PackageNeed, id, platform, index string, order *sandbo
 		k.add(list...)
 	}
 	k.add(order.Lock)
+	k.add(presentPins(need)...)
 	return k.key()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, 
 	in := j.need.Language.Installer
 	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{},
 		Found: []string{}, Lock: j.need.Lock}
+	if o.Present = []string{}; j.need.Present != nil {
+		o.Present = append(o.Present, in.Present(os.DirFS(j.need.Present.Folder))...)
+	}
 	if o.Lock != "" {
 		return o, nil, nil
 	}
@@ -72,7 +76,7 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 		return answer{}, cacheError(err)
 	}
 	w.Take = d.add
-	j.tell("installing " + summary(o))
+	j.tell("installing " + summary(j.further(o)))
 	result, err := j.step(ctx, "install", w, o)
 	var receipt sandbox.PackageReceipt
 	if err == nil {
@@ -97,6 +101,14 @@ func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.P
 	a.Digest, err = d.publish(Layer{Language: j.need.Language.Name, At: j.need.Language.Installer.At,
 		Requested: a.Requested, Packages: receipt.Packages})
 	return a, cacheError(err)
+}
+
+// further returns an order without the requirements of packages that are there.
+func (j *job) further(o sandbox.PackageOrder) sandbox.PackageOrder {
+	if j.need.Present != nil {
+		o.Requirements = without(slices.Clone(o.Requirements), j.need.Present.Requirements)
+	}
+	return o
 }
 
 // without returns a list without the words of another.

@@ -14,10 +14,26 @@ import (
 // Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
 // them. Existing files of the layer stay, all others are removed. Each file is replaced atomically.
 func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
+	return p.link(layer, folder, owner, false, func(l linkedLayer) error {
+		err := removeOthers(layer.Dir, folder)
+		if err == nil {
+			err = writeRecord(folder, linkRecord{Owner: owner, Layers: []linkedLayer{l}})
+		}
+		return err
+	})
+}
+
+// Add implements sandbox.Packager.
+func (p *Packager) Add(layer sandbox.Layer, folder, owner string, gone []string) error {
+	return p.link(layer, folder, owner, true, func(linkedLayer) error { return removeListed(layer.Dir, folder, gone) })
+}
+
+// link links the files of a layer into a folder, which keeps its earlier layers or not, and then calls finish.
+func (p *Packager) link(layer sandbox.Layer, folder, owner string, keeps bool, finish func(linkedLayer) error) error {
 	mixed, work := !p.Linked(folder), workOf(folder)
 	l, err := prepare(layer.Dir, work)
 	if err == nil {
-		if err = p.reserve(folder, owner, l, mixed); err != nil && !mixed {
+		if err = p.reserve(folder, owner, l, mixed || keeps); err != nil && !mixed {
 			err = errors.Join(err, os.RemoveAll(work)) // the folder is unchanged
 		}
 	}
@@ -25,10 +41,7 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 		err = linkFiles(layer.Dir, folder, work)
 	}
 	if err == nil {
-		err = removeOthers(layer.Dir, folder)
-	}
-	if err == nil {
-		err = writeRecord(folder, linkRecord{Owner: owner, Layers: []linkedLayer{l}})
+		err = finish(l)
 	}
 	if err == nil {
 		err = os.RemoveAll(work)
@@ -135,6 +148,28 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Chmod(info.Mode().Perm()), out.Close())
+}
+
+// removeListed removes files of a folder that a layer does not have, and folders that are empty then. The list is
+// hostile: what it names wrongly is skipped, and nothing outside of the folder is touched.
+func removeListed(layer, folder string, list []string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range list {
+		if !filepath.IsLocal(name) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(layer, name)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		for root.Remove(name) == nil && filepath.Dir(name) != "." {
+			name = filepath.Dir(name)
+		}
+	}
+	return nil
 }
 
 // removeOthers removes the files in to that are not in from.

@@ -55,6 +55,30 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestAdd: a folder keeps its files, gets those of a further layer, and loses those that are listed and in no layer,
+// but nothing outside of it.
+func TestAdd(t *testing.T) {
+	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")
+	p := New(Config{Dir: c.dir})
+	first := layerOf(t, c, map[string]string{"kept": "1", "old/a": "1", "old/b": "1", "new": "1"})
+	second := layerOf(t, c, map[string]string{"new": "2", "more": "2"})
+	beside := filepath.Join(filepath.Dir(to), "beside")
+	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner"), os.WriteFile(beside, nil, 0o600),
+		p.Add(sandbox.Layer{Dir: c.tree(second)}, to, "owner", []string{"old/a", "old/b", "old", "new", "kept/x", "none",
+			"../beside", beside, ".", ""})); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := filesOf(t, to), map[string]string{"kept": "1", "new": "2", "more": "2"}; !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if _, err := os.Stat(beside); err != nil {
+		t.Error(err)
+	}
+	if r := readRecord(to); len(r.Layers) != 2 || !p.Linked(to) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestShowNames: no name of a package's file is in the way of ours.
 func TestShowNames(t *testing.T) {
 	c, to := newCache(t), newFolder(t, t.TempDir(), "sandbox")

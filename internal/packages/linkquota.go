@@ -19,7 +19,7 @@ import (
 // linkRecord records the layers of a folder.
 type linkRecord struct {
 	Owner  string        `json:"owner"`
-	Layers []linkedLayer `json:"layers"` // one; while its files are being added, also the earlier ones
+	Layers []linkedLayer `json:"layers"` // of all its files; while a layer replaces others, also those
 }
 
 // linkedLayer is a layer in a folder.

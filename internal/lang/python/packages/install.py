@@ -40,10 +40,57 @@ def required(lines):
     return sorted({canonical(l) for l in lines if "extra ==" not in l})
 
 
+def describe_present(folder):
+    """Makes folders that describe the packages that are there already, for an installer that resolves against them."""
+    for text in order["present"]:
+        fields = dict(line.partition(": ")[::2] for line in reversed(text.split("\n")))
+        name, version = fields.get("Name", ""), fields.get("Version", "").strip()
+        name = re.sub(r"[-.]+", "_", name.strip())
+        if not re.fullmatch(r"[A-Za-z0-9_]+", name) or not re.fullmatch(r"[A-Za-z0-9.!+_]+", version):
+            continue
+        at = os.path.join(folder, "%s-%s.dist-info" % (name, version))
+        os.makedirs(at, exist_ok=True)
+        record = "".join("%s/%s,,\n" % (os.path.basename(at), file) for file in ("METADATA", "INSTALLER", "RECORD"))
+        for file, content in ("METADATA", text + "\n"), ("INSTALLER", "pip\n"), ("RECORD", record), (PRESENT, ""):
+            with open(os.path.join(at, file), "w", encoding="utf-8") as f:
+                f.write(content)
+
+
+PRESENT = "fumehood-present"  # a file in such a folder
+# Runs pip with a further folder of installed packages. It has no modules, so nothing of a package is imported.
+RUN_PIP = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pip._internal.cli.main import main; sys.exit(main())"
+
+
+def gather(tree):
+    """Moves what pip installed below a prefix into the folder of the layer."""
+    os.makedirs(order["dir"], exist_ok=True)
+    for base in tree, os.path.join(tree, "local"):  # the second is Debian's
+        for lib in "lib", "lib64":
+            versions = os.path.join(base, lib)
+            for version in os.listdir(versions) if os.path.isdir(versions) else ():
+                for site in "site-packages", "dist-packages":
+                    merge(os.path.join(versions, version, site), order["dir"])
+        for folder in "bin", "share":
+            merge(os.path.join(base, folder), os.path.join(order["dir"], folder))
+    shutil.rmtree(tree)
+
+
+def merge(source, to):
+    if os.path.isdir(source):
+        shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True, copy_function=os.replace)
+
+
 def with_pip(wanted):
     report = os.path.join(scratch, "report.json")
-    argv = [sys.executable, "-m", "pip", "--isolated", "install", "--target", order["dir"], "--no-compile", "--no-cache-dir", "--no-input",
-            "--disable-pip-version-check", "--progress-bar", "off", "--root-user-action", "ignore", "--report", report, "--index-url", index]
+    tree = order["dir"] + ".tree"
+    if order["present"]:  # --target ignores installed packages
+        describe_present(os.path.join(scratch, "present"))
+        argv = [sys.executable, "-I", "-c", RUN_PIP, os.path.join(scratch, "present"), "--isolated", "install", "--prefix", tree,
+                "--no-warn-conflicts", "--no-warn-script-location"]
+    else:
+        argv = [sys.executable, "-m", "pip", "--isolated", "install", "--target", order["dir"]]
+    argv += ["--no-compile", "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar", "off",
+             "--root-user-action", "ignore", "--report", report, "--index-url", index]
     if index.startswith("http:"):
         argv += ["--trusted-host", urllib.parse.urlsplit(index).netloc]
     if not order["allow_build"]:
@@ -51,7 +98,10 @@ def with_pip(wanted):
     argv += ["--no-deps", "-r", locked()] if order["lock"] else wanted
     code, text = run(argv)
     if code:
+        shutil.rmtree(tree, ignore_errors=True)
         return None, text
+    if order["present"]:
+        gather(tree)
     with open(report) as f:
         done = json.load(f)["install"]
     packages = []
@@ -68,6 +118,8 @@ def with_uv(wanted):
     if index.startswith("http:"):
         flags += ["--allow-insecure-host", urllib.parse.urlsplit(index).netloc]
     build = [] if order["allow_build"] else ["--only-binary", ":all:"]
+    if order["present"]:
+        return add_with_uv(wanted, flags + build)
     lock = locked()
     if not order["lock"]:
         asked = os.path.join(scratch, "asked.txt")
@@ -89,6 +141,26 @@ def with_uv(wanted):
     if not order["lock"]:
         with open(lock) as f:
             order["lock"] = f.read().replace("\\\n", " ")
+    return packages, text
+
+
+def add_with_uv(wanted, flags):
+    """Installs only what is not there. uv regards the packages in its target as installed."""
+    describe_present(order["dir"])
+    code, text = run([uv, "pip", "install", *flags, "--target", order["dir"], *wanted])
+    if code:
+        return None, text
+    packages = []
+    for name in os.listdir(order["dir"]):
+        at = os.path.join(order["dir"], name)
+        if os.path.exists(os.path.join(at, PRESENT)):
+            shutil.rmtree(at)
+        elif name.endswith(".dist-info"):
+            with open(os.path.join(at, "METADATA"), encoding="utf-8", errors="replace") as f:
+                lines = f.read().partition("\n\n")[0].split("\n")
+            fields = dict(line.partition(": ")[::2] for line in reversed(lines))
+            needs = required(l.partition(": ")[2] for l in lines if l.startswith("Requires-Dist: "))
+            packages.append({"name": fields["Name"], "version": fields["Version"], "requires": needs, "hash": ""})
     return packages, text
 
 

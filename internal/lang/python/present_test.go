@@ -1,0 +1,41 @@
+package python
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestPresent: what an installer needs to know of packages is described without their texts, and the files of one are
+// found by its RECORD, whatever that says.
+func TestPresent(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	folder := fstest.MapFS{
+		"My_Pkg-1.0.dist-info/METADATA": file("Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\nSummary: long\n" +
+			"Requires-Dist: numpy (>=2)\n\nName: not this\n"),
+		"My_Pkg-1.0.dist-info/RECORD": file("my_pkg/__init__.py,sha256=x,3\n\"my_pkg/a,b.py\",,\n../../bin/tool,,\n" +
+			"../__pycache__/x.py,,\n/etc/passwd,,\nbad\"quote\n"),
+		"my_pkg/__pycache__/__init__.cpython-311.pyc": file(""),
+		"my_pkg/__pycache__/other.cpython-311.pyc":    file(""),
+		"huge-1.dist-info/METADATA":                   file("Name: huge\n" + strings.Repeat("Requires-Dist: x\n", 5000)),
+		"empty-1.dist-info/METADATA":                  file(""),
+	}
+	want := []string{"Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\nRequires-Dist: numpy (>=2)\n"}
+	if got := presentPackages(folder); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	files := filesOf(folder, sandbox.Package{Name: "my-pkg", Version: "1.0"})
+	for _, name := range []string{"my_pkg/__init__.py", "my_pkg/a,b.py", "my_pkg/__pycache__/__init__.cpython-311.pyc",
+		"My_Pkg-1.0.dist-info/RECORD"} {
+		if !slices.Contains(files, name) {
+			t.Errorf("no %s in %q", name, files)
+		}
+	}
+	if slices.Contains(files, "my_pkg/__pycache__/other.cpython-311.pyc") ||
+		len(filesOf(folder, sandbox.Package{Name: "my-pkg", Version: "2.0"})) > 0 {
+		t.Errorf("too many: %q", files)
+	}
+}
