@@ -160,9 +160,13 @@ type Installer struct {
 	// Tool is a program of ours that Survey finds as /tmp/fumehood-TOOL, as Compile.Tool; "" is none.
 	Tool string
 
-	// Magic lists the requirements that code of a context installs by lines for notebooks: "%pip install requests". nil
-	// finds none. Where PackagesVariable is set, the driver takes them for done.
-	Magic func(code []byte) []string
+	// Magic returns what code of a context installs by lines for notebooks: "%pip install requests". nil finds none.
+	// Where PackagesVariable is set, the driver takes them for done.
+	Magic func(code []byte) MagicInstalls
+
+	// List returns the requirements in a file that Magic names, and the files that it names in turn, relative to its
+	// folder. The error says which line is not supported. The text is hostile. It is set where Magic is.
+	List func(text []byte) (requirements, files []string, err error)
 
 	// Plain is code with the lines of Magic that do no more than install turned into statements that do nothing. It
 	// requires Magic.
@@ -176,9 +180,9 @@ type Installer struct {
 	// sooner; nil is unsupported. It imports nothing from the workspace.
 	SurveyCode func(question []byte) []byte
 
-	// Present describes the packages of a folder to Install, which then installs only what is not there; nil is
+	// Present describes packages in a folder to Install, which then installs only what is not there; nil is
 	// unsupported: Install installs all of a set again. The files are hostile.
-	Present func(folder fs.FS) []string
+	Present func(folder fs.FS, packages []Package) []string
 
 	// Files lists the files of a package in a folder, relative to it. It is set where Present is. The files are
 	// hostile, and so are the names.
@@ -205,6 +209,13 @@ type Installer struct {
 
 	// ValidLock reports whether a lock is one, and names archives of the index alone.
 	ValidLock func(lock string) bool
+}
+
+// MagicInstalls are what lines for notebooks install.
+type MagicInstalls struct {
+	Requirements []string
+	Upgrades     []string // of Requirements: in the newest version, also if there is another
+	Files        []string // that list requirements: "requirements.txt"
 }
 
 // PackagesVariable is set in a sandbox that gets packages while it lives.

@@ -33,6 +33,20 @@ func TestPackagesAreAdded(t *testing.T) {
 	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvclash"); !strings.Contains(errs, "glvbase") {
 		t.Errorf("a conflict with what is there: %s", errs)
 	}
+	c.run(0, "", "run", "--in", "a", "-c", "%mkdir -p sub\nopen('all.txt', 'w').write('-r sub/more.txt\\n')\n"+
+		"open('sub/more.txt', 'w').write('glvlisted==1.0  # note\\n')")
+	i.wheel("glvlisted", "1.0", "value = 5", "")
+	c.prints("5\n", "run", "--in", "a", "-c", "%pip install -q -r all.txt\nimport glvlisted; glvlisted.value")
+	i.wheel("glvlisted", "1.1", "value = 6", "")
+	c.prints("6\n", "run", "--in", "a", "-c", "%pip install -U glvlisted\n!python3 -c 'import glvlisted as g; print(g.value)'")
+	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install -r none.txt"); !strings.Contains(errs,
+		`/workspace/none.txt" do not exist`) {
+		t.Errorf("a missing file: %s", errs)
+	}
+	if _, errs := c.run(1, "", "run", "--in", "a", "-c", "%pip uninstall -y glvlisted"); !strings.Contains(errs,
+		"cannot be uninstalled") {
+		t.Errorf("uninstall: %s", errs)
+	}
 	i.wheel("glvsecond", "2.0", "value = 20", "")
 	before := i.downloads("glvfirst") + i.downloads("glvbase")
 	c.prints("20 1 1\n", "run", "--in", "a", "-c", "%pip install glvsecond==2.0\n!python3 -c 'import glvsecond, glvfirst, "+

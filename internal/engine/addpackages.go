@@ -116,7 +116,8 @@ func (e *Engine) sweepPackages() {
 // addedPackages are the packages that a run adds before it starts.
 type addedPackages struct {
 	asked *sandbox.Packages // nil: none
-	lines int               // of progress in its log
+	magic sandbox.MagicInstalls
+	lines int // of progress in its log
 }
 
 // planPackages finds out what the run adds: what it requests, and what its code does by lines such as "%pip install
@@ -126,19 +127,19 @@ func (x *Run) planPackages() error {
 		return err
 	}
 	asked, l, placed := x.Request.Packages, x.Installs, x.sandbox.takesPackages()
-	requested, inCode := asked.Requirements, []string(nil)
+	requested := asked.Requirements
 	if x.Request.Code != nil && l.Installer != nil && l.Installer.Magic != nil &&
 		slices.Contains(x.Spec.Env, sandbox.PackagesVariable+"=1") { // whose driver skips such lines
-		inCode = l.Installer.Magic(x.Request.Code)
-		asked.Requirements = slices.Concat(requested, inCode)
+		x.adding.magic = l.Installer.Magic(x.Request.Code)
+		asked.Requirements = slices.Concat(requested, x.adding.magic.Requirements)
 	}
-	if !asked.Any() {
+	if !asked.Any() && len(x.adding.magic.Files) == 0 {
 		return nil
 	}
 	if err := sandbox.CheckRequirements(len(asked.Requirements)); err != nil {
 		return err
 	}
-	if err := l.Installer.Check(requested, inCode); err != nil {
+	if err := l.Installer.Check(requested, x.adding.magic.Requirements); err != nil {
 		return err
 	}
 	if asked.Lock != "" { // it lists all packages, so those in the sandbox would be removed
@@ -254,21 +255,28 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return err
 	}
 	asked, in := *x.adding.asked, x.Installs.Installer
+	listed, err := x.readRequirements(ctx)
+	if err != nil {
+		return err
+	}
+	asked.Requirements = append(slices.Clip(asked.Requirements), listed...)
 	folder = filepath.Join(folder, packageFolder(in))
 	s.mu.Lock()
 	had := s.record.Packages[in.Name] // languages that share an installer share its folder
 	s.mu.Unlock()
-	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto}
-	all.Requirements = mergeRequirements(in, had.Requirements, asked.Requirements)
-	if !asked.Auto && slices.Equal(all.Requirements, had.Requirements) && len(all.Requirements) > 0 &&
-		s.engine.config.Packages.Linked(folder) {
+	kept := x.notUpgraded(had)
+	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto,
+		Requirements: mergeRequirements(in, kept.Requirements, asked.Requirements)}
+	whole := s.engine.config.Packages.Linked(folder)
+	if !asked.Auto && len(x.adding.magic.Upgrades) == 0 && slices.Equal(all.Requirements, had.Requirements) &&
+		len(all.Requirements) > 0 && whole {
 		x.packages = had.Installed
 		return nil
 	}
 	need := x.need(all)
-	if in.Present != nil && len(had.Installed) > 0 && s.engine.config.Packages.Linked(folder) {
+	if in.Present != nil && len(had.Installed) > 0 && whole {
 		need.Present = &sandbox.PresentPackages{
-			Folder: folder, Requirements: had.Requirements, Packages: had.Installed}
+			Folder: folder, Requirements: kept.Requirements, Packages: kept.Installed}
 	}
 	need.Root, need.RootID = rootOf(s.backend, s.spec())
 	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.backend, s.spec())

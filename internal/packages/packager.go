@@ -143,7 +143,7 @@ func check(need *sandbox.PackageNeed) error {
 	}
 	in, inCode := need.Language.Installer, []string(nil)
 	if need.Auto && in.Magic != nil {
-		inCode = in.Magic(need.Code)
+		inCode = in.Magic(need.Code).Requirements
 	}
 	if err := in.Check(need.Requirements, inCode); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (j *job) survey(ctx context.Context) (*sandbox.PackageSurvey, error) {
 			q.Imports = in.Imports(code)
 		}
 		if in.Magic != nil {
-			q.Requirements = append(slices.Clip(q.Requirements), in.Magic(code)...)
+			q.Requirements = append(slices.Clip(q.Requirements), in.Magic(code).Requirements...)
 			code = in.Plain(code)
 		}
 		q.Code = strings.ToValidUTF8(string(code), "\ufffd")

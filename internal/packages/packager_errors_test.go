@@ -113,7 +113,9 @@ func TestBadLine(t *testing.T) {
 	r := newRig(t)
 	need := r.need(sandbox.Packages{Auto: true, Requirements: []string{"a"}})
 	in := need.Language.Installer
-	in.Magic = func(code []byte) []string { return strings.Fields(string(code)) }
+	in.Magic = func(code []byte) sandbox.MagicInstalls {
+		return sandbox.MagicInstalls{Requirements: strings.Fields(string(code))}
+	}
 	in.Plain = func(code []byte) []byte { return nil }
 	need.Code = []byte("b c/d")
 	_, err := r.p.Supply(t.Context(), need, r.work)

@@ -2,6 +2,8 @@ package python
 
 import (
 	_ "embed"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,6 +47,7 @@ var installer = &sandbox.Installer{
 	NeedsNone: needsNone,
 	Imports:   imports,
 	Magic:     magic,
+	List:      listed,
 	Plain:     plainly,
 	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + surveyProgram} },
 	SurveyCode: func(question []byte) []byte {
@@ -66,12 +69,15 @@ var installer = &sandbox.Installer{
 // installLine matches a line of a notebook that installs packages. The driver of contexts has the same pattern.
 var installLine = trace.Pattern(`^[%!]?[ \t]*(?:python3?[ \t]+-m[ \t]+)?(?:pip3?|uv[ \t]+pip)[ \t]+install[ \t]+(.*)`)
 
-// magic lists the requirements in such lines, without options and their files.
-func magic(code []byte) (found []string) {
+// magic returns what such lines install.
+func magic(code []byte) (all sandbox.MagicInstalls) {
 	for _, m := range installLines(string(code)) {
-		found = append(found, installed(m.words, maxInstalled-len(found))...)
+		one := installed(m.words, maxInstalled-len(all.Requirements)-len(all.Files))
+		all.Requirements = append(all.Requirements, one.Requirements...)
+		all.Upgrades = append(all.Upgrades, one.Upgrades...)
+		all.Files = append(all.Files, one.Files...)
 	}
-	return found
+	return all
 }
 
 // magicLine is a line that installs.
@@ -143,24 +149,75 @@ const (
 var takesValue = strings.Fields(`-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url -f
 	--find-links -t --target`)
 
-// installed lists the requirements in the words after "install", at most that many.
-func installed(words string, most int) (found []string) {
-	skip := false
+// installed returns what the words after "install" install, at most that many requirements and files.
+func installed(words string, most int) (found sandbox.MagicInstalls) {
+	option, upgrade := "", false // the option whose value comes next
 	for word := range strings.FieldsSeq(words) {
-		if len(found) >= most || strings.ContainsAny(word[:1], "#&|;<>") || strings.HasPrefix(word, "2>") {
+		if len(found.Requirements)+len(found.Files) >= most || strings.ContainsAny(word[:1], "#&|;<>") ||
+			strings.HasPrefix(word, "2>") {
 			break // the end of pip's arguments
 		}
 		word, last := strings.CutSuffix(word, ";")
 		computed := strings.ContainsAny(word, "{$`") // known once the code runs; then pip installs it
-		if word = strings.Trim(word, `'"`); !skip && word != "" && word[0] != '-' && !computed {
-			found = append(found, word)
+		word = strings.Trim(word, `'"`)
+		file := fileOption().FindStringSubmatch(word)
+		switch {
+		case computed && option == "":
+		case !computed && (option == "-r" || option == "--requirement"):
+			found.Files = append(found.Files, word)
+		case option != "" || word == "":
+		case file != nil:
+			found.Files = append(found.Files, file[1])
+		case word[0] != '-':
+			found.Requirements = append(found.Requirements, word)
+		case word == "-U" || word == "-qU" || word == "--upgrade":
+			upgrade = true
 		}
-		if skip = slices.Contains(takesValue, word); last {
+		if option = ""; slices.Contains(takesValue, word) {
+			option = word
+		}
+		if last {
 			break
 		}
 	}
+	if upgrade {
+		found.Upgrades = found.Requirements
+	}
 	return found
 }
+
+// fileOption matches -r with its value.
+var fileOption = trace.Pattern(`^(?:-r|--requirement=)(.+)$`)
+
+// listed returns the requirements in a requirements.txt, and the files that it includes.
+func listed(text []byte) (requirements, files []string, err error) {
+	joined := strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(strings.TrimPrefix(string(text), "\ufeff"))
+	for line := range strings.Lines(joined) {
+		line = strings.TrimSpace(comment().ReplaceAllString(strings.TrimSpace(line), ""))
+		word, rest, _ := strings.Cut(line, " ")
+		file := fileOption().FindStringSubmatch(line)
+		switch {
+		case line == "":
+		case word == "-r" || word == "--requirement":
+			files = append(files, strings.TrimSpace(rest))
+		case file != nil:
+			files = append(files, file[1])
+		case strings.Contains(line, "--hash="):
+			return nil, nil, errors.New("hashes are not supported: leave them out")
+		case !validRequirement(line):
+			return nil, nil, fmt.Errorf("%.80q is not supported: only names of packages, with versions", line)
+		default:
+			requirements = append(requirements, line)
+		}
+		if len(requirements)+len(files) > sandbox.MaxRequirements {
+			break
+		}
+	}
+	return requirements, files, nil
+}
+
+// comment matches the comment at the end of a line.
+var comment = trace.Pattern(`(?:^|\s)#.*$`)
 
 const maxRequirement = 300 // bytes
 

@@ -33,8 +33,32 @@ func TestMagic(t *testing.T) {
 		"!echo don't \"\"\"\n%pip install a":                     "a",
 		"it = \"'''\" # '''\n%pip install a":                     "a",
 	} {
-		if got := strings.Join(magic([]byte(code)), " "); got != want {
+		if got := strings.Join(magic([]byte(code)).Requirements, " "); got != want {
 			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+	}
+}
+
+// TestMagicFiles: lines name files of requirements, which list names with versions, and packages to upgrade.
+func TestMagicFiles(t *testing.T) {
+	got := magic([]byte("%pip install a -r one.txt --requirement two.txt -rthree.txt --requirement=four.txt -c no.txt\n" +
+		"!pip install -U b c\n"))
+	if files := strings.Join(got.Files, " "); files != "one.txt two.txt three.txt four.txt" {
+		t.Errorf("%q", files)
+	}
+	if words := strings.Join(got.Requirements, " ") + "; " + strings.Join(got.Upgrades, " "); words != "a b c; b c" {
+		t.Errorf("%q", words)
+	}
+	requirements, files, err := listed([]byte("\ufeffa==1 # one\r\n\n# note\n-r sub/b.txt\n-rc.txt\nd[x]>=2,\\\n<3\n" +
+		"e; python_version < '4'"))
+	if want := "a==1|d[x]>=2, <3|e; python_version < '4'"; err != nil || strings.Join(requirements, "|") != want ||
+		strings.Join(files, "|") != "sub/b.txt|c.txt" {
+		t.Errorf("%q %q %v", requirements, files, err)
+	}
+	for _, line := range []string{"-e .", "--index-url https://x", "git+https://x/y", "./a.whl", "a @ https://x/a.whl",
+		"-c c.txt", "a==1 --hash=sha256:ab"} {
+		if _, _, err := listed([]byte("b\n" + line)); err == nil {
+			t.Errorf("%q is accepted", line)
 		}
 	}
 }
@@ -61,7 +85,7 @@ func TestPlainly(t *testing.T) {
 
 // TestMostMagic: the list of requirements is at most one longer than the limit.
 func TestMostMagic(t *testing.T) {
-	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3)))); n != maxInstalled {
+	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3))).Requirements); n != maxInstalled {
 		t.Errorf("%d requirements", n)
 	}
 }
@@ -120,7 +144,7 @@ func surveyOf(t *testing.T, code string) (s sandbox.PackageSurvey, ok bool) {
 		return s, false
 	}
 	q, err := json.Marshal(sandbox.PackageQuestion{Auto: true, Code: string(plainly([]byte(code))),
-		Imports: []sandbox.Import{}, Requirements: append([]string{}, magic([]byte(code))...)})
+		Imports: []sandbox.Import{}, Requirements: append([]string{}, magic([]byte(code)).Requirements...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -22,10 +23,13 @@ const (
 // counts begins the lines of METADATA that decide what a package needs.
 var counts = []string{"Metadata-Version:", "Name:", "Version:", "Requires-Dist:", "Requires-Python:", "Provides-Extra:"}
 
-// presentPackages returns the METADATA of all packages in a folder, without what an installer does not need. One that
-// is left out is installed again.
-func presentPackages(folder fs.FS) (texts []string) {
+// presentPackages returns the METADATA of packages in a folder, without what an installer does not need. One that is
+// left out is installed again.
+func presentPackages(folder fs.FS, packages []sandbox.Package) (texts []string) {
 	for _, dir := range distributions(folder) {
+		if !slices.ContainsFunc(packages, func(p sandbox.Package) bool { return describes(dir, p) }) {
+			continue
+		}
 		text := readStart(folder, dir+"/METADATA", maxMetadata)
 		text, _, _ = bytes.Cut(text, []byte("\n\n"))
 		var kept strings.Builder
@@ -47,8 +51,7 @@ func presentPackages(folder fs.FS) (texts []string) {
 // filesOf lists the files of a package, by its RECORD, and those that were compiled from them.
 func filesOf(folder fs.FS, p sandbox.Package) (files []string) {
 	for _, dir := range distributions(folder) {
-		name, version, _ := strings.Cut(strings.TrimSuffix(dir, distSuffix), "-")
-		if folded.NameOf(name) != folded.NameOf(p.Name) || version != p.Version {
+		if !describes(dir, p) {
 			continue
 		}
 		lines := csv.NewReader(bytes.NewReader(readStart(folder, dir+"/RECORD", maxRecord)))
@@ -75,6 +78,12 @@ func filesOf(folder fs.FS, p sandbox.Package) (files []string) {
 		files = append(files, path.Join(dir, "RECORD"))
 	}
 	return files
+}
+
+// describes reports whether the name of a folder is that of a package.
+func describes(dir string, p sandbox.Package) bool {
+	name, version, _ := strings.Cut(strings.TrimSuffix(dir, distSuffix), "-")
+	return folded.NameOf(name) == folded.NameOf(p.Name) && version == p.Version
 }
 
 var folded = sandbox.Installer{Folds: true}

@@ -3,7 +3,8 @@ KILL_SECONDS = 2  # for an interrupted command to end
 MAX_PAUSE = 0.05  # seconds between checks for the end of a command
 INSTALL = r"\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+install((?:\s+(?:'[^']*'|\"[^\"]*\"|[^\s;&|#<>()'\"$`])+)+)"
 HARMLESS = {"-q", "-qq", "--quiet", "-U", "-qU", "--upgrade", "--user", "--no-input", "--no-cache-dir",
-            "--disable-pip-version-check", "--system", "--break-system-packages"}
+            "--disable-pip-version-check", "--system", "--break-system-packages", "-r", "--requirement"}
+UNINSTALL = r"\s*(?:python3?\s+-m\s+)?(?:pip3?|uv\s+pip)\s+uninstall\b"
 
 
 def shell(command, written):
@@ -11,8 +12,13 @@ def shell(command, written):
     import os
     import re
     done = os.environ.get("FUMEHOOD_PACKAGES") and command == written and re.match(INSTALL, command)
-    if done and HARMLESS.issuperset(word for word in done.group(1).split() if word[0] == "-"):  # already installed
+    if done and HARMLESS.issuperset(re.sub(r"^(-r|--requirement=).+", "-r", word)
+                                    for word in done.group(1).split() if word[0] == "-"):  # already installed
         command = ":" + command[done.end():]
+    if re.match(UNINSTALL, command) and "PIP_BREAK_SYSTEM_PACKAGES" not in os.environ:
+        need("magics")
+        raise UsageError("packages cannot be uninstalled here: they stay until the sandbox ends. Install another "
+                         "version, or use a new sandbox.")
     return spawn(["/bin/sh", "-c", command])
 
 
