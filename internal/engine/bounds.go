@@ -12,7 +12,10 @@ const (
 
 	// hostGrace is how long the host waits past the deadline for the guest, which enforces it. The guest shares the CPU
 	// limit with the code, perhaps with a fork bomb, so it may be late.
-	hostGrace = 500 * time.Millisecond
+	hostGrace = termGrace + 500*time.Millisecond
+
+	// termGrace is how long a program may clean up after SIGTERM at its time limit, before SIGKILL.
+	termGrace = time.Second
 )
 
 // A run that writes more than outputFactor times its output limit, and more than outputFloor, is ended, because

@@ -132,8 +132,8 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 		Env:      x.Env,
 		Dir:      x.Dir,
 		User:     x.Spec.User,
-		Deadline: x.Spec.Limits.Timeout,
-		Buffer:   outputBuffer,
+		Deadline: x.Spec.Limits.Timeout, KillSignal: int32(syscall.SIGTERM), Grace: termGrace,
+		Buffer: outputBuffer,
 	}
 	if len(x.Request.Stdin) > 0 || x.req.Interactive {
 		m.Stdin = guest.StdinPipe

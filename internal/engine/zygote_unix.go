@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
@@ -75,7 +76,7 @@ func (x *Run) adopt(ctx context.Context, forked *sandbox.Forked) (*client.Proces
 	}
 	defer null.Close()
 	m := guest.Adopt{ID: string(x.id), PID: int32(forked.PID), Argv: x.Argv, Deadline: x.Spec.Limits.Timeout,
-		Buffer: outputBuffer}
+		KillSignal: int32(syscall.SIGTERM), Grace: termGrace, Buffer: outputBuffer}
 	c, err := x.sandbox.connect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

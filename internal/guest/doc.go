@@ -78,16 +78,15 @@
 //
 // The guest sends Exited once the process is reaped and its output is complete. A descendant may hold a pipe open for
 // ever, so the wait for output is bounded by Start.Drain. It begins when the process is reaped, or, while the guest
-// kills processes of the execution, after that, but at most two seconds after the reaping. Exited does not wait for a
-// future kill: if a deadline's KillSignal ended the process, the record may exist before Start.Grace has passed. The
-// guest keeps the record until it is acknowledged.
+// kills processes of the execution, after that, but at most two seconds after the reaping. The guest keeps the record until
+// it is acknowledged.
 //
 // # Time limit
 //
 // Three clocks enforce the time limit of an execution:
 //   - The guest's, package server, deadline.go: Start.Deadline is a duration on the guest's monotonic clock. If it
 //     passes before the started process ends, the guest sends Start.KillSignal to every process of the execution, and
-//     SIGKILL after Start.Grace.
+//     SIGKILL to those that are left after Start.Grace.
 //   - The host's, package engine: a later deadline, after which the engine closes the box. It holds even if code has
 //     taken the guest over.
 //   - The lease or the lifeline of the sandbox (below), which holds even if the host is gone.

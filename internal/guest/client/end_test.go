@@ -78,6 +78,12 @@ func TestDeadlineReachesEveryProcess(t *testing.T) {
 	if !e.TimedOut || e.Incomplete || !gone(pid) {
 		t.Errorf("%+v %q", e, pid)
 	}
+	// One that ignores the signal, and which no parent, session or variable leads to once its parent has ended.
+	m := shell(`env -i setsid sh -c 'trap "" TERM; printf "ready\n$$\n"; while :; do sleep 0.01; done' & sleep 100`)
+	m.KillSignal, m.Grace = int32(syscall.SIGTERM), 50*time.Millisecond
+	if e, pid := expires(t, c, m); !e.TimedOut || e.Incomplete || !gone(pid) {
+		t.Errorf("after a grace: %+v %q", e, pid)
+	}
 }
 
 // A descendant that keeps the output open delays the end by Drain at most.

@@ -20,24 +20,51 @@ func (p *process) expire() {
 		p.endTree()
 		return
 	}
-	p.s.run(func() { p.s.signalTree(p, sig) })
-	time.AfterFunc(p.grace, func() { // even if the started process itself ended at once
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.endTree()
-	})
+	p.end(func() map[int]uint64 { return p.s.endGently(p, sig) })
 }
+
+// endGently sends a signal to all processes of the execution, and waits until they have ended or Start.Grace has
+// passed. It returns those that it found: after the end of their parents a search may miss them.
+func (s *Server) endGently(p *process, sig syscall.Signal) (known map[int]uint64) {
+	known = map[int]uint64{}
+	members, _ := s.members(p, nil) // before the started process ends and a chain of parents breaks
+	for _, m := range members {
+		known[m.pid] = m.spawned
+	}
+	p.kill(sig)
+	for _, m := range members {
+		s.killMember(p, m, sig)
+	}
+	pause := killPause
+	for end := time.Now().Add(p.grace); time.Now().Before(end); pause = min(2*pause, longestPause) {
+		running, _ := p.kill(0)
+		if found, unclear := s.members(p, known); !running && len(found) == 0 && !unclear {
+			return known
+		}
+		time.Sleep(min(pause, time.Until(end)))
+	}
+	return known
+}
+
+// longestPause limits the pause between searches for processes that have the grace to end.
+const longestPause = 20 * time.Millisecond
 
 // endTree kills all processes of the execution. An incomplete exit record waits for it. Called with mu held.
 func (p *process) endTree() {
 	p.sentKill = true
+	p.end(func() map[int]uint64 { return nil })
+}
+
+// end calls first, which returns processes of the execution, and kills all of them and all that it finds. An incomplete
+// exit record waits for it. Called with mu held.
+func (p *process) end(first func() (known map[int]uint64)) {
 	p.beginKill()
 	waits := p.exited == nil
 	if waits {
 		p.pending++
 	}
 	p.s.run(func() {
-		p.s.killTree(p)
+		p.s.killTreeOf(p, first())
 		p.endKill()
 		if waits {
 			p.mu.Lock()

@@ -71,12 +71,17 @@ func (p *process) endKill() {
 // killTree kills all processes of the execution, waits until the guest has reaped its own, and reports whether there
 // was one. It stops all of them first, as a running one could fork into a dead one's place. A program may hide from the
 // search; isolation does not depend on it.
-func (s *Server) killTree(p *process) (some bool) {
+func (s *Server) killTree(p *process) (some bool) { return s.killTreeOf(p, nil) }
+
+// killTreeOf is killTree of an execution of which some processes are known, by their start.
+func (s *Server) killTreeOf(p *process, known map[int]uint64) (some bool) {
 	p.mu.Lock()
 	p.beginKill()
 	p.mu.Unlock()
 	defer p.endKill()
-	known := make(map[int]uint64)
+	if known == nil {
+		known = make(map[int]uint64)
+	}
 	for end := time.Now().Add(killTimeout); ; time.Sleep(killPause) {
 		running, _ := p.kill(syscall.SIGSTOP)
 		found, unclear := s.halt(p, known, end)
