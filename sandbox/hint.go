@@ -42,6 +42,7 @@ const (
 	HintTerminal    Note = "no_terminal"    // it opened a terminal, which its spec does not allow
 	HintFence       Note = "markdown_fence" // the code begins with a Markdown fence
 	HintUserFolder  Note = "user_folder"    // uv installed into a folder of the system, which is read-only
+	HintNested      Note = "nested_sandbox" // a browser tried to make a sandbox of its own
 	HintESModule    Note = "es_module"      // an ECMAScript module calls require
 )
 
@@ -276,7 +277,7 @@ var Hints = func() map[HintCode]Hint {
 	all := map[HintCode]Hint{}
 	for _, h := range []Hint{
 		HintInterrupted, HintCanceled, HintNotStarted, HintStateKept, HintUnreachable, HintNoInput, HintTerminal,
-		HintFence, HintUserFolder, HintESModule,
+		HintFence, HintUserFolder, HintNested, HintESModule,
 		HintNoFiles, HintUnlisted, HintPatterns,
 		HintExitCode{}, HintSignal{}, HintTimeout{}, HintStuck{}, HintWaited{}, HintRejected{}, HintChecks{},
 		HintLost{}, HintNotCompiled{},

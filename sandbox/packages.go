@@ -72,14 +72,31 @@ func (in *Installer) Check(requested, inCode []string) error {
 		if i < len(requested) {
 			op = fmt.Sprintf("packages[%d]", i)
 		}
-		err := Invalidf(op, "%.80q is not the name of a package with optional versions; "+
-			"paths and addresses are not supported", r)
+		why, fix := refusal(r)
+		err := Invalidf(op, "%.80q is not the name of a package with optional versions%s", r, why)
+		err.Fix = fix
 		if as := strings.Replace(r, "==", "@", 1); as != r && in.Valid(as) { // pip's syntax, for npm
 			err.Fix = "ask for " + as
 		}
 		return err
 	}
 	return nil
+}
+
+// refusal names the rule that an invalid requirement breaks, and the way out.
+func refusal(requirement string) (why, fix string) {
+	const apart = ": packages come only from the index, "
+	switch {
+	case strings.HasPrefix(requirement, "-"):
+		return ": options are not accepted", "leave it out; the operator chooses the index"
+	case strings.Contains(requirement, "://"):
+		return apart + "not from an address", "let the code install it, in a sandbox whose network reaches the host; " +
+			"or put it into an index of your own"
+	case strings.ContainsAny(requirement, "/\\"):
+		return apart + "not from a path or a repository", "send the files with the code, which can import them from " +
+			"the workspace"
+	}
+	return "", ""
 }
 
 // NameOf is the name of the package of a requirement, spelt so that two of one package are equal.
@@ -180,13 +197,8 @@ type Installer struct {
 	// sooner; nil is unsupported. It imports nothing from the workspace.
 	SurveyCode func(question []byte) []byte
 
-	// Present describes packages in a folder to Install, which then installs only what is not there; nil is
-	// unsupported: Install installs all of a set again. The files are hostile.
-	Present func(folder fs.FS, packages []Package) []string
-
-	// Files lists the files of a package in a folder, relative to it. It is set where Present is. The files are
-	// hostile, and so are the names.
-	Files func(folder fs.FS, p Package) []string
+	// Folder reads folders of packages. nil is unsupported: Install installs all packages of a sandbox again.
+	Folder *PackageFolder
 
 	// Install does a PackageOrder on stdin and prints a PackageReceipt. Its stderr is progress, a line each. nil:
 	// nothing can be installed, and what is missing is named.
@@ -209,6 +221,15 @@ type Installer struct {
 
 	// ValidLock reports whether a lock is one, and names archives of the index alone.
 	ValidLock func(lock string) bool
+}
+
+// PackageFolder reads folders of packages, whose files are hostile.
+type PackageFolder struct {
+	// Present describes packages to Installer.Install, which then installs only what is not there.
+	Present func(folder fs.FS, packages []Package) []string
+
+	// Files lists the files of a package, relative to the folder. The names are hostile too.
+	Files func(folder fs.FS, p Package) []string
 }
 
 // MagicInstalls are what lines for notebooks install.
@@ -257,7 +278,7 @@ type PackageOrder struct {
 	Found        []string `json:"found"` // likewise, but those that the index lacks are left out
 	Lock         string   `json:"lock"`
 	AllowBuild   bool     `json:"allow_build"`
-	Present      []string `json:"present"` // see Installer; the receipt lists only further packages
+	Present      []string `json:"present"` // see PackageFolder; the receipt lists only further packages
 }
 
 // PackageReceipt lists the installed packages.

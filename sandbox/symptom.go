@@ -18,6 +18,7 @@ const (
 	SymptomNotProgram                          // the file Name cannot be executed
 	SymptomLineEnds                            // the script Name, or one, has Windows line ends
 	SymptomUserFolder                          // uv installed into a folder of the system
+	SymptomNested                              // a browser could not make its own sandbox
 	SymptomNoInstall                           // the installer Name failed
 	SymptomNoNetwork                           // an address could not be reached
 	SymptomNoModule                            // the module Name is missing

@@ -88,6 +88,8 @@ func TestHints(t *testing.T) {
 		{free, end{}, failed("env: ‘python3\\r’: No such file or directory"), []string{"A script has Windows line ends"}},
 		{free, end{}, failed("  cause: failed to create directory `/usr/local/lib/python3.11/dist-packages/x`: Read-only " +
 			"file system (os error 30)"), []string{"uv pip install --system --prefix ~/.local"}},
+		{free, end{}, failed("[1:1:FATAL:zygote_host_impl_linux.cc(127)] No usable sandbox! Update your kernel"),
+			[]string{"Start it with --no-sandbox"}},
 		{free, end{}, failed("main.sh: line 2: $'\\r': command not found"), []string{"has Windows line ends"}},
 		{free, end{}, failed("sh: 1: ls\r: not found"), []string{"has Windows line ends"}},
 		{windows, end{}, failed("bash: ./a.sh: cannot execute: required file not found"), []string{"./a.sh has " +

@@ -21,6 +21,8 @@ var systemSymptoms = []struct {
 		sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitDisk}},
 	{[]string{"Too many open files"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitOpenFiles}},
 	{[]string{"Cannot allocate memory"}, sandbox.Symptom{Kind: sandbox.SymptomLimit, Limit: sandbox.LimitMemory}},
+	{[]string{"No usable sandbox!", "The SUID sandbox helper binary", "Failed to move to new namespace",
+		"zygote_host_impl_linux"}, sandbox.Symptom{Kind: sandbox.SymptomNested}},
 	{[]string{"out of pty devices", "/dev/ptmx", "openpty", "forkpty"},
 		sandbox.Symptom{Kind: sandbox.SymptomTerminal}},
 }
@@ -116,6 +118,8 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 		return h
 	case sandbox.SymptomUserFolder:
 		return sandbox.HintUserFolder
+	case sandbox.SymptomNested:
+		return sandbox.HintNested
 	case sandbox.SymptomESModule:
 		return sandbox.HintESModule
 	case sandbox.SymptomNoNetwork:

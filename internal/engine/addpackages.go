@@ -274,7 +274,7 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return nil
 	}
 	need := x.need(all)
-	if in.Present != nil && len(had.Installed) > 0 && whole {
+	if in.Folder != nil && len(had.Installed) > 0 && whole {
 		need.Present = &sandbox.PresentPackages{
 			Folder: folder, Requirements: kept.Requirements, Packages: kept.Installed}
 	}
@@ -338,7 +338,7 @@ func (s *Sandbox) addToPackages(in *sandbox.Installer, supply *sandbox.Supply, o
 	folder string) error {
 	var gone []string
 	for _, p := range old {
-		gone = append(gone, in.Files(os.DirFS(folder), p)...)
+		gone = append(gone, in.Folder.Files(os.DirFS(folder), p)...)
 	}
 	for _, layer := range supply.Layers {
 		if err := s.engine.config.Packages.Add(layer, folder, s.owner, gone); err != nil {

@@ -78,8 +78,8 @@
 //
 // The guest sends Exited once the process is reaped and its output is complete. A descendant may hold a pipe open for
 // ever, so the wait for output is bounded by Start.Drain. It begins when the process is reaped, or, while the guest
-// kills processes of the execution, after that, but at most two seconds after the reaping. The guest keeps the record until
-// it is acknowledged.
+// kills processes of the execution, after that, but at most two seconds after the reaping. The guest keeps the record
+// until it is acknowledged.
 //
 // # Time limit
 //

@@ -64,8 +64,8 @@ func TestAdd(t *testing.T) {
 	second := layerOf(t, c, map[string]string{"new": "2", "more": "2"})
 	beside := filepath.Join(filepath.Dir(to), "beside")
 	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner"), os.WriteFile(beside, nil, 0o600),
-		p.Add(sandbox.Layer{Dir: c.tree(second)}, to, "owner", []string{"old/a", "old/b", "old", "new", "kept/x", "none",
-			"../beside", beside, ".", ""})); err != nil {
+		p.Add(sandbox.Layer{Dir: c.tree(second)}, to, "owner", []string{"old/a", "old/b", "old", "new", "kept/x",
+			"none", "../beside", beside, ".", ""})); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := filesOf(t, to), map[string]string{"kept": "1", "new": "2", "more": "2"}; !maps.Equal(got, want) {

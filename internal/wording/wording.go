@@ -52,6 +52,8 @@ var notes = map[sandbox.Note]string{
 	sandbox.HintFence:       "The code begins with a Markdown fence; send it without the lines of ```.",
 	sandbox.HintUserFolder: "The folders of the system are read-only, and uv knows no folder of the user: write " +
 		"uv pip install --system --prefix ~/.local NAME, or pip install NAME, or install into an environment of uv venv.",
+	sandbox.HintNested: "A browser could not make its own sandbox, which needs namespaces that code cannot create. Start " +
+		"it with --no-sandbox: this sandbox confines it.",
 	sandbox.HintESModule: "A file that is a module has no require: write import instead.",
 	sandbox.HintNoFiles:  "New files could not be read, so not all were returned.",
 	sandbox.HintUnlisted: "The workspace holds too many files to examine; the rest was not returned.",

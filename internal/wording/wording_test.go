@@ -66,7 +66,7 @@ func TestWords(t *testing.T) {
 				case text == "", blank.MatchString(text):
 					t.Errorf("%s, on the %s: a blank in %q: %+v", code, name, text, h)
 				case name == "HTTP" && flag.MatchString(text) && !strings.HasPrefix(text, "have the operator ") &&
-					h != sandbox.HintUserFolder: // uv's flags
+					h != sandbox.HintUserFolder && h != sandbox.HintNested: // the flags of other programs
 					t.Errorf("%s: a flag in the words of HTTP: %q", code, text)
 				case name == "command line" && url.MatchString(text):
 					t.Errorf("%s: words of HTTP on the command line: %q", code, text)

@@ -76,7 +76,7 @@ var conversation = []struct {
 		"b[c] && echo \"it's\" there",
 		stdout: "it's there\n"}, // the engine has installed, and the rest is the shell's
 	{code: "%pip install a 2>&1\n_exit_code", value: "0"},
-	{code: "%pip install -r file 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del " +
+	{code: "%pip install -r file -e . 2>/dev/null\nos.environ['PATH'] = os.environ.pop('OLD'); del " +
 		"os.environ['FUMEHOOD_PACKAGES']\n_exit_code", value: "127"},
 	{code: "!pwd | sed 's,.*/,,'", stdout: "d\n"},
 	{code: "raise ValueError('x' * 2_000_000)", exit: 1, failure: "ValueError " + strings.Repeat("x", 2_000_000)},

@@ -53,8 +53,7 @@ var installer = &sandbox.Installer{
 	SurveyCode: func(question []byte) []byte {
 		return []byte(isolate + "question = " + string(question) + "\n" + surveyProgram)
 	},
-	Present:   presentPackages,
-	Files:     filesOf,
+	Folder:    &sandbox.PackageFolder{Present: presentPackages, Files: filesOf},
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },
 	Names:     packageNames,
 	Valid:     validRequirement,

@@ -41,16 +41,16 @@ func TestMagic(t *testing.T) {
 
 // TestMagicFiles: lines name files of requirements, which list names with versions, and packages to upgrade.
 func TestMagicFiles(t *testing.T) {
-	got := magic([]byte("%pip install a -r one.txt --requirement two.txt -rthree.txt --requirement=four.txt -c no.txt\n" +
-		"!pip install -U b c\n"))
+	got := magic([]byte("%pip install a -r one.txt --requirement two.txt -rthree.txt --requirement=four.txt " +
+		"-c no.txt\n!pip install -U b c\n"))
 	if files := strings.Join(got.Files, " "); files != "one.txt two.txt three.txt four.txt" {
 		t.Errorf("%q", files)
 	}
 	if words := strings.Join(got.Requirements, " ") + "; " + strings.Join(got.Upgrades, " "); words != "a b c; b c" {
 		t.Errorf("%q", words)
 	}
-	requirements, files, err := listed([]byte("\ufeffa==1 # one\r\n\n# note\n-r sub/b.txt\n-rc.txt\nd[x]>=2,\\\n<3\n" +
-		"e; python_version < '4'"))
+	requirements, files, err := listed([]byte("\ufeffa==1 # one\r\n\n# note\n-r sub/b.txt\n-rc.txt\n" +
+		"d[x]>=2,\\\n<3\ne; python_version < '4'"))
 	if want := "a==1|d[x]>=2, <3|e; python_version < '4'"; err != nil || strings.Join(requirements, "|") != want ||
 		strings.Join(files, "|") != "sub/b.txt|c.txt" {
 		t.Errorf("%q %q %v", requirements, files, err)

@@ -14,14 +14,15 @@ import (
 func TestPresent(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	folder := fstest.MapFS{
-		"My_Pkg-1.0.dist-info/METADATA": file("Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\nSummary: long\n" +
-			"Requires-Dist: numpy (>=2)\n\nName: not this\n"),
+		"My_Pkg-1.0.dist-info/METADATA": file("Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\n" +
+			"Summary: long\nRequires-Dist: numpy (>=2)\n\nName: not this\n"),
 		"My_Pkg-1.0.dist-info/RECORD": file("my_pkg/__init__.py,sha256=x,3\n\"my_pkg/a,b.py\",,\n../../bin/tool,,\n" +
 			"../__pycache__/x.py,,\n/etc/passwd,,\nbad\"quote\n"),
 		"my_pkg/__pycache__/__init__.cpython-311.pyc": file(""),
 		"my_pkg/__pycache__/other.cpython-311.pyc":    file(""),
-		"huge-1.dist-info/METADATA":                   file("Name: huge\n" + strings.Repeat("Requires-Dist: x\n", 5000)),
-		"empty-1.dist-info/METADATA":                  file(""),
+		"huge-1.dist-info/METADATA": file("Name: huge\n" +
+			strings.Repeat("Requires-Dist: x\n", 5000)),
+		"empty-1.dist-info/METADATA": file(""),
 	}
 	want := []string{"Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\nRequires-Dist: numpy (>=2)\n"}
 	all := []sandbox.Package{{Name: "My.Pkg", Version: "1.0"}, {Name: "huge", Version: "1"}, {Name: "empty", Version: "1"}}
