@@ -76,7 +76,7 @@ func (h *Host) Complete(p *sandbox.NetworkPolicy) error {
 	p.Secrets = slices.Clone(p.Secrets)
 	for i := range p.Secrets {
 		if s := &p.Secrets[i]; s.Placeholder == "" {
-			s.Placeholder = intercept.NewPlaceholder()
+			s.Placeholder = intercept.NewPlaceholder(s.Value)
 		}
 	}
 	if p.Authority != nil || !p.Reads() {

@@ -1,27 +1,13 @@
 package intercept
 
 import (
-	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
-
-const (
-	placeholderPrefix = "fumehood_placeholder_"
-	placeholderRandom = 16 // bytes, in hexadecimal
-)
-
-// NewPlaceholder returns the random text that a sandbox has in place of a secret's value.
-func NewPlaceholder() string {
-	var b [placeholderRandom]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return placeholderPrefix + hex.EncodeToString(b[:])
-}
 
 // maxInserted is how many values one request may carry. Real requests carry a few. The bound does not depend on the
 // length of values, which the code should not learn.
@@ -35,22 +21,17 @@ type insertion struct {
 }
 
 // insertSecrets replaces the placeholders in the headers of a request to a canonical name by the values that this name
-// may receive in these headers. It reads each header once.
+// may receive in these headers.
 func insertSecrets(secrets []rules.Secret, name string, port uint16, h http.Header) (done insertion) {
 	for header, values := range h {
 		for i, value := range values {
-			values[i] = replacePlaceholders(value, func(placeholder string) string {
-				at := slices.IndexFunc(secrets, func(s rules.Secret) bool { return s.Placeholder == placeholder })
-				if at < 0 {
-					return placeholder
-				}
-				s := &secrets[at]
+			values[i] = replacePlaceholders(secrets, value, func(s *rules.Secret) string {
 				if !s.MayGoTo(name, port) || !s.MayGoIn(header) {
 					done.misplaced = addName(done.misplaced, s.Name)
-					return placeholder
+					return s.Placeholder
 				}
 				if done.count++; done.count > maxInserted {
-					return placeholder
+					return s.Placeholder
 				}
 				done.inserted = addName(done.inserted, s.Name)
 				return s.Value
@@ -65,13 +46,9 @@ func insertSecrets(secrets []rules.Secret, name string, port uint16, h http.Head
 // Misplaced returns the names of the secrets whose placeholders are in these values of headers.
 func Misplaced(secrets []rules.Secret, values []string) (names []string) {
 	for _, value := range values {
-		replacePlaceholders(value, func(placeholder string) string {
-			for _, s := range secrets {
-				if s.Placeholder == placeholder {
-					names = addName(names, s.Name)
-				}
-			}
-			return placeholder
+		replacePlaceholders(secrets, value, func(s *rules.Secret) string {
+			names = addName(names, s.Name)
+			return s.Placeholder
 		})
 	}
 	return names
@@ -84,41 +61,56 @@ func addName(names []string, name string) []string {
 	return append(names, name)
 }
 
-// replacePlaceholders replaces what looks like a placeholder in the value of a header, or in the user and password of
-// the scheme Basic (RFC 7617).
-func replacePlaceholders(value string, by func(placeholder string) string) string {
-	if strings.Contains(value, placeholderPrefix) {
-		return replaceIn(value, by)
+// replacePlaceholders replaces the placeholders in the value of a header, or in the user and password of the scheme
+// Basic (RFC 7617).
+func replacePlaceholders(secrets []rules.Secret, value string, by func(*rules.Secret) string) string {
+	if text, some := replaceIn(secrets, value, by); some {
+		return text
 	}
 	scheme, credentials, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Basic") {
 		return value
 	}
 	pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credentials))
-	if err != nil || !strings.Contains(string(pair), placeholderPrefix) {
+	if err != nil {
 		return value
 	}
-	return scheme + " " + base64.StdEncoding.EncodeToString([]byte(replaceIn(string(pair), by)))
+	if text, some := replaceIn(secrets, string(pair), by); some {
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return value
 }
 
-// replaceIn replaces what looks like a placeholder in a text.
-func replaceIn(text string, by func(placeholder string) string) string {
+// replaceIn replaces the placeholders in a text, and reports whether there are some. Its time is that of one search for
+// each secret, and of the replacements.
+func replaceIn(secrets []rules.Secret, text string, by func(*rules.Secret) string) (_ string, some bool) {
+	next := make([]int, len(secrets)) // where the placeholder of each begins next; -1 is nowhere
+	for i := range secrets {
+		next[i] = strings.Index(text, secrets[i].Placeholder)
+	}
 	var out strings.Builder
-	for {
-		at := strings.Index(text, placeholderPrefix)
-		if at < 0 {
-			out.WriteString(text)
-			return out.String()
+	for at := 0; ; {
+		first := -1
+		for i, begin := range next {
+			if begin >= 0 && begin < at { // it overlapped another
+				begin = -1
+				if j := strings.Index(text[at:], secrets[i].Placeholder); j >= 0 {
+					begin = at + j
+				}
+				next[i] = begin
+			}
+			if begin >= 0 && (first < 0 || begin < next[first]) {
+				first = i
+			}
 		}
-		end := at + len(placeholderPrefix)
-		digits := text[end:min(end+2*placeholderRandom, len(text))]
-		if len(digits) == 2*placeholderRandom && strings.Trim(digits, "0123456789abcdef") == "" {
-			end += len(digits)
-			out.WriteString(text[:at])
-			out.WriteString(by(text[at:end]))
-		} else {
-			out.WriteString(text[:end])
+		if first < 0 {
+			out.WriteString(text[at:])
+			return out.String(), some
 		}
-		text = text[end:]
+		some = true
+		out.WriteString(text[at:next[first]])
+		out.WriteString(by(&secrets[first]))
+		at = next[first] + len(secrets[first].Placeholder)
+		next[first] = at - 1 // search again
 	}
 }

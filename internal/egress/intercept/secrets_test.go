@@ -21,8 +21,8 @@ const (
 func twoSecrets(t *testing.T) []rules.Secret {
 	t.Helper()
 	compiled, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{
-		{Name: "USER_NAME", Hosts: []string{"api.test"}, Value: userValue, Placeholder: NewPlaceholder()},
-		{Name: "PASSWORD", Hosts: []string{"api.test"}, Value: passValue, Placeholder: NewPlaceholder(),
+		{Name: "USER_NAME", Hosts: []string{"api.test"}, Value: userValue, Placeholder: NewPlaceholder("")},
+		{Name: "PASSWORD", Hosts: []string{"api.test"}, Value: passValue, Placeholder: NewPlaceholder(""),
 			Headers: []string{"authorization", "x-mine"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func BenchmarkStream(b *testing.B) {
 	var secrets []rules.Secret
 	for i := range 64 {
 		secrets = append(secrets, rules.Secret{Secret: sandbox.Secret{Value: fmt.Sprintf("token-%d-%08d", i, i*7919),
-			Placeholder: NewPlaceholder()}})
+			Placeholder: NewPlaceholder("")}})
 	}
 	f, chunk := newFinder(secrets), []byte(strings.Repeat("an ordinary line of an answer\n", 500))
 	b.SetBytes(int64(len(chunk)))
