@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
@@ -298,15 +299,16 @@ func (x *Run) installPackages(ctx context.Context) error {
 	if in.Install == nil {
 		return nil // the result names what is missing
 	}
+	record := sync.OnceValue(func() error { return s.recordPackages(in, supply.Asked, all, x.packages) })
 	if need.Present == nil {
-		err = s.showPackages(supply, folder)
+		err = s.showPackages(supply, folder, record)
 	} else {
-		err = s.addToPackages(in, supply, old, folder)
+		err = s.addToPackages(in, supply, old, folder, record)
 	}
 	if err != nil {
 		return err
 	}
-	return s.recordPackages(in, supply.Asked, all, x.packages)
+	return record() // of a supply without layers
 }
 
 // replaced names the packages whose version is another now.
@@ -323,10 +325,11 @@ func replaced(before, now []sandbox.Package) (names []string) {
 	return names
 }
 
-// showPackages has the sandbox see the packages of a supply in place of those that it had.
-func (s *Sandbox) showPackages(supply *sandbox.Supply, folder string) error {
+// showPackages has the sandbox see the packages of a supply in place of those that it had. record puts them on record
+// before the first of them can be seen, so that the next addition keeps what a client may have seen before a kill.
+func (s *Sandbox) showPackages(supply *sandbox.Supply, folder string, record func() error) error {
 	for _, layer := range supply.Layers {
-		if err := s.engine.config.Packages.Show(layer, folder, s.owner); err != nil {
+		if err := s.engine.config.Packages.Show(layer, folder, s.owner, record); err != nil {
 			return err
 		}
 	}
@@ -335,13 +338,13 @@ func (s *Sandbox) showPackages(supply *sandbox.Supply, folder string) error {
 
 // addToPackages has the sandbox see the packages of a supply beside those that it had, and in place of old ones.
 func (s *Sandbox) addToPackages(in *sandbox.Installer, supply *sandbox.Supply, old []sandbox.Package,
-	folder string) error {
+	folder string, record func() error) error {
 	var gone []string
 	for _, p := range old {
 		gone = append(gone, in.Folder.Files(os.DirFS(folder), p)...)
 	}
 	for _, layer := range supply.Layers {
-		if err := s.engine.config.Packages.Add(layer, folder, s.owner, gone); err != nil {
+		if err := s.engine.config.Packages.Add(layer, folder, s.owner, gone, record); err != nil {
 			return err
 		}
 	}

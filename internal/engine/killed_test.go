@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -173,6 +175,75 @@ func killAt(t *testing.T, request engine.RunRequest, warm bool, n int, half bool
 		t.Error(where, err)
 	}
 	return cut
+}
+
+// cutAddition is a Packager whose server is killed while it changes the folder of a sandbox.
+type cutAddition struct {
+	pretended
+	killed bool
+	shown  chan []string // requirements of each Show that succeeded
+}
+
+func (c *cutAddition) Supply(ctx context.Context, need sandbox.PackageNeed, work sandbox.Worker) (
+	*sandbox.Supply, error) {
+	s, err := c.pretended.Supply(ctx, need, work)
+	s.Layers, s.Missing = []sandbox.Layer{{}}, nil
+	return s, err
+}
+
+func (c *cutAddition) Show(_ sandbox.Layer, _, _ string, record func() error) error {
+	if err := record(); err != nil || c.killed {
+		return errors.Join(err, errors.New("the server was killed"))
+	}
+	c.shown <- c.asked[len(c.asked)-1]
+	return nil
+}
+
+func (c *cutAddition) Linked(string) bool { return false }
+
+// TestKilledWhilePackagesAreAdded: packages are on record before the sandbox can see the first of them, and the next
+// server shows all of them.
+func TestKilledWhilePackagesAreAdded(t *testing.T) {
+	k, _ := keeping(t)
+	stateDir := t.TempDir()
+	open := func(p sandbox.Packager) *engine.Engine {
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Packages: p,
+			Living: engine.LivingConfig{StateDir: stateDir, Store: k}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := open(&cutAddition{killed: true})
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(within(t), adding("python", "1", "a")); err == nil {
+		t.Error("the server was not killed")
+	}
+	record := k.record(s.ID())
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	p := &cutAddition{shown: make(chan []string, 1)}
+	second := open(p)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{record})
+	select {
+	case shown := <-p.shown:
+		if !slices.Equal(shown, []string{"a"}) {
+			t.Errorf("the next server shows %q", shown)
+		}
+	case <-within(t).Done():
+		t.Errorf("the next server does not show the packages: %+v", record.Packages)
+	}
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // hasRequest reports whether a folder of a state folder has the request of a run.

@@ -53,7 +53,7 @@ func (h *heard) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.Wo
 
 var errShown = errors.New("shown")
 
-func (h *heard) Show(_ sandbox.Layer, _, owner string) error {
+func (h *heard) Show(_ sandbox.Layer, _, owner string, record func() error) error {
 	h.owner = owner
 	return errShown
 }

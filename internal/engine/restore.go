@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -35,6 +37,7 @@ func (r *takeover) restore(ctx context.Context) {
 	for _, x := range pending {
 		r.start(x, ended)
 	}
+	r.repairPackages()
 	s.startTimers()
 	s.work.Go(s.watch)
 	s.observeSpec(SandboxResumed)
@@ -369,6 +372,33 @@ func lostAtRestart(x *Run) *sandbox.Result {
 		r.Status, r.Hints = sandbox.StatusCanceled, []sandbox.Hint{sandbox.HintNotStarted}
 	}
 	return r
+}
+
+// repairPackages has the sandbox see the packages on record, where its server was killed while it added some.
+func (r *takeover) repairPackages() {
+	s, e := r.sandbox, r.sandbox.engine
+	root, err := e.packagesOf(s.id)
+	if err != nil || !s.takesPackages() {
+		return
+	}
+	repaired := map[string]bool{} // several languages may share an installer
+	for _, l := range e.config.Languages {
+		in := l.Installer
+		if in == nil || repaired[in.Name] || len(s.record.Packages[in.Name].Requirements) == 0 ||
+			e.config.Packages.Linked(filepath.Join(root, packageFolder(in))) {
+			continue
+		}
+		repaired[in.Name] = true
+		x := s.newRun(job{Run: &plan.Run{Spec: s.spec(), Language: &l, Installs: &l}, id: sandbox.NewID(),
+			plain: true}, RunRequest{})
+		x.adding.asked = &sandbox.Packages{} // beside those on record
+		s.work.Go(func() {
+			if err := x.installPackages(s.life); err != nil && s.life.Err() == nil {
+				e.log.Warn("could not repair the packages of a sandbox; the next addition does", "sandbox", s.id,
+					"err", err)
+			}
+		})
+	}
 }
 
 // endRest ends the processes that no run and no context claimed: commands whose callers left with their server, and

@@ -13,8 +13,8 @@ import (
 
 // Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
 // them. Existing files of the layer stay, all others are removed. Each file is replaced atomically.
-func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
-	return p.link(layer, folder, owner, false, func(l linkedLayer) error {
+func (p *Packager) Show(layer sandbox.Layer, folder, owner string, record func() error) error {
+	return p.link(layer, folder, owner, false, record, func(l linkedLayer) error {
 		err := removeOthers(layer.Dir, folder)
 		if err == nil {
 			err = writeRecord(folder, linkRecord{Owner: owner, Layers: []linkedLayer{l}})
@@ -24,16 +24,21 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string) error {
 }
 
 // Add implements sandbox.Packager.
-func (p *Packager) Add(layer sandbox.Layer, folder, owner string, gone []string) error {
-	return p.link(layer, folder, owner, true, func(linkedLayer) error { return removeListed(layer.Dir, folder, gone) })
+func (p *Packager) Add(layer sandbox.Layer, folder, owner string, gone []string, record func() error) error {
+	return p.link(layer, folder, owner, true, record,
+		func(linkedLayer) error { return removeListed(layer.Dir, folder, gone) })
 }
 
-// link links the files of a layer into a folder, which keeps its earlier layers or not, and then calls finish.
-func (p *Packager) link(layer sandbox.Layer, folder, owner string, keeps bool, finish func(linkedLayer) error) error {
+// link calls record, links the files of a layer into a folder, which keeps its earlier layers or not, and calls finish.
+func (p *Packager) link(layer sandbox.Layer, folder, owner string, keeps bool, record func() error,
+	finish func(linkedLayer) error) error {
 	mixed, work := !p.Linked(folder), workOf(folder)
 	l, err := prepare(layer.Dir, work)
 	if err == nil {
-		if err = p.reserve(folder, owner, l, mixed || keeps); err != nil && !mixed {
+		if err = p.reserve(folder, owner, l, mixed || keeps); err == nil {
+			err = record()
+		}
+		if err != nil && !mixed {
 			err = errors.Join(err, os.RemoveAll(work)) // the folder is unchanged
 		}
 	}

@@ -22,6 +22,8 @@ func newFolder(t *testing.T, root, sandbox string) string {
 	return dir
 }
 
+func unrecorded() error { return nil }
+
 // TestShow: a folder gets the files of a layer and loses all others, also after a crash in between, and the cache keeps
 // its own.
 func TestShow(t *testing.T) {
@@ -30,7 +32,7 @@ func TestShow(t *testing.T) {
 	one := map[string]string{"same": "1", "changes": "old", "dir/file": "1", "becomes": "file"}
 	two := map[string]string{"same": "1", "changes": "new", "becomes/dir": "1", "dir": "file"}
 	a, b := layerOf(t, c, one), layerOf(t, c, two)
-	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to, "owner"); err != nil {
+	if err := p.Show(sandbox.Layer{Dir: c.tree(a)}, to, "owner", unrecorded); err != nil {
 		t.Fatal(err)
 	}
 	// Of a crash between the two calls that replace a file.
@@ -38,7 +40,7 @@ func TestShow(t *testing.T) {
 		filepath.Join(workOf(to), "file"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to, "owner"); err != nil {
+	if err := p.Show(sandbox.Layer{Dir: c.tree(b)}, to, "owner", unrecorded); err != nil {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]map[string]string{to: two, c.tree(a): one, c.tree(b): two} {
@@ -63,9 +65,9 @@ func TestAdd(t *testing.T) {
 	first := layerOf(t, c, map[string]string{"kept": "1", "old/a": "1", "old/b": "1", "new": "1"})
 	second := layerOf(t, c, map[string]string{"new": "2", "more": "2"})
 	beside := filepath.Join(filepath.Dir(to), "beside")
-	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner"), os.WriteFile(beside, nil, 0o600),
+	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner", unrecorded), os.WriteFile(beside, nil, 0o600),
 		p.Add(sandbox.Layer{Dir: c.tree(second)}, to, "owner", []string{"old/a", "old/b", "old", "new", "kept/x",
-			"none", "../beside", beside, ".", ""})); err != nil {
+			"none", "../beside", beside, ".", ""}, unrecorded)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := filesOf(t, to), map[string]string{"kept": "1", "new": "2", "more": "2"}; !maps.Equal(got, want) {
@@ -86,7 +88,7 @@ func TestShowNames(t *testing.T) {
 	for _, version := range []string{"1", "2"} {
 		files := map[string]string{"a": version, "a.new/x": version, "a.new/file": version,
 			strings.Repeat("n", 255): version}
-		if err := p.Show(sandbox.Layer{Dir: c.tree(layerOf(t, c, files))}, to, "owner"); err != nil {
+		if err := p.Show(sandbox.Layer{Dir: c.tree(layerOf(t, c, files))}, to, "owner", unrecorded); err != nil {
 			t.Fatal(err)
 		}
 		if got := filesOf(t, to); !maps.Equal(got, files) {
@@ -113,13 +115,13 @@ func TestShowFails(t *testing.T) {
 	old := map[string]string{"a": "old", "b": "old"}
 	whole, fails := sandbox.Layer{Dir: c.tree(layerOf(t, c, old))},
 		sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{"a": "new", strings.Repeat("long/", 190) + "x": ""}))}
-	if err := p.Show(whole, to, "owner"); err != nil || !p.Linked(to) {
+	if err := p.Show(whole, to, "owner", unrecorded); err != nil || !p.Linked(to) {
 		t.Fatalf("%v", err)
 	}
-	if err := p.Show(fails, to, "owner"); err == nil || p.Linked(to) {
+	if err := p.Show(fails, to, "owner", unrecorded); err == nil || p.Linked(to) {
 		t.Errorf("%v, though the folder has %q", err, filesOf(t, to))
 	}
-	if err := p.Show(whole, to, "owner"); err != nil || !p.Linked(to) || !maps.Equal(filesOf(t, to), old) {
+	if err := p.Show(whole, to, "owner", unrecorded); err != nil || !p.Linked(to) || !maps.Equal(filesOf(t, to), old) {
 		t.Errorf("%v: %q", err, filesOf(t, to))
 	}
 }
@@ -139,7 +141,7 @@ func TestShowQuota(t *testing.T) {
 		t.Helper()
 		to := newFolder(t, root, sandboxName)
 		before := filesOf(t, to)
-		err := p.Show(layer(name), to, owner)
+		err := p.Show(layer(name), to, owner, unrecorded)
 		if quota == "" {
 			before = map[string]string{name: strings.Repeat(name, 1<<20)}
 		}

@@ -30,7 +30,7 @@ func TestUmask(t *testing.T) {
 	digest := layerOf(t, c, map[string]string{"file": "1", "a/b/file": "1"})
 	copied := filepath.Join(to, "copied")
 	if err := errors.Join(os.Chmod(to, 0o755), New(Config{Dir: c.dir}).Show(sandbox.Layer{Dir: c.tree(digest)}, to,
-		"owner"), copyFile(filepath.Join(c.tree(digest), "file"), copied)); err != nil {
+		"owner", unrecorded), copyFile(filepath.Join(c.tree(digest), "file"), copied)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{c.tree(digest), to} {

@@ -200,6 +200,9 @@ func (s *subject) compare(ctx context.Context) error {
 	}
 	var wrong []string
 	for name, fact := range s.known {
+		if fact == "" && strings.HasPrefix(name, "package ") {
+			continue // its addition was cut off, and the server goes on with it
+		}
 		if is := seen[name]; is != fact && !s.mayBe(name, is) {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is %q, but an answer reported %q", name, s.name, is, fact))
 		}
