@@ -169,7 +169,7 @@ internal/lang:               sandbox internal/lang/bash internal/lang/c internal
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor
                              internal/host/hostbox internal/host/hostid internal/image internal/libexec
                              internal/host/rundir
-internal/cli/terminal:       | golang.org/x/term
+internal/cli/terminal:       | golang.org/x/term golang.org/x/sys
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
 internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec

@@ -95,6 +95,13 @@ func (c *Client) Restart(ctx context.Context, name, context string) error {
 	return c.post(ctx, nil, name, "contexts", context, "restart")
 }
 
+// Complete returns the names that fit at the cursor, an offset in bytes of the code, in a context.
+func (c *Client) Complete(ctx context.Context, name, context, code string, cursor int) (fit api.Completion, err error) {
+	_, err = c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, "contexts", context, "complete"),
+		send: api.CompleteRequest{Code: code, Cursor: &cursor}}, &fit)
+	return fit, err
+}
+
 // post sends a request to a path of a sandbox, and ignores the content of a success.
 func (c *Client) post(ctx context.Context, body any, name string, steps ...string) error {
 	_, err := c.get(ctx, call{method: http.MethodPost, path: sandboxPath(name, steps...), send: body}, nil)

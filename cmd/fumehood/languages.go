@@ -19,6 +19,11 @@ func languageNames() []string {
 	return names
 }
 
+// contextLanguages returns the languages whose contexts keep variables.
+func contextLanguages() []string {
+	return slices.DeleteFunc(languageNames(), func(name string) bool { return !hasContexts(name) })
+}
+
 func findLanguage(matches func(l sandbox.Language) bool) (sandbox.Language, bool) {
 	all := lang.All()
 	if i := slices.IndexFunc(all, matches); i >= 0 {

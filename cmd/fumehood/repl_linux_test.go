@@ -70,35 +70,66 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// TestReplOnTerminal types at a terminal: completion, Control-C in a line and in code, history.
-func TestReplOnTerminal(t *testing.T) {
+// typist types at the terminal of a repl.
+type typist struct {
+	t          *testing.T
+	person     *os.File
+	seen       *said
+	interrupts chan os.Signal
+	state      string
+	exit       chan int
+}
+
+func startRepl(t *testing.T, args ...string) *typist {
 	isNativeReady(t)
 	person, program := openTerminal(t)
-	seen, interrupts, state, exit := &said{}, make(chan os.Signal, 1), t.TempDir(), make(chan int, 1)
-	go io.Copy(seen, person) // ends when the test closes the terminal
+	r := &typist{t, person, &said{}, make(chan os.Signal, 1), t.TempDir(), make(chan int, 1)}
+	go io.Copy(r.seen, person) // ends when the test closes the terminal
 	m := testApp(t).Main
-	m.Stdin, m.Stdout, m.Stderr, m.Interrupts = program, program, program, interrupts
+	m.Stdin, m.Stdout, m.Stderr, m.Interrupts = program, program, program, r.interrupts
 	lookup := m.LookupEnv
 	m.LookupEnv = func(name string) (string, bool) {
 		if name == "XDG_STATE_HOME" {
-			return state, true
+			return r.state, true
 		}
 		return lookup(name)
 	}
-	go func() {
-		exit <- m.Run(t.Context(), []string{"repl", "--backend", "native", "--allow-unenforced", "memory"})
-	}()
-	at := func(want string) { // what follows the last thing that was seen
-		t.Helper()
-		seen.wait(t, want)
-		seen.forget()
+	go func() { r.exit <- m.Run(t.Context(), append([]string{"repl"}, args...)) }()
+	return r
+}
+
+// at waits for what follows the last thing that was seen.
+func (r *typist) at(want string) {
+	r.t.Helper()
+	r.seen.wait(r.t, want)
+	r.seen.forget()
+}
+
+func (r *typist) enter(text string) {
+	r.t.Helper()
+	if _, err := r.person.WriteString(text); err != nil {
+		r.t.Fatal(err)
 	}
-	enter := func(text string) {
-		t.Helper()
-		if _, err := person.WriteString(text); err != nil {
-			t.Fatal(err)
+}
+
+// leave ends the input and the repl.
+func (r *typist) leave() {
+	r.t.Helper()
+	r.enter("\x04")
+	select {
+	case code := <-r.exit:
+		if code != 0 {
+			r.t.Errorf("exit code %d: %s", code, r.seen)
 		}
+	case <-time.After(stepTimeout):
+		r.t.Fatalf("it does not end; it says %s", r.seen)
 	}
+}
+
+// TestReplOnTerminal types at a terminal: completion, Control-C in a line and in code, history.
+func TestReplOnTerminal(t *testing.T) {
+	r := startRepl(t, "--backend", "native", "--allow-unenforced", "memory")
+	at, enter := r.at, r.enter
 	at(`>>> $`)
 	enter("import os\r")
 	at(`>>> $`)
@@ -120,18 +151,10 @@ func TestReplOnTerminal(t *testing.T) {
 	at(`(?s)aaa\r\nbbb\r\n.*>>> $`)
 	enter("print('be' + 'gun'); __import__('time').sleep(60)\r")
 	at(`begun\r\n`)
-	interrupts <- os.Interrupt
+	r.interrupts <- os.Interrupt
 	at(`(?s)KeyboardInterrupt.*>>> $`)
-	enter("\x04")
-	select {
-	case code := <-exit:
-		if code != 0 {
-			t.Errorf("exit code %d: %s", code, seen)
-		}
-	case <-time.After(stepTimeout):
-		t.Fatalf("it does not end; it says %s", seen)
-	}
-	file := filepath.Join(state, "fumehood", "history-python")
+	r.leave()
+	file := filepath.Join(r.state, "fumehood", "history-python")
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(text), "import os\nos.getcwd()\n") {
 		t.Errorf("the history is %q, %v", text, err)
@@ -139,4 +162,46 @@ func TestReplOnTerminal(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
+}
+
+// TestReplOfStubbornCode: a second Control-C ends code that ignores the first, and the next statement runs in a new
+// interpreter. What is typed meanwhile is not in the output, and begins the next line.
+func TestReplOfStubbornCode(t *testing.T) {
+	s := startServer(t, "--backend", "native", "--allow-unenforced", "memory")
+	c := &commands{t, s.url}
+	c.run(0, "", "create", "--name", "work", "--allow-unenforced", "memory")
+	t.Cleanup(func() { c.run(0, "", "rm", "work") })
+	for name, args := range map[string][]string{"own": {"--backend", "native", "--allow-unenforced", "memory"},
+		"in": {"--server", s.url, "--in", "work"}} {
+		t.Run(name, func(t *testing.T) {
+			r := startRepl(t, args...)
+			r.at(`>>> $`)
+			r.enter("import time\r")
+			r.at(`>>> $`)
+			r.enter("while 1:\r  try: time.sleep(60)\r  except KeyboardInterrupt: print('no' + 'pe')\r\r")
+			r.at(`running for`)
+			r.enter("6*")
+			r.interrupts <- os.Interrupt
+			r.at(`nope\r\n`)
+			r.enter("7\r")
+			r.at(`running for`)
+			r.interrupts <- os.Interrupt
+			shown := r.seen.wait(t, `(?s)(.*)>>> 6\*7\r\n[^>]*42\r\n[^>]*>>> $`)
+			if strings.Contains(shown[1], "6*") || strings.Contains(shown[1], "7\r") ||
+				!strings.Contains(shown[1], "variables") {
+				t.Errorf("it shows %q", shown[1])
+			}
+			r.leave()
+		})
+	}
+	c.prints("", "run", "--in", "work", "-c", "x = 'kept'")
+	r := startRepl(t, "--server", s.url, "--in", "work")
+	r.at(`python in the sandbox work; Control-D leaves it\S*\r\n\S*>>> $`)
+	r.enter("x.isup\t")
+	r.at(`x\.isupper$`)
+	r.enter("()\r")
+	r.at(`(?s)False.*>>> $`)
+	r.leave()
+	c.fails("keeps no variables between statements", "fumehood run -l ruby FILE", "repl", "-l", "ruby")
+	c.fails("cannot change the sandbox work", "", "repl", "--in", "work", "--memory", "1GiB")
 }

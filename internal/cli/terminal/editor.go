@@ -19,6 +19,10 @@ type LineReader interface {
 	// ReadLine returns the next line without its end, and whether it comes from a file or a paste. Its error is io.EOF
 	// at the end of the input and ErrInterrupted after Control-C.
 	ReadLine(ctx context.Context, prompt string) (line string, pasted bool, err error)
+
+	// Hush makes a terminal show nothing of what the user types, until the returned function is called: it would stand
+	// in the output. It begins the next line. Control-C remains a signal.
+	Hush() (end func())
 }
 
 // ErrInterrupted reports Control-C while the user typed a line.
@@ -33,6 +37,8 @@ func NewPiped(in io.Reader, longest int) LineReader {
 	lines.Buffer(nil, longest)
 	return &piped{lines}
 }
+
+func (p *piped) Hush() (end func()) { return func() {} }
 
 func (p *piped) ReadLine(ctx context.Context, _ string) (string, bool, error) {
 	line, err := Await(ctx, func() (string, error) {
@@ -121,6 +127,14 @@ func (e *editor) ReadLine(ctx context.Context, prompt string) (line string, past
 		err = nil
 	}
 	return line, pasted, err
+}
+
+func (e *editor) Hush() (end func()) {
+	state, err := term.GetState(int(e.in.Fd()))
+	if err != nil || hush(int(e.in.Fd())) != nil {
+		return func() {}
+	}
+	return func() { _ = term.Restore(int(e.in.Fd()), state) } // no further remedy
 }
 
 const (

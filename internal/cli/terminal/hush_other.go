@@ -1,0 +1,7 @@
+//go:build !linux
+
+package terminal
+
+import "errors"
+
+func hush(int) error { return errors.ErrUnsupported }
