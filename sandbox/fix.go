@@ -23,6 +23,10 @@ type (
 		Values  []string `json:"values,omitempty"`
 		Purpose string   `json:"purpose"` // as an imperative: "choose another backend"
 	}
+	// FixInstall installs a program where the root file system comes from.
+	FixInstall struct {
+		Command string `json:"command"` // as root, on Debian: "apt install ruby"
+	}
 	// FixRaise raises a limit; its Value is unknown.
 	FixRaise struct{ Bound }
 	// FixWaive runs without limits that the host cannot enforce.
@@ -31,10 +35,11 @@ type (
 	}
 )
 
-func (FixText) Code() HintCode  { return "fix" }
-func (FixParam) Code() HintCode { return "set_param" }
-func (FixRaise) Code() HintCode { return "raise_limit" }
-func (FixWaive) Code() HintCode { return "waive_limits" }
+func (FixText) Code() HintCode    { return "fix" }
+func (FixParam) Code() HintCode   { return "set_param" }
+func (FixInstall) Code() HintCode { return "install" }
+func (FixRaise) Code() HintCode   { return "raise_limit" }
+func (FixWaive) Code() HintCode   { return "waive_limits" }
 
 // ChooseBackend is the fix to choose another backend.
 func ChooseBackend(names ...string) FixParam {

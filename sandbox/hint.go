@@ -291,7 +291,7 @@ var Hints = func() map[HintCode]Hint {
 		HintNoFont{}, HintNotBuilt{}, HintData{}, HintRestart{},
 		HintSkipped{}, HintUnmatched{}, HintElsewhere{}, HintLeft{},
 		FixSendFile, FixCreate, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,
-		FixText{}, FixParam{}, FixRaise{}, FixWaive{},
+		FixText{}, FixParam{}, FixInstall{}, FixRaise{}, FixWaive{},
 	} {
 		all[h.Code()] = h
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -82,8 +83,8 @@ func TestCompile(t *testing.T) {
 	_, err := newRig(t, engine.Config{Languages: []sandbox.Language{missing}}).Run(
 		within(t), engine.OneShot{Request: sandbox.Request{Language: "built", Code: []byte("true")}})
 	refused(t, "no compiler", err, sandbox.Unsupported, "no-such-compiler")
-	if sandbox.FixOf(err) != "apt install built" {
-		t.Error(sandbox.FixOf(err))
+	if fix := wording.CommandLine.Fix(err); !strings.HasPrefix(fix, "apt install built; or ") {
+		t.Error(fix)
 	}
 }
 

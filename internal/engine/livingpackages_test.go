@@ -61,6 +61,23 @@ func adding(language, text string, packages ...string) engine.RunRequest {
 	return asks
 }
 
+// TestMissingCommand: the folders of packages in PATH are no reason why a program is missing. A PATH without the usual
+// folders is.
+func TestMissingCommand(t *testing.T) {
+	s := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{},
+		DefaultEnv: []string{"PATH=/usr/bin:/bin"}}).make(t, engine.Create{})
+	for env, want := range map[string]string{"": "", "PATH=/bin:/usr/bin:/opt": "", "PATH=/nowhere": "/nowhere"} {
+		x := command("rubyx")
+		if env != "" {
+			x.Request.Env = []string{env}
+		}
+		r := do(t, s, x)
+		if h, has := sandbox.HintOf[sandbox.HintNoCommand](r.Hints); !has || h.Path != want {
+			t.Errorf("with %q: %+v", env, r.Hints)
+		}
+	}
+}
+
 // TestSharedInstaller: languages that share an installer share a folder, so what one of them adds does not replace what
 // another has.
 func TestSharedInstaller(t *testing.T) {

@@ -180,7 +180,7 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			}
 		}
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "the root has no " +
-			p.Installs.Title, Fix: p.Installs.Missing.Fix}
+			p.Installs.Title, Fixes: installing(p.Installs)}
 	}
 }
 

@@ -86,18 +86,35 @@ func (x *Run) missingInterpreter() error {
 		e.Fixes = []sandbox.Hint{sandbox.ChooseImage(x.Language.Missing.Image)}
 		return e
 	}
-	e.Fix, e.Fixes = x.Language.Missing.Fix, []sandbox.Hint{sandbox.ChooseRoot()}
+	e.Fixes = installing(x.Language)
 	return e
 }
 
-// ownPath returns the PATH of a caller who replaced the default one, or "": it is the likely reason of a missing
-// program.
+// installing has the fixes of a language that the root file system lacks.
+func installing(l *sandbox.Language) []sandbox.Hint {
+	return []sandbox.Hint{sandbox.FixInstall{Command: l.Missing.Fix}, sandbox.ChooseRoot()}
+}
+
+// ownPath returns PATH if it lacks a folder of the default one, or "": a caller set it, and that is the likely reason
+// of a missing program.
 func (x *Run) ownPath() string {
-	i := slices.IndexFunc(x.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
-	if i < 0 || slices.Contains(x.sandbox.engine.config.DefaultEnv, x.Env[i]) {
-		return ""
+	set := strings.Split(pathIn(x.Env), ":")
+	for _, folder := range strings.Split(pathIn(x.sandbox.engine.config.DefaultEnv), ":") {
+		if !slices.Contains(set, folder) {
+			return strings.Join(set, ":")
+		}
 	}
-	return strings.TrimPrefix(x.Env[i], "PATH=")
+	return ""
+}
+
+// pathIn returns the value of PATH in an environment.
+func pathIn(env []string) string {
+	for _, variable := range env {
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // dirMissing reports whether the working directory is missing or no directory. It ignores other errors.

@@ -104,7 +104,7 @@ func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandb
 	return sandbox.LanguageSurvey{}, &sandbox.Error{
 		Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " +
 			l.Compile.Programs[0],
-		Fix: l.Missing.Fix, Fixes: []sandbox.Hint{sandbox.ChooseRoot()}}
+		Fixes: installing(&l)}
 }
 
 func noSurvey(l sandbox.Language, why string) error {

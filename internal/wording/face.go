@@ -23,8 +23,10 @@ type Face struct {
 	packages func(o sandbox.Offer) string // requests packages; "" if callers cannot
 	Param    func(op string) string       // names a part of the request, or a step that failed
 	serve    string                       // runs a server
-	file     string                       // sends a file
-	notes    map[sandbox.Note]string      // fixes as phrases, and hints that differ among the faces
+	// the languages to choose from; "" if callers may name any
+	languages string
+	file      string                  // sends a file
+	notes     map[sandbox.Note]string // fixes as phrases, and hints that differ among the faces
 }
 
 // CommandLine speaks of flags.
@@ -145,8 +147,9 @@ var Tool = Face{
 		}
 		return field(op)
 	},
-	serve: "start it with run_command and a & at its end",
-	file:  "with write_file",
+	serve:     "start it with run_command and a & at its end",
+	languages: "python, javascript or bash",
+	file:      "with write_file",
 	notes: map[sandbox.Note]string{
 		sandbox.FixSendFile:     "send the file with write_file",
 		sandbox.FixCreate:       "call the tool again, which makes a new sandbox",

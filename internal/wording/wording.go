@@ -81,6 +81,11 @@ func (f Face) Way(h sandbox.Hint) string {
 		return h.Hint.Text
 	case sandbox.FixText:
 		return h.Text
+	case sandbox.FixInstall:
+		if f.languages != "" {
+			return "use language " + f.languages + "; or have the operator install it: " + h.Command
+		}
+		return h.Command
 	case sandbox.FixRaise:
 		return f.raise(h.Bound)
 	case sandbox.FixWaive:

@@ -194,9 +194,9 @@ func TestFaces(t *testing.T) {
 			`choose another backend: "backend": "docker" or "backend": "podman"`},
 		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.ChooseImage("python:3.12-slim")}},
 			"choose another image: --image python:3.12-slim", `choose another image: "image": "python:3.12-slim"`},
-		{sandbox.Error{Fix: "install the package bash on this host", Fixes: []sandbox.Hint{sandbox.ChooseRoot()}},
-			"install the package bash on this host; or choose a directory that has it: --root DIR",
-			"install the package bash on this host; or have the operator choose a directory that has it: --root DIR"},
+		{sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixInstall{Command: "apt install ruby"}, sandbox.ChooseRoot()}},
+			"apt install ruby; or choose a directory that has it: --root DIR",
+			"apt install ruby; or have the operator choose a directory that has it: --root DIR"},
 		{sandbox.Error{Fix: "run as root", Unenforced: []sandbox.LimitName{"memory", "pids"}},
 			`run as root; or run without: --allow-unenforced memory,pids (for all runs: allow_unenforced = ["memory", "pids"] in the configuration file)`,
 			`run as root; or run without: "allow_unenforced": ["memory", "pids"]`},
@@ -210,6 +210,11 @@ func TestFaces(t *testing.T) {
 		if cli, http := wording.CommandLine.Fix(&c.err), wording.HTTP.Fix(&c.err); cli != c.cli || http != c.http {
 			t.Errorf("%q and %q", cli, http)
 		}
+	}
+	install := &sandbox.Error{Fixes: []sandbox.Hint{sandbox.FixInstall{Command: "apt install ruby"}}}
+	if tool := wording.Tool.Fix(install); tool != "use language python, javascript or bash; or have the operator "+
+		"install it: apt install ruby" {
+		t.Errorf("%q", tool)
 	}
 	err := sandbox.Invalidf("limits.memory", "is over")
 	if cli, http := wording.CommandLine.Text(err), wording.HTTP.Text(err); cli != "--memory: is "+
