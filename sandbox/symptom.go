@@ -31,5 +31,6 @@ const (
 	SymptomESModule                            // an ECMAScript module calls require
 	SymptomNoFont                              // no font has the character Name, a decimal code point
 	SymptomNotBuilt                            // the package Name lacks its native part
+	SymptomNotCompiled                         // the launcher of the language Name compiled nothing, so nothing ran
 	SymptomNoData                              // the library Name lacks what it downloads from Hosts
 )

@@ -42,6 +42,7 @@ type Main struct {
 const (
 	exitNotReady   = 1 // of doctor
 	exitNotBlocked = 1 // of verify
+	exitNotFound   = 1 // of rm
 	exitTimeout    = 124
 	exitFailure    = 125
 	exitRejected   = 126

@@ -166,6 +166,10 @@ func TestLivingCommands(t *testing.T) {
 	c.fails("no context has this name", "fumehood ps", "restart", "--context", "nowhere", "agent-7")
 	c.fails("no such run", "fumehood ps", "logs", "agent-7", strings.Repeat("a", 26))
 	c.prints("", "rm", "agent-7")
+	if _, errs := c.run(exitNotFound, "", "rm", "agent-7", "never"); !strings.Contains(errs, "it was removed") ||
+		!strings.Contains(errs, "no living sandbox has this name") {
+		t.Errorf("rm of sandboxes that have ended: %s", errs)
+	}
 	c.fails("it has ended: it was removed", "fumehood create", "exec", "agent-7", "--", "ls")
 	c.fails("--all", "ps", "rm")
 	c.fails("a word is missing", `fumehood stats \[FLAGS\] NAME$`, "stats")

@@ -37,8 +37,12 @@ func (a *app) newRm() *cobra.Command {
 			if err == nil || all && sandbox.KindOf(err) == sandbox.NotFound { // it ended by itself meanwhile
 				continue
 			}
-			failed = exitError(exitFailure)
 			a.fail(err)
+			if sandbox.KindOf(err) != sandbox.NotFound {
+				failed = exitError(exitFailure)
+			} else if failed == nil {
+				failed = exitError(exitNotFound)
+			}
 		}
 		return failed
 	})

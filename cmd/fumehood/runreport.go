@@ -199,12 +199,14 @@ func exitCodeOf(r *sandbox.Result) int {
 	switch r.Status {
 	case sandbox.StatusSucceeded:
 		return 0
-	case sandbox.StatusFailed:
-		if r.ExitCode > 0 {
+	case sandbox.StatusFailed, sandbox.StatusKilled:
+		switch {
+		case r.ExitCode > 0:
 			return r.ExitCode
-		}
-		if r.Signal > 0 { // SIGINT, as of an uncaught KeyboardInterrupt
+		case r.Signal > 0: // also SIGINT, as of an uncaught KeyboardInterrupt
 			return 128 + r.Signal // as in a shell
+		case r.Status == sandbox.StatusKilled:
+			return exitKilled
 		}
 		return 1
 	case sandbox.StatusTimeout:
@@ -213,7 +215,7 @@ func exitCodeOf(r *sandbox.Result) int {
 		return exitRejected
 	case sandbox.StatusCanceled:
 		return exitCanceled
-	case sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit, sandbox.StatusKilled:
+	case sandbox.StatusOutOfMemory, sandbox.StatusOutputLimit:
 		return exitKilled
 	}
 	return exitFailure // lost

@@ -51,6 +51,16 @@ func TestHints(t *testing.T) {
 	timeout := func(stderr string) sandbox.Result {
 		return sandbox.Result{Status: sandbox.StatusTimeout, Stderr: sandbox.Captured{Head: []byte(stderr)}}
 	}
+	java, javaInBash := free, free
+	for _, l := range lang.All() {
+		switch l.Name {
+		case "java":
+			java.Language = &l
+		case "bash":
+			javaInBash.Language = &l
+		}
+	}
+	notJava := "A.java:1: error: ';' expected\n1 error\nerror: compilation failed\n"
 	idle := end{usage: sandbox.Usage{CPU: time.Second, Wall: 30 * time.Second}}
 	child := "in _execute_child\n    raise child_exception_type()\nFileNotFoundError: [Errno 2] No such file or " +
 		"directory: "
@@ -60,6 +70,8 @@ func TestHints(t *testing.T) {
 		r    sandbox.Result
 		want []string
 	}{
+		{java, end{}, failed(notJava), []string{"The code does not compile, so nothing ran"}},
+		{javaInBash, end{}, failed(notJava), nil},
 		{free, idle, timeout(""), []string{"time limit of 30s", "almost no CPU time", "If it is a server: run it in a " +
 			"living sandbox", "the network: a sandbox has none"}},
 		{free, idle, timeout("fork: retry: Resource temporarily unavailable"), []string{"limit of 128 processes " +

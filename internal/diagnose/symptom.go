@@ -110,6 +110,11 @@ func (f *Facts) hintOf(s sandbox.Symptom) sandbox.Hint {
 	switch s.Kind {
 	case sandbox.SymptomLimit:
 		return f.limitHint(s.Limit)
+	case sandbox.SymptomNotCompiled:
+		if f.Language != nil && f.Language.Name == s.Name { // else a program of the run called the launcher
+			return sandbox.HintNotCompiled{ExitCode: f.Result.ExitCode}
+		}
+		return nil
 	case sandbox.SymptomNotebook:
 		h := sandbox.HintNotebook{Named: sandbox.Named{Name: s.Name}}
 		if l := f.Language; l != nil && f.canInstall(l) {

@@ -18,7 +18,7 @@ var Language = sandbox.Language{
 	Extensions: []string{".go"},
 	FileName:   "main.go",
 	Compile: &sandbox.Compile{
-		Programs: []string{"go"},
+		Programs: []string{"go", "/usr/local/go/bin/go"}, // where Go's own archive puts it, which PATH may lack
 		Argv: func(program, path, output string) []string {
 			return []string{program, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", output, path}
 		},
