@@ -134,10 +134,13 @@ func (a *app) reportEnd(end *runEnd) {
 }
 
 // reportUnenforced prints the limits that a sandbox lacks. If the configuration waives a limit for all runs, it is
-// reported only when this run named it; the JSON answer always has it.
+// reported only when this run named it. Who has waived one knows this host: with --verbose alone, the warnings of the
+// others follow. The JSON answer always has all.
 func (a *app) reportUnenforced(warnings, unenforced []string, named []sandbox.LimitName) {
-	for _, w := range warnings {
-		a.warn("%s", terminal.Visible(w))
+	if len(unenforced) == 0 || a.verbose {
+		for _, w := range warnings {
+			a.warn("%s", terminal.Visible(w))
+		}
 	}
 	silent := a.settings.Configured("allow-unenforced") && !a.verbose
 	waived := slices.DeleteFunc(slices.Clone(unenforced), func(name string) bool {
