@@ -105,6 +105,11 @@ func TestDriverWarnings(t *testing.T) {
 	if o.Stderr != "<cell 1>:7: UserWarning: old\n  display(C())\n" {
 		t.Errorf("%s", o.Stderr)
 	}
+	for range 2 {
+		if o := d.Run("warnings.warn('again')"); !strings.Contains(o.Stderr, "UserWarning: again") {
+			t.Errorf("a warning of an earlier run: %q", o.Stderr)
+		}
+	}
 	d.Run("async def f(): pass\nf()")
 	if o := d.Run("1"); strings.Contains(o.Stderr, "fumehood") || !strings.Contains(o.Stderr, "never awaited") {
 		t.Errorf("%s", o.Stderr)

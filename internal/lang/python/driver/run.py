@@ -272,6 +272,8 @@ def run(id, source, *env):
     runs, shown, spawned = runs + 1, 0, False
     cell = "<cell %d>" % runs
     OWNER.set(runs)
+    for names in GLOBALS, NAMESPACE:
+        names.pop("__warningregistry__", None)  # a warning of an earlier run is shown again
     reopen_closed()
     words = [word.decode("utf-8", "surrogateescape") for word in env]
     before = exchange(zip(words[::2], words[1::2]))
