@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fumehood import AsyncSandbox, Client, NotFound, Sandbox
+from fumehood import AlreadyExists, AsyncSandbox, Client, NotFound, Sandbox
 
 PICTURE = """
 class Picture:
@@ -97,7 +97,10 @@ def test_contexts(sandbox):
     assert python.complete("é_na") == ["é_name"]
     python.restart()
     assert python.run("é_name").exception.name == "NameError"
-    assert {c.name for c in sandbox.contexts()} >= {"plots", "other"}
+    assert sandbox.context("other").run("1").text == "1"
+    unnamed = sandbox.context(env={"X": "y"}, dir="/tmp")
+    assert unnamed.run("import os; os.environ['X'], os.getcwd()").text == "('y', '/tmp')"
+    assert {c.name for c in sandbox.contexts()} >= {"plots", "other", unnamed.name}
     plots.delete()
     assert "plots" not in {c.name for c in sandbox.contexts()}
 
@@ -148,6 +151,12 @@ def test_names_and_lifetimes(server):
     with Client(server.address) as client:
         with Sandbox("work", server=server.address, metadata={"user": "u1"}) as first:
             first.run("x = 1")
+            assert (first.existing, first.differences) == (False, [])
+        with Sandbox("work", server=server.address, limits={"memory_mib": 100}) as again:
+            assert again.existing
+            assert ["memory" in d.name for d in again.differences] == [True]
+        with pytest.raises(AlreadyExists):
+            Sandbox("work", server=server.address, if_exists="fail")
         found = client.get("work")
         assert found.run("x").text == "1"
         assert [s.name for s in client.sandboxes({"user": "u1"})] == ["work"]

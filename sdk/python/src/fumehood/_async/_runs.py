@@ -61,6 +61,7 @@ class AsyncRun:
 
     async def _follow(self, after: int) -> AsyncIterator[RawEvent]:
         backoff = Backoff(RECONNECT_SECONDS)
+        ended = False
         while True:
             cause = Unavailable("the stream of events broke off")
             try:
@@ -71,10 +72,11 @@ class AsyncRun:
                         after = event[0]
                         backoff.reset()
                         yield event
-                        if event[1] in ("done", "problem"):
-                            return
+                        ended = event[1] in ("done", "problem")
             except Unavailable as e:
                 cause = e
+            if ended:
+                return
             wait = backoff.next()
             if wait == math.inf:
                 raise cause

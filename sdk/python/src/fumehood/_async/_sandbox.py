@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from fumehood._arguments import RunArguments, StartArguments
+    from fumehood._models._policy import Difference
     from fumehood._models._requests import LifetimeRequest, SandboxOptions
     from fumehood._models._runs import Answer
 
@@ -36,6 +37,13 @@ class AsyncSandbox:
     With a name, it is created or found again, and stays when it is closed. Without one, it is removed then. server and
     key are those of Client. The options are those of the API: limits, network, lifetime, env, ... The methods raise
     FumehoodError.
+
+    Attributes:
+        name: Its name, or None.
+        id: Its id.
+        existing: Whether it was found, not created.
+        differences: The options that one that was found does not have.
+
     """
 
     def __init__(
@@ -55,19 +63,26 @@ class AsyncSandbox:
         self._owns = body is not None  # and closes the transport
         self.name = name
         self.id = ""
+        self.existing = body is None
+        self.differences: list[Difference] = []
 
     @classmethod
     def of(cls, transport: AsyncTransport, info: SandboxInfo) -> Self:
         """Return a sandbox that exists. Client.get and Client.create call it."""
         self = cls.__new__(cls)
         self._begin(transport, info.name, None)
-        self.id = info.id
+        self._found(info)
         return self
+
+    def _found(self, info: SandboxInfo) -> None:
+        self.id = info.id
+        self.existing = info.existing or self.existing
+        self.differences = info.differences or []
 
     async def _open(self) -> Self:
         if self._body is not None:
-            body = self._body
-            self.id = (await self._transport.ask(SandboxInfo, "POST", "/v1/sandboxes", json=body, timeout=None)).id
+            ask = self._transport.ask
+            self._found(await ask(SandboxInfo, "POST", "/v1/sandboxes", json=self._body, timeout=None))
             self._body = None
         return self
 
@@ -137,11 +152,21 @@ class AsyncSandbox:
         """List the runs in progress, and the last 100 that ended; the oldest first."""
         return (await self._transport.ask(RunList, "GET", sandbox_path(self.id, "runs"))).runs
 
-    async def context(self, name: str, *, language: str = "python", dir: str | None = None) -> AsyncContext:
-        """Return a context, and create it unless it exists."""
-        body = body_of({"name": name, "language": language, "dir": dir})
-        with suppress(AlreadyExists):
-            await self._transport.json("POST", sandbox_path(self.id, "contexts"), json=body)
+    async def context(
+        self,
+        name: str | None = None,
+        *,
+        language: str | None = None,
+        dir: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncContext:
+        """Return the context of a name, and create it unless it exists; without a name, a new one."""
+        body = body_of({"name": name, "language": language, "dir": dir, "env": env})
+        try:
+            path = sandbox_path(self.id, "contexts")
+            name = (await self._transport.ask(ContextInfo, "POST", path, json=body)).name
+        except AlreadyExists:
+            assert name
         return AsyncContext(self, name)
 
     async def contexts(self) -> list[ContextInfo]:

@@ -131,11 +131,14 @@ class AsyncTransport:
 
     async def collect(self, response: httpx.Response, collector: Collector) -> Answer | None:
         """Pass the events in an answer to a collector. It returns None if the stream breaks off before the last."""
-        async for event in self.events(response):
-            answer = collector.take(*event)
-            if answer:
-                return answer
-        return None
+        answer = None
+        try:
+            async for event in self.events(response):  # to its end, so that the connection can be used again
+                answer = collector.take(*event) or answer
+        except httpx.HTTPError:
+            if answer is None:
+                raise
+        return answer
 
     def _unreachable(self, cause: httpx.HTTPError) -> Unavailable:
         assert self.address
