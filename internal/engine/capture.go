@@ -33,8 +33,15 @@ func newCapture(limit int64) *capture {
 // replay takes a piece of an earlier server's output, which ends at an offset of the stream; what lies before it and is
 // missing was dropped.
 func (c *capture) replay(p []byte, end uint64) {
-	c.total = max(c.total, int64(end)-int64(len(p)))
+	c.skip(int64(end) - int64(len(p)))
 	c.write(p)
+}
+
+// skip counts the bytes up to an offset as dropped. What comes after them belongs to the end of the stream.
+func (c *capture) skip(offset int64) {
+	if offset > c.total {
+		c.total, c.headMax, c.tail, c.at = offset, c.held, c.tail[:0], 0
+	}
 }
 
 func (c *capture) write(p []byte) {

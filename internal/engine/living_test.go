@@ -344,3 +344,25 @@ func TestEndless(t *testing.T) {
 	_, err := rig.Run(within(t), engine.OneShot{Request: long.Request})
 	refused(t, "a one-shot run without a limit", err, sandbox.Invalid, "over the server's maximum")
 }
+
+// TestEndOfOutput: the events of a run have the end of output past its limit, where a traceback is, after a gap.
+func TestEndOfOutput(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 1024}}})
+	x, err := s.Start(within(t), command("sh", "-c", "yes abc | head -n 500; echo end >&2; echo end"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	var dropped, end int64
+	err = x.Follow(within(t), 0, func(e engine.Event) error {
+		if e.Kind == eventlog.Stdout {
+			text, dropped, end = text+string(e.Data), dropped+e.Dropped, e.Offset+int64(len(e.Data))
+		}
+		return nil
+	})
+	if r, failed := x.Wait(within(t)); err != nil || failed != nil || !strings.HasSuffix(text, string(r.Stdout.Tail)) ||
+		len(text) != 1536 || dropped != 2004-1536 || end != 2004 {
+		t.Errorf("%d bytes, %d dropped, up to %d; %v, %v", len(text), dropped, end, err, failed)
+	}
+}

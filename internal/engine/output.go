@@ -81,7 +81,7 @@ func (o *output) take(m guest.Output) error {
 		return errGap
 	}
 	before = int64(m.Offset)
-	c.total = before
+	c.skip(before)
 	c.write(m.Data)
 	if o.forward != nil && before < o.limit {
 		o.forward(m.Stream, m.Data[:min(int64(len(m.Data)), o.limit-before)])

@@ -233,6 +233,25 @@ func (x *Run) take(stream sandbox.Stream, data []byte) {
 	}
 }
 
+// logTails logs the kept end of output past its limit, which take leaves out.
+func (x *Run) logTails(r *sandbox.Result) {
+	for _, s := range []struct {
+		kind     eventlog.Kind
+		base     uint64
+		captured *sandbox.Captured
+	}{{eventlog.Stdout, x.base.Stdout, &r.Stdout}, {eventlog.Stderr, x.base.Stderr, &r.Stderr}} {
+		at := int64(len(s.captured.Head)) + s.captured.Dropped // the offset of the tail
+		logged := max(x.output.limit-at, 0)                    // bytes of the tail
+		if s.captured.Dropped == 0 || logged >= int64(len(s.captured.Tail)) {
+			continue
+		}
+		end := s.base + uint64(at) + uint64(len(s.captured.Tail))
+		if _, err := x.log.Append(s.kind, end, s.captured.Tail[logged:]); err != nil {
+			x.sandbox.engine.log.Warn("could not log the end of output", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+		}
+	}
+}
+
 // kill ends the processes of the run, whose exit record cuts the stream. If the guest does not, it ends the sandbox.
 // A start in progress finishes first, or its process would be left.
 func (x *Run) kill(stream context.Context, cut func()) {

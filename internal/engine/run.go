@@ -288,6 +288,7 @@ func (x *Run) finish(result *sandbox.Result) bool {
 	x.result = result
 	x.mu.Unlock()
 	x.notify(RunEnded, result, nil)
+	x.logTails(result)
 	err := x.log.Finish(encodeResult(result))
 	if err != nil {
 		x.sandbox.engine.log.Warn("could not finish the log of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)

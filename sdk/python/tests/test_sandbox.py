@@ -69,6 +69,21 @@ def test_output_arrives_while_the_program_runs(sandbox):
     assert answer.text == "2"
 
 
+def test_dropped_output(server):
+    with Sandbox(server=server.address, limits={"output_kib": 4}) as sandbox:
+        for command in ("yes é | head -n 10000; echo end", "yes é | head -n 1500; echo end"):
+            pieces = []
+            answer = sandbox.exec(command, on_stdout=pieces.append)
+            assert answer.stdout == "".join(pieces)
+            details = answer.output.stdout if answer.output else None
+            assert answer.stdout.endswith("é\nend\n")
+            assert ("dropped ..." in answer.stdout) == bool(details) == ("10000" in command)
+            assert sandbox.find_run(answer.id).wait().stdout == answer.stdout
+        answer = sandbox.run("print('é\\n' * 10000 + 'end')")
+        assert answer.output.stdout.truncated
+        assert answer.stdout.endswith("é\nend\n")
+
+
 def test_binary_output(sandbox):
     answer = sandbox.exec("printf '\\377a'")
     assert answer.output.stdout.base64 == b"\xffa"
