@@ -18,6 +18,7 @@ type figures struct {
 	floodGrowth int64   // bytes, the maximum of all runs; negative before the first
 
 	living  livingFigures
+	client  clientFigures
 	network networkFigures
 
 	packages packageFigures
@@ -96,7 +97,7 @@ func (f *figures) targets() []target {
 	if f.largeLeft > 0 {
 		list = append(list, atMost("memory kept of large requests", toMiB(f.largeLeft), largeLeft>>20, " MiB"))
 	}
-	return slices.Concat(list, f.living.targets(), f.network.targets(), f.packages.targets())
+	return slices.Concat(list, f.living.targets(), f.client.targets(), f.network.targets(), f.packages.targets())
 }
 
 // print reports for each target whether this run met it.

@@ -3,6 +3,7 @@
 # frameworks that they plug into.
 #
 #   scripts/python.sh build [FUMEHOOD]   the pure wheel; with a program also the wheel that installs it
+#   scripts/python.sh client             prints the bin of an environment with the pure wheel alone
 #   scripts/python.sh smoke FUMEHOOD     the tests of make test
 #   scripts/python.sh test FUMEHOOD      all tests, of both wheels, and the checks of the source
 set -euo pipefail
@@ -61,6 +62,10 @@ tested() {
 program=${2:+$(realpath "$2")}
 case $1 in
   build) build "$program" ;;
+  client)
+    build >&2
+    installed "$packages"/fumehood-*-any.whl client "${client[@]}"
+    ;;
   smoke)
     build
     bin=$(tested)
@@ -82,5 +87,5 @@ case $1 in
     echo '== the wheel with the program'
     PATH=/usr/bin:/bin "$alone/python" tests/alone.py
     ;;
-  *) echo "usage: $0 build [FUMEHOOD] | smoke FUMEHOOD | test FUMEHOOD" >&2 && exit 2 ;;
+  *) echo "usage: $0 build [FUMEHOOD] | client | smoke FUMEHOOD | test FUMEHOOD" >&2 && exit 2 ;;
 esac

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from fumehood import _server
 from fumehood._async import _io
 from fumehood._decode import DecodeError, Model, decode
 from fumehood._errors import FumehoodError, Unavailable
@@ -24,6 +23,13 @@ M = TypeVar("M", bound=Model)
 CONNECT_SECONDS = 10.0
 CAPABILITIES = "/v1/capabilities"
 SILENCE_SECONDS = 60.0  # the server sends a comment into a silent stream every 15 seconds
+
+
+def private_server() -> str:
+    """Return the address of this program's own server, and start it if it does not run."""
+    from fumehood import _server  # noqa: PLC0415 - most programs name a server
+
+    return _server.address()
 
 
 class AsyncTransport:
@@ -43,7 +49,7 @@ class AsyncTransport:
         """Return the HTTP client. The first call may start a server."""
         if self._http is None:
             if self.address is None:
-                self.address = Address.parse(await _io.in_thread(_server.address))
+                self.address = Address.parse(await _io.in_thread(private_server))
             if self._http is None:  # no other task was faster
                 self._http = self.client(self.address.base)
         return self._http

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/test/liveserver"
+)
+
+// clientFigures are those of the Python client; zero means not measured.
+type clientFigures struct {
+	run, request time.Duration // p50 of Sandbox.run("1"), and of the request without the client
+	imported     time.Duration // shortest first import: other load only adds
+}
+
+// pythonClient measures the wheel of the Python client in an environment of its own, which scripts/python.sh makes.
+func (r *report) pythonClient(ctx context.Context, s *liveserver.Server) error {
+	prepare := exec.CommandContext(ctx, "bash", "scripts/python.sh", "client")
+	output, err := prepare.Output()
+	if err != nil {
+		return fmt.Errorf("make an environment for the Python client: %w", err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
+	python := filepath.Join(string(lines[len(lines)-1]), "python")
+	measure := exec.CommandContext(ctx, python, "bench/client.py", s.URL, strconv.Itoa(r.Runs))
+	if output, err = measure.Output(); err != nil {
+		return fmt.Errorf("bench/client.py: %w", err)
+	}
+	var rows map[string][]float64 // milliseconds
+	if err := json.Unmarshal(output, &rows); err != nil {
+		return err
+	}
+	samples := map[string][]time.Duration{}
+	for row, all := range rows {
+		for _, took := range all {
+			sample := time.Duration(took * float64(time.Millisecond))
+			samples[row] = append(samples[row], sample)
+			if err := r.raw.add(newSample("python client", row, time.Now(), sample, nil)); err != nil {
+				return err
+			}
+		}
+	}
+	f := &r.figures.client
+	f.run, f.request = summarize(samples["run"]).p50, summarize(samples["request"]).p50
+	f.imported = slices.Min(samples["import"])
+	t := newTable(r.w, "The Python client", "figure", "measured")
+	t.line(`Sandbox.run("1"), p50 ms`, ms(f.run))
+	t.line("the same request without the client, p50 ms", ms(f.request))
+	t.line("first import, shortest, ms", ms(f.imported))
+	t.Flush()
+	return nil
+}
+
+func (f *clientFigures) targets() []target {
+	if f.run == 0 {
+		return nil
+	}
+	return []target{
+		atMost("a run by the Python client / the plain request", ratio(f.run, f.request), 1.5, "x"),
+		atMost("first import of the Python client", milliseconds(f.imported), 150, " ms"),
+	}
+}
