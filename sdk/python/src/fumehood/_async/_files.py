@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Listing = list[FileInfo]
 
 MOST = 10_000  # files of one listing
-DEEPEST = 65_536  # levels of one listing
+DEEPEST = 256  # levels of one listing
 
 
 class AsyncFiles:
@@ -115,7 +115,9 @@ class AsyncFiles:
             inside = PurePosixPath(info.path)
             if inside.is_absolute() or ".." in inside.parts:
                 raise FumehoodError(f"{info.path!r} in {path} is not the name of a file")
-            if info.type == "folder":
+            if info.type == "folder" and len(inside.parts) == DEEPEST:
+                await self.download(str(PurePosixPath(path) / inside), target / inside)
+            elif info.type == "folder":
                 (target / inside).mkdir(parents=True, exist_ok=True)
             elif info.type == "file":
                 await self._download_file(str(PurePosixPath(path) / inside), target / inside)

@@ -1,0 +1,82 @@
+"""Ports and networks of a sandbox."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import trio
+
+from fumehood import AsyncSandbox, InvalidRequest, Sandbox
+
+SERVE = ["python3", "-um", "http.server", "8000"]
+ECHO = """
+import socket
+server = socket.create_server(("127.0.0.1", 9000))
+print("listens", flush=True)
+connection, _ = server.accept()
+data = b""
+while piece := connection.recv(100):
+    data += piece
+connection.sendall(data[::-1])
+"""
+
+
+def listens(run) -> None:
+    """Wait for the first output."""
+    next(event for event in run.events() if event.name == "stdout")
+
+
+def test_http(sandbox):
+    sandbox.files.write("page.txt", "hello")
+    listens(sandbox.start(command=SERVE))
+    with sandbox.http(8000) as http:
+        assert http.get("page.txt").text == "hello"
+        assert http.get("/none?x=1").status_code == 404
+        assert http.get("page.txt").headers["fumehood-port"] == "8000"
+
+
+def test_tcp(sandbox):
+    listens(sandbox.start(command=["python3", "-c", ECHO]))
+    with sandbox.connect(9000) as connection:
+        connection.write(b"abc")
+        connection.close_write()
+        assert connection.read() == b"cba"
+        assert connection.read() == b""
+
+
+def test_trio(server):
+    async def main() -> None:
+        async with AsyncSandbox(server=server.address) as sandbox:
+            run = await sandbox.start(command=["python3", "-c", ECHO])
+            async for event in run.events():
+                if event.name == "stdout":
+                    break
+            async with sandbox.connect(9000) as connection:
+                await connection.write(b"abc")
+                await connection.close_write()
+                assert await connection.read() == b"cba"
+            assert (await sandbox.run("6 * 7")).text == "42"
+            with trio.move_on_after(0.5) as scope:
+                await sandbox.exec("sleep 100")
+            assert scope.cancelled_caught
+            assert [info.status for info in await sandbox.runs()][-1] == "canceled"
+
+    trio.run(main)
+
+
+def test_network(server):
+    with Sandbox(server=server.address, network={"allow": ["a.example.com"]}) as sandbox:
+        attempts = []
+        follower = threading.Thread(target=lambda: attempts.extend(sandbox.network.follow()))
+        follower.start()
+        connect = "import socket; socket.create_connection(('192.0.2.1', 81), timeout=5)"
+        assert sandbox.run(connect).exception.name in ("ConnectionRefusedError", "PermissionError", "OSError")
+        report = sandbox.network.report()
+        assert (report.refused, report.policy.allow) == (1, ["a.example.com"])
+        rules = sandbox.network.set(allow=["b.example.com"])
+        assert rules.allow == ["b.example.com"]
+        with pytest.raises(InvalidRequest):
+            sandbox.network.set(allow=["b.example.com:nothing"])
+    follower.join()
+    assert [(a.address, a.port) for a in attempts] == [("192.0.2.1", 81)]
