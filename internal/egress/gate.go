@@ -118,6 +118,7 @@ func (g *gate) Keep(dir string) (err error) {
 // Close implements sandbox.Passage. It resets all connections, closes the device and waits for everything.
 func (g *gate) Close() error {
 	err := g.close()
+	g.Log.end()
 	if g.journal != nil {
 		err = errors.Join(err, g.journal.close())
 	}

@@ -124,3 +124,21 @@ func TestReadAttemptsSurvive(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFollowEnds: who follows the log of a network gets all attempts, and learns that it is closed.
+func TestFollowEnds(t *testing.T) {
+	l := &Log{}
+	l.add(anAttempt(0))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Follow(t.Context(), 1)
+		ended <- err
+	}()
+	l.end()
+	if err := <-ended; err == nil {
+		t.Error("a waiting follower gets no error")
+	}
+	if list, err := l.Follow(t.Context(), 0); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"maps"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -47,7 +48,8 @@ type Log struct {
 	base    uint64
 	last    uint64
 	sum     Summary
-	changed chan struct{} // closed by the next attempt; nil while nobody waits
+	changed chan struct{} // closed by the next attempt or the end; nil while nobody waits
+	ended   bool          // there are no further attempts
 	tally   *tally        // counts for all sandboxes; may be nil
 }
 
@@ -57,10 +59,23 @@ func (l *Log) add(a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.put(a)
+	l.wake()
+}
+
+// wake wakes those that wait in Follow. Callers hold mu.
+func (l *Log) wake() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
+}
+
+// end lets Follow fail after the last attempt.
+func (l *Log) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
 }
 
 // put numbers, keeps and counts an attempt.
@@ -142,10 +157,13 @@ func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
 		if l.changed == nil {
 			l.changed = make(chan struct{})
 		}
-		changed := l.changed
+		changed, ended := l.changed, l.ended
 		l.mu.Unlock()
-		if len(list) > 0 {
+		switch {
+		case len(list) > 0:
 			return list, nil
+		case ended:
+			return nil, net.ErrClosed
 		}
 		select {
 		case <-changed:
