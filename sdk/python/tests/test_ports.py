@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import aclosing
 
 import pytest
 import trio
@@ -49,9 +50,10 @@ def test_trio(server):
     async def main() -> None:
         async with AsyncSandbox(server=server.address) as sandbox:
             run = await sandbox.start(command=["python3", "-c", ECHO])
-            async for event in run.events():
-                if event.name == "stdout":
-                    break
+            async with aclosing(run.events()) as events:
+                async for event in events:
+                    if event.name == "stdout":  # it listens
+                        break
             async with sandbox.connect(9000) as connection:
                 await connection.write(b"abc")
                 await connection.close_write()
@@ -78,5 +80,6 @@ def test_network(server):
         assert rules.allow == ["b.example.com"]
         with pytest.raises(InvalidRequest):
             sandbox.network.set(allow=["b.example.com:nothing"])
-    follower.join()
+        sandbox.remove()
+        follower.join()
     assert [(a.address, a.port) for a in attempts] == [("192.0.2.1", 81)]

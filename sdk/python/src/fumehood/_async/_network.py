@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from fumehood._decode import decode
@@ -37,10 +38,13 @@ class AsyncNetwork:
         """
         return (await self._sandbox._patch({"network": dict(rules)})).network
 
-    async def follow(self, after: int = 0) -> AsyncIterator[NetworkAttempt]:
+    async def follow(self, after: int = 0) -> AsyncGenerator[NetworkAttempt, None]:
         """Give each attempt with a higher id than after, as it occurs, until the sandbox ends."""
         query: dict[str, Any] = {"after": after}
         transport, path = self._sandbox._transport, sandbox_path(self._sandbox.id, "network")
-        async with transport.stream("GET", path, params=query, headers=EVENTS) as response:
-            async for _, _, raw in transport.events(response):
+        async with (
+            transport.stream("GET", path, params=query, headers=EVENTS) as response,
+            aclosing(transport.events(response)) as events,
+        ):
+            async for _, _, raw in events:
                 yield decode(NetworkAttempt, raw)

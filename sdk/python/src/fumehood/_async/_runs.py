@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from fumehood._async import _io
@@ -40,35 +40,39 @@ class AsyncRun:
         """Describe the run: its status, times and exit code."""
         return await self._transport.ask(RunInfo, "GET", self._path())
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Give each event with a higher id than after, until the last one.
 
         If the connection breaks, it continues after the last event, also while a server restarts.
         """
-        async for number, name, raw in self._follow(after):
-            yield event_of(number, name, raw)
+        async with aclosing(self._follow(after)) as events:
+            async for number, name, raw in events:
+                yield event_of(number, name, raw)
 
     async def wait(self, **callbacks: Unpack[Output]) -> Answer:
         """Wait for the end of the run, and return its answer. The callbacks receive all output from its start."""
         return await self._collect(Collector(callbacks))
 
     async def _collect(self, collector: Collector) -> Answer:
-        async for event in self._follow(collector.last):
-            answer = collector.take(*event)
-            if answer:
-                return answer
-        raise AssertionError("the events of a run end with its last event")
+        answer = None
+        async with aclosing(self._follow(collector.last)) as events:
+            async for event in events:
+                answer = collector.take(*event)
+        assert answer, "the events of a run end with its last event"
+        return answer
 
-    async def _follow(self, after: int) -> AsyncIterator[RawEvent]:
+    async def _follow(self, after: int) -> AsyncGenerator[RawEvent, None]:
         backoff = Backoff(RECONNECT_SECONDS)
         ended = False
         while True:
             cause = Unavailable("the stream of events broke off")
             try:
-                async with self._transport.stream(
-                    "GET", self._path("events"), params={"after": after}, headers=EVENTS
-                ) as response:
-                    async for event in self._transport.events(response):
+                query = {"after": after}
+                async with (
+                    self._transport.stream("GET", self._path("events"), params=query, headers=EVENTS) as response,
+                    aclosing(self._transport.events(response)) as events,
+                ):
+                    async for event in events:
                         after = event[0]
                         backoff.reset()
                         yield event

@@ -81,8 +81,12 @@ class AsyncSandbox:
 
     async def _open(self) -> Self:
         if self._body is not None:
-            ask = self._transport.ask
-            self._found(await ask(SandboxInfo, "POST", "/v1/sandboxes", json=self._body, timeout=None))
+            body, ask = self._body, self._transport.ask
+            try:
+                self._found(await ask(SandboxInfo, "POST", "/v1/sandboxes", json=body, timeout=None))
+            except BaseException:
+                await self._transport.close()
+                raise
             self._body = None
         return self
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -125,7 +125,7 @@ class AsyncTransport:
         except DecodeError as e:
             raise await self.explain(Unavailable(f"the server's answer is not a {model.__name__}: {e}")) from None
 
-    async def events(self, response: httpx.Response) -> AsyncIterator[RawEvent]:
+    async def events(self, response: httpx.Response) -> AsyncGenerator[RawEvent, None]:
         """Give the events in the body of an answer, until it ends or breaks off."""
         parser = EventParser()
         try:
@@ -139,8 +139,9 @@ class AsyncTransport:
         """Pass the events in an answer to a collector. It returns None if the stream breaks off before the last."""
         answer = None
         try:
-            async for event in self.events(response):  # to its end, so that the connection can be used again
-                answer = collector.take(*event) or answer
+            async with aclosing(self.events(response)) as events:
+                async for event in events:  # to the end, so that the connection can be used again
+                    answer = collector.take(*event) or answer
         except httpx.HTTPError:
             if answer is None:
                 raise
