@@ -73,7 +73,7 @@ section schemathesis 600 bash scripts/schemathesis.sh "$fumehood"
 section mcp 600 bash scripts/mcp.sh "$fumehood"
 section e2b 600 bash scripts/e2b.sh "$fumehood" all
 section typescript 600 bash scripts/typescript.sh test "$fumehood" node deno bun
-section python 900 bash scripts/python.sh test "$fumehood"
+section python 1800 bash scripts/python.sh test "$fumehood"
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -fumehood "$fumehood"
 section restarts 3600 "$go" run ./test/torture -restart -n 500 -fumehood "$fumehood"

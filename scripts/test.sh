@@ -36,7 +36,7 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   [ "$(id -u)" != 0 ] || step 'restarts' 240 env CGO_ENABLED=0 \
     "$go" run ./test/torture -restart -n 5 -fumehood build/bin/fumehood || true
   step 'TypeScript client' 240 bash scripts/typescript.sh test build/bin/fumehood || true
-  step 'Python client' 240 bash scripts/python.sh smoke build/bin/fumehood || true
+  step 'Python client' 480 bash scripts/python.sh smoke build/bin/fumehood || true
 }
 
 steps_table build/test.md
