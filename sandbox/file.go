@@ -7,7 +7,8 @@ type FileInfo struct {
 	Path     string // absolute, or relative to the folder that was listed
 	Type     FileType
 	Mode     uint32 // permission bits
-	Size     int64  // of a regular file
+	UID, GID uint32 // owner and group, inside the sandbox
+	Size     int64  // of a regular file; one described alone: also of a folder, as its file system reports it
 	Modified time.Time
 	Target   string // of a symbolic link
 	Err      string // why it could not be examined; other fields may be unset

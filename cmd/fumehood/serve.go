@@ -210,7 +210,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	e2bapi.Add(server, tokens)
+	defer e2bapi.Add(server, tokens)()
 	doors := []door{{server.HTTPServer(), listener}}
 	if local := a.listenLocal(f, a.env().RunDir()); local != nil {
 		defer local.Close()

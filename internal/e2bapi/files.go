@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -52,6 +53,12 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return sandbox.Invalidf("Content-Type", "is not a media type")
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Metadata-") {
+			return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "files have no metadata: the system call policy has no " +
+				"extended attributes"}
+		}
 	}
 	encoding := r.Header.Get("Content-Encoding")
 	r.Header.Del("Content-Encoding")

@@ -5,47 +5,72 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem"
 	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem/filesystemconnect"
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // filesystem serves the files of a sandbox.
 type filesystem struct {
 	filesystemconnect.UnimplementedFilesystemHandler
+	watchers *watchers
 }
 
-// entryOf describes a file.
-func entryOf(file string, i sandbox.FileInfo) *pb.EntryInfo {
-	mode := fs.FileMode(i.Mode)
-	e := &pb.EntryInfo{Name: path.Base(file), Path: file, Size: i.Size, Mode: i.Mode, Owner: "user", Group: "user",
-		ModifiedTime: timestamppb.New(i.Modified)}
+// entryOf describes a file. It is a symbolic link if target is not "".
+func entryOf(file string, i sandbox.FileInfo, target string) *pb.EntryInfo {
+	mode := fs.FileMode(i.Mode & 0o777)
+	e := &pb.EntryInfo{Name: path.Base(file), Path: file, Size: i.Size, Mode: i.Mode, Owner: userName(i.UID),
+		Group: userName(i.GID), ModifiedTime: timestamppb.New(i.Modified)}
 	switch i.Type {
 	case sandbox.TypeFile:
 		e.Type = pb.FileType_FILE_TYPE_FILE
 	case sandbox.TypeFolder:
 		e.Type, mode = pb.FileType_FILE_TYPE_DIRECTORY, mode|fs.ModeDir
-	case sandbox.TypeSymlink:
+	case sandbox.TypeSymlink: // to nothing
 		e.Type, mode = pb.FileType_FILE_TYPE_SYMLINK, mode|fs.ModeSymlink
-		e.SymlinkTarget, e.IsSymlink = &i.Target, true
 	}
 	e.Permissions = mode.String()
+	if target != "" {
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(file), target)
+		}
+		e.SymlinkTarget, e.IsSymlink = &target, true
+	}
 	return e
 }
 
+// userName names a user or group of a sandbox: that of the code as E2B's templates do.
+func userName(id uint32) string {
+	switch id {
+	case 0:
+		return "root"
+	case sandbox.DefaultUser.UID:
+		return "user"
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}
+
 func stat(ctx context.Context, file string) (*pb.EntryInfo, error) {
-	i, err := sandboxIn(ctx).Stat(ctx, file)
+	i, err := sandboxIn(ctx).StatLink(ctx, file)
+	target := i.Target
+	if err == nil && i.Type == sandbox.TypeSymlink {
+		if at, err := sandboxIn(ctx).Stat(ctx, file); err == nil {
+			i = at
+		}
+	}
 	if sandbox.KindOf(err) == sandbox.NotFound {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("path '%s' does not exist", file))
 	}
 	if err != nil {
 		return nil, failed(err)
 	}
-	return entryOf(file, i), nil
+	return entryOf(file, i, target), nil
 }
 
 // Stat describes one file.
@@ -91,8 +116,6 @@ func (filesystem) Move(ctx context.Context, r *connect.Request[pb.MoveRequest]) 
 	return connect.NewResponse(&pb.MoveResponse{Entry: e}), err
 }
 
-const maxEntries = 100_000 // of one listing
-
 // ListDir lists a folder, in lexical order, each folder before its files.
 func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequest]) (
 	*connect.Response[pb.ListDirResponse], error) {
@@ -104,16 +127,16 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 	if e.Type != pb.FileType_FILE_TYPE_DIRECTORY {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("path '%s' is not a directory", dir))
 	}
-	list, more, err := sandboxIn(ctx).ListFiles(ctx, dir, int(max(1, r.Msg.Depth)), maxEntries)
+	list, more, err := sandboxIn(ctx).ListFiles(ctx, dir, int(max(1, r.Msg.Depth)), engine.MaxFileList)
 	if err == nil && more {
-		err = &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("'%s' has more than %d files", dir, maxEntries)}
+		err = &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("'%s' has more than %d files", dir, engine.MaxFileList)}
 	}
 	if err != nil {
 		return nil, failed(err)
 	}
 	out := &pb.ListDirResponse{}
 	for _, i := range list {
-		out.Entries = append(out.Entries, entryOf(path.Join(dir, i.Path), i))
+		out.Entries = append(out.Entries, entryOf(path.Join(dir, i.Path), i, i.Target))
 	}
 	return connect.NewResponse(out), nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"math"
 	"net/http"
 	"syscall"
 	"time"
@@ -26,25 +26,25 @@ type processes struct {
 // tagVariable holds the tag of a process in its metadata.
 const tagVariable = "e2b.tag"
 
-func sandboxIn(ctx context.Context) *engine.Sandbox { return ctx.Value(sandboxOf{}).(*engine.Sandbox) }
-
-// pidOf returns the number of a run for clients: E2B's processes have numbers, our runs have ids.
-func pidOf(id sandbox.ID) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))
-	return h.Sum32() | 1<<30&^(1<<31) // no process of the sandbox has such a number (PID_MAX_LIMIT is 2^22)
-}
-
-// find returns the run of a selector.
+// find returns the run of a selector: the one that runs, or else the last one, as the system uses numbers again.
 func find(ctx context.Context, by *pb.ProcessSelector) (*engine.Run, error) {
 	s := sandboxIn(ctx)
+	var found sandbox.ID
 	for _, x := range s.Runs() {
-		if by.GetTag() != "" && x.Metadata[tagVariable] == by.GetTag() || by.GetTag() == "" && pidOf(x.ID) == by.GetPid() {
-			return s.FindRun(x.ID)
+		matches := by.GetTag() == "" && by.GetPid() != 0 && uint32(x.PID) == by.GetPid() ||
+			by.GetTag() != "" && x.Metadata[tagVariable] == by.GetTag()
+		if matches {
+			found = x.ID
+		}
+		if matches && x.Status == sandbox.StatusRunning {
+			break
 		}
 	}
+	if found != "" {
+		return s.FindRun(found)
+	}
 	if by.GetTag() != "" {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("process with tag %s not found", by.GetTag()))
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("process with tag %.100q not found", by.GetTag()))
 	}
 	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("process with pid %d not found", by.GetPid()))
 }
@@ -53,16 +53,18 @@ func find(ctx context.Context, by *pb.ProcessSelector) (*engine.Run, error) {
 func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	out *connect.ServerStream[pb.StartResponse]) error {
 	m := r.Msg
-	if m.Pty != nil {
-		return connect.NewError(connect.CodeUnimplemented, errors.New("terminals are not supported"))
-	}
 	if m.Process == nil || m.Process.Cmd == "" {
 		return connect.NewError(connect.CodeInvalidArgument, errors.New("the process has no command"))
 	}
 	s := sandboxIn(ctx)
 	dir := pathIn(s, m.Process.GetCwd())
-	run := engine.RunRequest{Background: true, Interactive: m.Stdin == nil || *m.Stdin, Request: sandbox.Request{
+	run := engine.RunRequest{Background: true, Request: sandbox.Request{
 		Command: append([]string{m.Process.Cmd}, m.Process.Args...), Dir: dir}}
+	if m.Pty == nil {
+		run.Interactive = m.Stdin == nil || *m.Stdin
+	} else {
+		run.Terminal = terminalOf(m.Pty)
+	}
 	run.Request.Env = envOf(m.Process.Envs)
 	if m.Tag != nil {
 		run.Request.Metadata = map[string]string{tagVariable: *m.Tag}
@@ -102,15 +104,19 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*p
 	}}
 	defer out.keep()()
 	event := func(e *pb.ProcessEvent) error { return out.send(func() error { return send(e) }) }
-	err := event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: pidOf(x.ID())}}})
-	if err != nil {
-		return err
+	pid, err := x.Started(ctx)
+	if err == nil {
+		err = event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: uint32(pid)}}})
 	}
+	if err != nil {
+		return failed(err)
+	}
+	terminal := x.Info().Terminal
 	return failed(x.Follow(ctx, 0, func(e engine.Event) error {
 		if endedWith(sandboxIn(ctx), e) {
 			panic(http.ErrAbortHandler)
 		}
-		if shown := eventOf(e); shown != nil {
+		if shown := eventOf(e, terminal); shown != nil {
 			return event(shown)
 		}
 		return nil
@@ -118,16 +124,18 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*p
 }
 
 // eventOf returns an event in E2B's form, or nil for one without.
-func eventOf(e engine.Event) *pb.ProcessEvent {
+func eventOf(e engine.Event, terminal bool) *pb.ProcessEvent {
 	data := func(d *pb.ProcessEvent_DataEvent) *pb.ProcessEvent {
 		return &pb.ProcessEvent{Event: &pb.ProcessEvent_Data{Data: d}}
 	}
-	switch e.Kind {
-	case eventlog.Stdout:
+	switch {
+	case e.Kind == eventlog.Stdout && terminal:
+		return data(&pb.ProcessEvent_DataEvent{Output: &pb.ProcessEvent_DataEvent_Pty{Pty: e.Data}})
+	case e.Kind == eventlog.Stdout:
 		return data(&pb.ProcessEvent_DataEvent{Output: &pb.ProcessEvent_DataEvent_Stdout{Stdout: e.Data}})
-	case eventlog.Stderr:
+	case e.Kind == eventlog.Stderr:
 		return data(&pb.ProcessEvent_DataEvent{Output: &pb.ProcessEvent_DataEvent_Stderr{Stderr: e.Data}})
-	case eventlog.Done:
+	case e.Kind == eventlog.Done:
 		return &pb.ProcessEvent{Event: &pb.ProcessEvent_End{End: endOf(e.Ended)}}
 	}
 	return nil
@@ -156,10 +164,10 @@ func (processes) List(ctx context.Context, _ *connect.Request[pb.ListRequest]) (
 	error) {
 	out := &pb.ListResponse{}
 	for _, x := range sandboxIn(ctx).Runs() {
-		if x.Status != sandbox.StatusRunning || len(x.Command) == 0 {
+		if x.Status != sandbox.StatusRunning || x.PID == 0 || len(x.Command) == 0 {
 			continue
 		}
-		info := &pb.ProcessInfo{Pid: pidOf(x.ID), Config: &pb.ProcessConfig{Cmd: x.Command[0], Args: x.Command[1:]}}
+		info := &pb.ProcessInfo{Pid: uint32(x.PID), Config: &pb.ProcessConfig{Cmd: x.Command[0], Args: x.Command[1:]}}
 		if tag, ok := x.Metadata[tagVariable]; ok {
 			info.Tag = &tag
 		}
@@ -173,9 +181,18 @@ func (processes) SendInput(ctx context.Context, r *connect.Request[pb.SendInputR
 	*connect.Response[pb.SendInputResponse], error) {
 	x, err := find(ctx, r.Msg.Process)
 	if err == nil {
-		err = failed(x.Input(ctx, r.Msg.GetInput().GetStdin(), false))
+		err = input(ctx, x, r.Msg.GetInput())
 	}
 	return connect.NewResponse(&pb.SendInputResponse{}), err
+}
+
+// input writes to the standard input or the terminal of a process.
+func input(ctx context.Context, x *engine.Run, in *pb.ProcessInput) error {
+	_, typed := in.GetInput().(*pb.ProcessInput_Pty)
+	if typed != x.Info().Terminal {
+		return connect.NewError(connect.CodeInvalidArgument, errors.New("the input is not of the kind of the process"))
+	}
+	return failed(x.Input(ctx, append(in.GetStdin(), in.GetPty()...), false))
 }
 
 // StreamInput writes the messages of a stream to the standard input of a process.
@@ -188,7 +205,7 @@ func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.St
 		case m.GetStart() != nil:
 			x, err = find(ctx, m.GetStart().Process)
 		case m.GetData() != nil && x != nil:
-			err = failed(x.Input(ctx, m.GetData().GetInput().GetStdin(), false))
+			err = input(ctx, x, m.GetData().GetInput())
 		}
 		if err != nil {
 			return nil, err
@@ -201,6 +218,9 @@ func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.St
 func (processes) CloseStdin(ctx context.Context, r *connect.Request[pb.CloseStdinRequest]) (
 	*connect.Response[pb.CloseStdinResponse], error) {
 	x, err := find(ctx, r.Msg.Process)
+	if err == nil && x.Info().Terminal {
+		err = connect.NewError(connect.CodeUnknown, errors.New("a terminal has no stdin to close; type end-of-file"))
+	}
 	if err == nil {
 		err = failed(x.Input(ctx, nil, true))
 	}
@@ -237,30 +257,18 @@ func awaitEnd(ctx context.Context, x *engine.Run) {
 	}
 }
 
-// failed returns an error as one of a call.
-func failed(err error) error {
-	if err == nil {
-		return nil
+// terminalOf returns the size of a terminal; out of range, it is one that is refused.
+func terminalOf(p *pb.PTY) *engine.TerminalSize {
+	return &engine.TerminalSize{Rows: uint16(min(p.GetSize().GetRows(), math.MaxUint16)),
+		Cols: uint16(min(p.GetSize().GetCols(), math.MaxUint16))}
+}
+
+// Update changes the size of a terminal.
+func (processes) Update(ctx context.Context, r *connect.Request[pb.UpdateRequest]) (
+	*connect.Response[pb.UpdateResponse], error) {
+	x, err := find(ctx, r.Msg.Process)
+	if err == nil && r.Msg.Pty != nil {
+		err = failed(x.Resize(ctx, *terminalOf(r.Msg.Pty)))
 	}
-	code := connect.CodeInternal
-	switch sandbox.KindOf(err) {
-	case sandbox.Invalid:
-		code = connect.CodeInvalidArgument
-	case sandbox.NotFound:
-		code = connect.CodeNotFound
-	case sandbox.Exists:
-		code = connect.CodeAlreadyExists
-	case sandbox.Busy, sandbox.Quota, sandbox.TooLarge:
-		code = connect.CodeResourceExhausted
-	case sandbox.Unsupported:
-		code = connect.CodeUnimplemented
-	case sandbox.Unavailable:
-		code = connect.CodeUnavailable
-	}
-	if errors.Is(err, context.Canceled) {
-		code = connect.CodeCanceled
-	} else if errors.Is(err, context.DeadlineExceeded) {
-		code = connect.CodeDeadlineExceeded
-	}
-	return connect.NewError(code, err)
+	return connect.NewResponse(&pb.UpdateResponse{}), err
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// envdVersion makes SDKs use what is served here, and no metadata of files (0.6.2).
-	envdVersion = "0.6.1"
+	// envdVersion makes SDKs use what is served here.
+	envdVersion = "0.6.13"
 
 	defaultTimeout = 300 * time.Second // of a sandbox whose request names none
 	clientID       = "fumehood"        // a required field without a use

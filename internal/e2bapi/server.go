@@ -35,8 +35,9 @@ type face struct {
 
 type handler = func(*httpd.Response, *http.Request) error
 
-// Add adds E2B's wire to a server, which must not be serving yet.
-func Add(server *httpd.Server, tokens *Tokens) {
+// Add adds E2B's wire to a server, which must not be serving yet. closeAll ends what outlives requests, and waits.
+func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
+	watchers := newWatchers()
 	f := &face{Server: server, tokens: tokens}
 	routes := func(handlers map[string]handler, open bool) (list []httpd.Route) {
 		for pattern, h := range handlers {
@@ -68,7 +69,7 @@ func Add(server *httpd.Server, tokens *Tokens) {
 	}, true)})
 	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
-	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{}, options...)
+	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{watchers: watchers}, options...)
 	server.AddSide(httpd.Side{Match: serviceOf(portEnvd), Routes: routes(map[string]handler{
 		"GET /health":                      f.inside(f.health),
 		"GET /files":                       f.inside(f.readFile),
@@ -77,13 +78,24 @@ func Add(server *httpd.Server, tokens *Tokens) {
 		"POST " + filesPath + "{method}":   f.inside(f.serve(files)),
 	}, true)})
 	server.AddSide(httpd.Side{Match: other})
+	return watchers.close
 }
 
 // other is the rest of the requests for a sandbox: none may be taken for one of another API.
 func other(r *http.Request) bool { return r.Header.Get(headerSandbox) != "" }
 
-// sandboxOf is the context key of the sandbox of a call.
-type sandboxOf struct{}
+// called is the context key of the target of a call.
+type called struct{}
+
+// target is the sandbox of a call, and its owner.
+type target struct {
+	sandbox *engine.Sandbox
+	owner   string
+}
+
+func sandboxIn(ctx context.Context) *engine.Sandbox { return ctx.Value(called{}).(target).sandbox }
+
+func ownerIn(ctx context.Context) string { return ctx.Value(called{}).(target).owner }
 
 // serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
 // messages of a stream are read one by one.
@@ -94,7 +106,7 @@ func (f *face) serve(service http.Handler) inside {
 				return err
 			}
 		}
-		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), sandboxOf{}, s)))
+		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, target{s, w.Key})))
 		return nil
 	}
 }

@@ -34,7 +34,7 @@ var fileTypes = map[guest.FileType]sandbox.FileType{
 	guest.FileSocket: sandbox.TypeSocket}
 
 func fileInfo(f guest.FileInfo) sandbox.FileInfo {
-	return sandbox.FileInfo{Path: f.Path, Type: fileTypes[f.Type], Mode: f.Mode & 0o7777,
+	return sandbox.FileInfo{Path: f.Path, Type: fileTypes[f.Type], Mode: f.Mode & 0o7777, UID: f.UID, GID: f.GID,
 		Size:     int64(min(f.Size, 1<<62)),
 		Modified: time.Unix(0, f.MTime), Target: f.Target, Err: f.Err}
 }
@@ -55,9 +55,18 @@ func (s *Sandbox) files(ctx context.Context, file string, f func(c *client.Clien
 }
 
 // Stat describes one file; of a symbolic link, its target.
-func (s *Sandbox) Stat(ctx context.Context, file string) (info sandbox.FileInfo, err error) {
+func (s *Sandbox) Stat(ctx context.Context, file string) (sandbox.FileInfo, error) {
+	return s.describeFile(ctx, file, true)
+}
+
+// StatLink describes one file; of a symbolic link, the link itself.
+func (s *Sandbox) StatLink(ctx context.Context, file string) (sandbox.FileInfo, error) {
+	return s.describeFile(ctx, file, false)
+}
+
+func (s *Sandbox) describeFile(ctx context.Context, file string, follow bool) (info sandbox.FileInfo, err error) {
 	err = s.files(ctx, file, func(c *client.Client, full string) error {
-		f, err := c.Stat(ctx, guest.Stat{Path: full, Follow: true})
+		f, err := c.Stat(ctx, guest.Stat{Path: full, Follow: follow})
 		info = fileInfo(f)
 		return err
 	})
@@ -243,6 +252,7 @@ func fileError(err error) error {
 		{syscall.EPERM, sandbox.Invalid, ""},
 		{syscall.EROFS, sandbox.Invalid, "write below " + sandbox.Workspace},
 		{syscall.ENOSPC, sandbox.TooLarge, "remove files, or create the sandbox with a higher disk limit"},
+		{syscall.EMFILE, sandbox.Quota, "watch fewer folders at once"},
 		{syscall.EDQUOT, sandbox.TooLarge, "remove files, or create the sandbox with a higher disk limit"},
 	} {
 		if errors.Is(err, known.errno) {

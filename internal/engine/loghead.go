@@ -17,6 +17,7 @@ type logHead struct {
 	Command     []string      `json:"command,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
 	Interactive bool          `json:"interactive,omitempty"`
+	Terminal    bool          `json:"terminal,omitempty"`
 	Background  bool          `json:"background,omitempty"`
 	Began       time.Time     `json:"began"`
 	Base        guest.Attach  `json:"base"`
@@ -28,7 +29,7 @@ type logHead struct {
 // head describes the run.
 func (x *Run) head() ([]byte, error) {
 	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout,
-		Interactive: x.req.Interactive,
+		Interactive: x.req.Interactive, Terminal: x.req.Terminal != nil,
 		Background:  x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil,
 		Metadata: x.req.Request.Metadata}
 	if x.context != nil {

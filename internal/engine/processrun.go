@@ -138,6 +138,9 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 	if len(x.Request.Stdin) > 0 || x.req.Interactive {
 		m.Stdin = guest.StdinPipe
 	}
+	if t := x.req.Terminal; t != nil {
+		m.TTY, m.Rows, m.Cols = true, t.Rows, t.Cols
+	}
 	return x.startAs(ctx, m)
 }
 
@@ -191,6 +194,9 @@ func (x *Run) attached(p *client.Process) {
 		close(x.process.ready)
 	}
 	x.process.Process = p
+	if p.PID() > 0 {
+		x.process.pid = p.PID()
+	}
 }
 
 // took returns what receives the output of the process. With a log, output is acknowledged once it is in the log.

@@ -73,6 +73,9 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		return nil
 	}
 	req := RunRequest{ID: entry.ID, Request: h.request(), Interactive: h.Interactive, Background: h.Background}
+	if h.Terminal {
+		req.Terminal = &TerminalSize{}
+	}
 	saved := !log.Last().Finished && s.loadRequest(&req)
 	x, err := s.planned(req)
 	if err != nil {
@@ -289,8 +292,9 @@ func (r *resumed) awaits(sent uint64, request func() []byte) (begun, whole bool)
 
 // goOn continues a run, or ends it if its caller left with the server. It returns false for a run that is yet to start.
 func (r *takeover) goOn(x *Run) bool {
-	_, lives := r.left[string(x.id)]
+	process, lives := r.left[string(x.id)]
 	delete(r.left, string(x.id))
+	x.process.pid = process.PID
 	if x.context != nil {
 		lives = x.resumed.interpreter != nil
 	}

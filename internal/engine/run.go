@@ -26,6 +26,8 @@ type RunRequest struct {
 	Background bool
 	// Interactive keeps stdin of a command open for Run.Input.
 	Interactive bool
+	// Terminal gives a command a terminal of this size, which Run.Input types into. Its output is that of Stdout.
+	Terminal *TerminalSize
 	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
 	// error.
 	Deliver func(*sandbox.Result) error `json:"-"`
@@ -100,6 +102,7 @@ type codeEnd struct {
 type launched struct {
 	*client.Process               // as the current connection knows it; the run's mu guards it
 	ready           chan struct{} // closed with the first
+	pid             int32         // inside the sandbox; 0 until it is known
 	signaled        bool          // a caller sent it a signal
 }
 
@@ -203,6 +206,9 @@ func (s *Sandbox) planned(req RunRequest) (*Run, error) {
 func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 	x, err := s.planned(req)
 	if err == nil {
+		err = req.checkTerminal()
+	}
+	if err == nil {
 		err = s.engine.inspect(ctx, s.owner, &x.job) // not again by the next server
 	}
 	if err != nil {
@@ -218,7 +224,7 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 		return x, nil
 	}
 	switch {
-	case len(req.Request.Stdin) > 0 || req.Interactive:
+	case len(req.Request.Stdin) > 0 || req.Interactive || req.Terminal != nil:
 		return nil, sandbox.Invalidf("stdin", "code in a context has no input; run a command")
 	case len(req.Request.Args) > 0:
 		return nil, sandbox.Invalidf("args", "code in a context takes no arguments")
@@ -373,7 +379,7 @@ func (x *Run) Info() RunInfo {
 	defer x.mu.Unlock()
 	i := RunInfo{ID: x.id, Command: x.req.Request.Command, Began: x.began,
 		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1,
-		Metadata: x.req.Request.Metadata, ContextRuns: x.runs}
+		Metadata: x.req.Request.Metadata, ContextRuns: x.runs, PID: x.process.pid, Terminal: x.req.Terminal != nil}
 	if !x.endless() {
 		i.Deadline = x.began.Add(x.Spec.Limits.Timeout)
 	}
@@ -396,7 +402,7 @@ func (x *Run) ID() sandbox.ID { return x.id }
 
 // Input writes to stdin of an interactive command, and closes it with eof.
 func (x *Run) Input(ctx context.Context, data []byte, eof bool) error {
-	if !x.req.Interactive {
+	if !x.req.Interactive && x.req.Terminal == nil {
 		return sandbox.Invalidf("stdin", "this run was not started to take input")
 	}
 	p, err := x.running(ctx, "stdin")

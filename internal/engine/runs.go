@@ -102,6 +102,8 @@ type RunInfo struct {
 	ExitCode   int            // -1 until it ended
 	Metadata   map[string]string
 
+	PID         int32  // of its process in the sandbox; 0 in a context, and until it began
+	Terminal    bool   // it has a terminal
 	ContextRuns uint64 // of its context, up to this one; 0 until it began there
 }
 

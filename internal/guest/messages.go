@@ -394,7 +394,7 @@ type FileInfo struct {
 	Path    string // as in the request, or relative to the requested folder
 	Type    FileType
 	Mode    uint32 // permission, set-id and sticky bits
-	Size    uint64 // of regular files; Pack sends exactly this many bytes after it
+	Size    uint64 // of regular files; Pack sends exactly this many bytes after it. In the answer to Stat of folders, too
 	UID     uint32
 	GID     uint32
 	MTime   int64 // nanoseconds since 1970

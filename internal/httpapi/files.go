@@ -172,8 +172,12 @@ func rangeOf(header string, size int64) (begin, end int64, partial bool) {
 }
 
 func showFile(f sandbox.FileInfo) api.FileInfo {
-	return api.FileInfo{Path: f.Path, Type: f.Type, Mode: fmt.Sprintf("%04o", f.Mode), Size: f.Size,
+	shown := api.FileInfo{Path: f.Path, Type: f.Type, Mode: fmt.Sprintf("%04o", f.Mode),
 		ModifiedAt: f.Modified.UTC(), Target: f.Target, Error: f.Err}
+	if f.Type == sandbox.TypeFile {
+		shown.Size = f.Size
+	}
+	return shown
 }
 
 // writeFile is PUT of a file: whole or not at all.

@@ -19,6 +19,19 @@ const sleep = await s.commands.run("sleep 60", { background: true });
 assert.ok(await sleep.kill());
 await assert.rejects(sleep.wait(), { message: "signal: killed" });
 
+const typed = [];
+const terminal = await s.pty.create({ cols: 80, rows: 24, onData: (data) => typed.push(Buffer.from(data)) });
+await s.pty.resize(terminal.pid, { cols: 100, rows: 30 });
+await s.pty.sendInput(terminal.pid, new TextEncoder().encode("stty size; exit\n"));
+assert.equal((await terminal.wait()).exitCode, 0);
+assert.match(Buffer.concat(typed).toString(), /30 100/);
+
+await s.files.makeDir("watched");
+const written = new Promise((seen) => {
+  s.files.watchDir("watched", (event) => event.type === "write" && seen(event.name)).then(() => s.files.write("watched/f", "x"));
+});
+assert.equal(await written, "f");
+
 assert.equal((await s.files.write("a/b.txt", "héllo")).path, "/home/user/a/b.txt");
 assert.equal(await s.files.read("a/b.txt"), "héllo");
 assert.deepEqual((await s.files.list("a")).map((e) => [e.name, e.type]), [["b.txt", "file"]]);

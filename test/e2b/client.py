@@ -6,9 +6,12 @@ import urllib.request
 from datetime import datetime, timedelta, timezone
 from threading import Thread
 
+from e2b.sandbox.commands.command_handle import PtySize
 from e2b_code_interpreter import (
     CommandExitException,
     FileNotFoundException,
+    FilesystemEventType,
+    InvalidArgumentException,
     NotFoundException,
     Sandbox,
     SandboxException,
@@ -60,8 +63,43 @@ def commands(s):
     s.commands.send_stdin(cat.pid, "hello\n")
     assert cat.pid in [p.pid for p in s.commands.list()]
     assert s.commands.connect(cat.pid).pid == cat.pid
+    assert s.commands.run(f"cat /proc/{cat.pid}/comm").stdout == "cat\n"  # it is the number in the sandbox
     assert cat.kill() and not s.commands.kill(cat.pid)
+    raises(CommandExitException, s.commands.run, f"kill -0 {cat.pid}")
     raises(SandboxException, s.commands.run, "true", cwd="/none")
+
+
+def terminals(s):
+    terminal, seen = s.pty.create(PtySize(rows=24, cols=80), envs={"A": "b"}, cwd="/"), []
+    s.pty.resize(terminal.pid, PtySize(rows=30, cols=100))
+    raises(InvalidArgumentException, s.pty.resize, terminal.pid, PtySize(rows=0, cols=1))
+    raises(SandboxException, s.commands.send_stdin, terminal.pid, "exit 1\n")
+    s.pty.send_stdin(terminal.pid, b"tty; stty size; pwd; echo $A; exit 4\n")
+    assert raises(CommandExitException, terminal.wait, on_pty=seen.append).exit_code == 4
+    lines = b"".join(seen).splitlines()
+    assert {b"/dev/pts/0", b"30 100", b"/", b"b"} <= set(lines), lines
+    assert not s.pty.kill(terminal.pid)
+
+
+def watches(s):
+    s.files.make_dir("watched/below")
+    handle = s.files.watch_dir("watched", recursive=True, include_entry=True)
+    s.files.write("watched/below/a", "a")
+    events = handle.get_new_events()
+    kinds = [FilesystemEventType.CREATE, FilesystemEventType.CHMOD, FilesystemEventType.WRITE]
+    assert [(e.type, e.name) for e in events] == [(k, "below/a") for k in kinds], events
+    assert events[2].entry.path == "/home/user/watched/below/a" and events[2].entry.size == 1, events
+    s.commands.run("for i in $(seq 5000); do : > watched/$i; done")
+    assert "changes were lost" in str(raises(SandboxException, handle.get_new_events))
+    assert handle.get_new_events() == []
+    handle.stop()
+    raises(SandboxException, handle.get_new_events)
+    raises(FileNotFoundException, s.files.watch_dir, "none")
+    for _ in range(6):
+        last = s.files.watch_dir("watched")
+    raises(SandboxException, s.files.watch_dir, "watched")
+    last.stop()
+    s.files.watch_dir("watched")
 
 
 def files(s):
@@ -129,6 +167,6 @@ def life(s):
 
 if __name__ == "__main__":
     sandbox = Sandbox.create(timeout=300, metadata={"a": "b c"}, envs={"K": "V"})
-    for part in (code, commands, files, strangers, life):
+    for part in (code, commands, terminals, watches, files, strangers, life):
         part(sandbox)
         print("passed", part.__name__)

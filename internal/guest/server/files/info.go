@@ -87,6 +87,9 @@ func (t *Tree) Stat(req *guest.Stat, _ Call) (answer guest.Message, err error) {
 			return err
 		}
 		info = fileInfo(req.Path, &st)
+		if info.Type == guest.FileDir {
+			info.Size = uint64(max(st.Size, 0))
+		}
 		if info.Type == guest.FileSymlink {
 			info.Target, err = readLink(fd, "")
 		}
