@@ -95,7 +95,7 @@ type target struct {
 
 func sandboxIn(ctx context.Context) *engine.Sandbox { return ctx.Value(called{}).(target).sandbox }
 
-func ownerIn(ctx context.Context) string { return ctx.Value(called{}).(target).owner }
+func callerIn(ctx context.Context) string { return ctx.Value(called{}).(target).owner }
 
 // serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
 // messages of a stream are read one by one.

@@ -143,7 +143,7 @@ func (f filesystem) CreateWatcher(ctx context.Context, r *connect.Request[pb.Cre
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{sandbox: sandboxIn(ctx), dir: dir, entry: r.Msg.IncludeEntry, owner: ownerIn(ctx), room: f.watchers.room,
+	w := &watcher{sandbox: sandboxIn(ctx), dir: dir, entry: r.Msg.IncludeEntry, owner: callerIn(ctx), room: f.watchers.room,
 		came: make(chan struct{})}
 	id := sandbox.NewID()
 	if err := f.watchers.begin(ctx, id, w, r.Msg.Recursive); err != nil {

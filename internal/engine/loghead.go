@@ -30,7 +30,7 @@ type logHead struct {
 func (x *Run) head() ([]byte, error) {
 	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout,
 		Interactive: x.req.Interactive, Terminal: x.req.Terminal != nil,
-		Background:  x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil,
+		Background: x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil,
 		Metadata: x.req.Request.Metadata}
 	if x.context != nil {
 		h.Context = x.context.name
