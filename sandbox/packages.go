@@ -303,13 +303,13 @@ type Packager interface {
 
 	// Show makes a folder hold the files of a layer, and nothing else, while sandboxes read it. Where it can, they
 	// share the files' content. The folder is ROOT/SANDBOX/NAME of an owner's sandbox; files beside it whose names
-	// begin with its own are the Packager's. It calls record before it changes the folder, when nothing but a failure of
-	// this host or a kill can stop it: then the folder is not Linked. Errors: Quota, the folders below ROOT would hold
-	// too much; Unavailable; that of record.
+	// begin with its own are the Packager's. It calls record before it changes the folder, when nothing but a failure
+	// of this host or a kill can stop it: then the folder is not Linked. Errors: Quota, the folders below ROOT would
+	// hold too much; Unavailable; that of record.
 	Show(layer Layer, folder, owner string, record func() error) error
 
-	// Add makes a folder hold the files of a layer, too, and removes those of gone that the layer does not have. Errors,
-	// record and the folder are those of Show.
+	// Add makes a folder hold the files of a layer, too, and removes those of gone that the layer does not have. It
+	// has the errors, record and folder of Show.
 	Add(layer Layer, folder, owner string, gone []string, record func() error) error
 
 	// Linked reports whether no Show into a folder, or Add, has failed or was cut off since the last that succeeded.

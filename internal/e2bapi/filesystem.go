@@ -129,7 +129,8 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 	}
 	list, more, err := sandboxIn(ctx).ListFiles(ctx, dir, int(max(1, r.Msg.Depth)), engine.MaxFileList)
 	if err == nil && more {
-		err = &sandbox.Error{Kind: sandbox.TooLarge, Msg: fmt.Sprintf("'%s' has more than %d files", dir, engine.MaxFileList)}
+		err = &sandbox.Error{Kind: sandbox.TooLarge,
+			Msg: fmt.Sprintf("'%s' has more than %d files", dir, engine.MaxFileList)}
 	}
 	if err != nil {
 		return nil, failed(err)

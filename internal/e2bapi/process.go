@@ -77,7 +77,8 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	}
 	if m.Process.GetCwd() != "" {
 		if info, err := s.Stat(ctx, dir); err != nil || info.Type != sandbox.TypeFolder {
-			return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("cwd '%s' does not exist", m.Process.GetCwd()))
+			return connect.NewError(connect.CodeInvalidArgument,
+				fmt.Errorf("cwd '%s' does not exist", m.Process.GetCwd()))
 		}
 	}
 	x, err := s.Start(ctx, run)
@@ -106,7 +107,8 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*p
 	event := func(e *pb.ProcessEvent) error { return out.send(func() error { return send(e) }) }
 	pid, err := x.Started(ctx)
 	if err == nil {
-		err = event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: uint32(pid)}}})
+		started := &pb.ProcessEvent_StartEvent{Pid: uint32(pid)}
+		err = event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: started}})
 	}
 	if err != nil {
 		return failed(err)

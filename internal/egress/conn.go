@@ -77,7 +77,7 @@ func (c *conn) finish() {
 		case <-expired.C:
 			c.inner.endpoint.Abort()
 			return
-		case <-c.gate.ctx.Done():
+		case <-c.gate.ending.ctx.Done():
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (c *conn) intercept() error {
 	name, _, _ := c.inspector.state()
 	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
 	var used atomic.Bool // outer
-	s.Serve(c.gate.ctx, &intercept.Conn{
+	s.Serve(c.gate.ending.ctx, &intercept.Conn{
 		Conn: &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
 		Name: name,
 		To:   c.to,

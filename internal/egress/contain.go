@@ -20,7 +20,8 @@ const failTime = 5 * time.Second
 // ending is how a gate ends.
 type ending struct {
 	report func(p any)        // receives a panic
-	cancel context.CancelFunc // of gate.ctx
+	ctx    context.Context    // ends with the gate
+	cancel context.CancelFunc // of ctx
 
 	fail   sync.Once
 	failed chan struct{} // closed by a panic

@@ -62,7 +62,7 @@ func newDevice(g *gate, file *os.File) (*device, error) {
 func (d *device) read() {
 	defer close(d.done)
 	defer d.gate.contain()
-	for d.pace.wait(d.gate.ctx) == nil {
+	for d.pace.wait(d.gate.ending.ctx) == nil {
 		var end error
 		if err := d.raw.Read(func(fd uintptr) bool {
 			end = d.drain(int(fd))

@@ -37,7 +37,7 @@ func (g *gate) serveDNS() error {
 			return &sandbox.Error{Op: "resolver", Err: err}
 		}
 		g.start(func() { g.readQueries(c) })
-		context.AfterFunc(g.ctx, func() { c.Close() })
+		context.AfterFunc(g.ending.ctx, func() { c.Close() })
 	}
 	return nil
 }

@@ -81,7 +81,8 @@ func TestResolver(t *testing.T) {
 	}
 }
 
-// TestQuestionRate: the host's resolver is asked no more often than the sandbox may connect, and not twice for the same.
+// TestQuestionRate: the host's resolver is asked no more often than the sandbox may connect, and not twice for the
+// same.
 func TestQuestionRate(t *testing.T) {
 	policy := allow("site.example", "*.wild.example")
 	policy.ConnectionRate = 10

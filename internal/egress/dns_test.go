@@ -22,7 +22,7 @@ func FuzzQuery(f *testing.F) {
 		q, _ := b.Finish()
 		f.Add(q)
 	}
-	g := &gate{Log: &Log{}, ctx: context.Background(), meter: newMeter(newBudget(Limits{}), "", 1000)}
+	g := &gate{Log: &Log{}, ending: ending{ctx: context.Background()}, meter: newMeter(newBudget(Limits{}), "", 1000)}
 	g.options.Resolve = func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 		if network == "ip6" {
 			return []netip.Addr{netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2606:4700::1")}, nil

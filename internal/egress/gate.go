@@ -39,7 +39,6 @@ type gate struct {
 
 	device *device
 	stack  *stack.Stack
-	ctx    context.Context // ends with the gate
 	active registry
 	ending ending
 }
@@ -62,7 +61,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string, failed func(
 		g.options.Resolve = resolveHost
 	}
 	g.rules.Store(compiled)
-	g.ctx, g.ending.cancel = context.WithCancel(context.Background())
+	g.ending.ctx, g.ending.cancel = context.WithCancel(context.Background())
 	if g.device, err = newDevice(g, file); err != nil {
 		g.ending.cancel()
 		g.meter.close()

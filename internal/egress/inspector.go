@@ -65,7 +65,7 @@ const (
 
 func newInspector(c *conn) *inspector {
 	i := &inspector{c: c}
-	i.ctx, i.end = context.WithCancel(c.gate.ctx)
+	i.ctx, i.end = context.WithCancel(c.gate.ending.ctx)
 	policy, port := c.gate.rules.Load(), c.to.Port()
 	i.strict = c.verdict.ByName && (port == 80 || port == 443)
 	i.enforces = c.verdict.ByName || policy.DeniesNames() || policy.InterceptsPort(port)

@@ -186,8 +186,8 @@ func (p *pace) setRate(rate float64) {
 // demand is what one of several wants of a total, and its weight.
 type demand struct{ wants, weight float64 }
 
-// level returns the level at which each gets what it wants, but at most the level times its weight, so that all together
-// get the total. It is infinite if they want less.
+// level returns the level at which each gets what it wants, but at most the level times its weight, so that all
+// together get the total. It is infinite if they want less.
 func level(total float64, all []demand) float64 {
 	// Those that want least for their weight are satisfied first.
 	slices.SortFunc(all, func(a, b demand) int { return cmp.Compare(a.wants/a.weight, b.wants/b.weight) })

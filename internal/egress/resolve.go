@@ -84,7 +84,7 @@ func (g *gate) resolve(network, name string) ([]netip.Addr, error) {
 		return nil, rules.Refusal(reason)
 	}
 	defer g.meter.release(0)
-	ctx, cancel := context.WithTimeout(g.ctx, resolveTimeout)
+	ctx, cancel := context.WithTimeout(g.ending.ctx, resolveTimeout)
 	defer cancel()
 	found, err := g.options.Resolve(ctx, network, name+".")
 	missing := isMissing(err)

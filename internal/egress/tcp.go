@@ -64,7 +64,7 @@ func (c *conn) release() { c.gate.meter.release(c.memory()) }
 
 // accept connects both ends, the outer one first.
 func (c *conn) accept(r *tcp.ForwarderRequest) bool {
-	ctx, cancel := context.WithTimeout(c.gate.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(c.gate.ending.ctx, dialTimeout)
 	defer cancel()
 	outer, err := c.dial(ctx, "tcp")
 	if err != nil {

@@ -93,7 +93,7 @@ func (s *session) run(policy *rules.Rules) {
 	defer g.giveSession()
 	defer s.log()
 	defer s.inner.Close()
-	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(g.ending.ctx, dialTimeout)
 	defer cancel()
 	outer, err := s.dial(ctx, "udp")
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *session) run(policy *rules.Rules) {
 			if err := s.count(0, n); err != nil {
 				return err
 			}
-			return g.meter.pace.wait(g.ctx) // in the other direction, the device waits
+			return g.meter.pace.wait(g.ending.ctx) // in the other direction, the device waits
 		})
 	})
 	checked := time.Now()

@@ -268,7 +268,7 @@ func (x *Run) installPackages(ctx context.Context) error {
 	kept := x.notUpgraded(had)
 	all := sandbox.Packages{AllowBuild: asked.AllowBuild || had.AllowBuild, Auto: asked.Auto,
 		Requirements: mergeRequirements(in, kept.Requirements, asked.Requirements)}
-	whole := s.engine.config.Packages.Linked(folder)
+	whole := len(had.Requirements) > 0 && s.engine.config.Packages.Linked(folder)
 	if !asked.Auto && len(x.adding.magic.Upgrades) == 0 && slices.Equal(all.Requirements, had.Requirements) &&
 		len(all.Requirements) > 0 && whole {
 		x.packages = had.Installed

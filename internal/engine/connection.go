@@ -195,7 +195,8 @@ func (s *Sandbox) awaitStart(ctx context.Context, c *client.Client, m guest.Star
 			return nil, found
 		}
 		if time.Now().After(end) || !pauseUntil(ctx, time.Now().Add(redialPause)) {
-			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start", Msg: "the guest did not finish the start"}
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "start",
+				Msg: "the guest did not finish the start"}
 		}
 		p, err = c.Start(ctx, m) // the first may have failed
 	}

@@ -253,7 +253,8 @@ func (x *Run) logTails(r *sandbox.Result) {
 		}
 		end := s.base + uint64(at) + uint64(len(s.captured.Tail))
 		if _, err := x.log.Append(s.kind, end, s.captured.Tail[logged:]); err != nil {
-			x.sandbox.engine.log.Warn("could not log the end of output", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+			x.sandbox.engine.log.Warn("could not log the end of output", "sandbox", x.sandbox.id, "run", x.id,
+				"err", err)
 		}
 	}
 }

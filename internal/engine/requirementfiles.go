@@ -23,7 +23,7 @@ const (
 // readRequirements returns the requirements in the files that the code installs, as with "%pip install -r FILE".
 // Earlier code may have written them, so they are read when the code is about to run.
 func (x *Run) readRequirements(ctx context.Context) (all []string, err error) {
-	in, dir := x.Language.Installer, x.Dir
+	in, dir := x.Installs.Installer, x.Dir
 	if x.context != nil {
 		dir = x.context.dir
 	}
@@ -85,9 +85,10 @@ func under(dir, name string) string {
 
 // notUpgraded returns the requirements and packages that the code does not upgrade.
 func (x *Run) notUpgraded(had sandbox.Added) sandbox.Added {
-	in := x.Language.Installer
+	in := x.Installs.Installer
 	upgraded := func(name string) bool {
-		return slices.ContainsFunc(x.adding.magic.Upgrades, func(r string) bool { return in.NameOf(r) == in.NameOf(name) })
+		return slices.ContainsFunc(x.adding.magic.Upgrades,
+			func(r string) bool { return in.NameOf(r) == in.NameOf(name) })
 	}
 	had.Requirements = slices.DeleteFunc(slices.Clone(had.Requirements), upgraded)
 	had.Installed = slices.DeleteFunc(slices.Clone(had.Installed),

@@ -33,7 +33,8 @@ var changeKinds = map[guest.ChangeOp]ChangeKind{guest.ChangeCreate: ChangeCreate
 // all later changes are seen. Only its beginning and end count as use of the sandbox. A connection to the sandbox that
 // breaks may lose changes, which Watch reports as Lost. A sandbox can be watched a few times at once (inotify(7),
 // max_user_instances).
-func (s *Sandbox) Watch(ctx context.Context, folder string, recursive bool, ready func(), take func(Change) error) error {
+func (s *Sandbox) Watch(ctx context.Context, folder string, recursive bool, ready func(),
+	take func(Change) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()

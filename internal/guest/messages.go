@@ -391,10 +391,11 @@ type Unpacked struct {
 }
 
 type FileInfo struct {
-	Path    string // as in the request, or relative to the requested folder
-	Type    FileType
-	Mode    uint32 // permission, set-id and sticky bits
-	Size    uint64 // of regular files; Pack sends exactly this many bytes after it. In the answer to Stat of folders, too
+	Path string // as in the request, or relative to the requested folder
+	Type FileType
+	Mode uint32 // permission, set-id and sticky bits
+	// Size is that of regular files; Pack sends exactly this many bytes after it. In the answer to Stat of folders, too.
+	Size    uint64
 	UID     uint32
 	GID     uint32
 	MTime   int64 // nanoseconds since 1970

@@ -99,7 +99,8 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 			}
 			if from.report != nil && time.Since(shown) > progressEvery {
 				shown = time.Now()
-				from.report(fmt.Sprintf("%s: layer %d of %d: %s", from.name, i+1, len(layers), sandbox.FormatBytes(done)))
+				from.report(fmt.Sprintf("%s: layer %d of %d: %s", from.name, i+1, len(layers),
+					sandbox.FormatBytes(done)))
 			}
 		})
 	}

@@ -172,7 +172,8 @@ func fromLayout(dir string) (v1.Image, error) {
 		}
 		index = below[0]
 	}
-	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "image", Msg: "it has no image for linux/" + runtime.GOARCH}
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "image",
+		Msg: "it has no image for linux/" + runtime.GOARCH}
 }
 
 // fromRoot returns an image with one layer, a folder with a root file system. Its links are kept as links.

@@ -114,7 +114,8 @@ func TestIndexAddress(t *testing.T) {
 // TestOtherSpelling: a version in the syntax of another language's installer is refused with the right spelling.
 func TestOtherSpelling(t *testing.T) {
 	for requirement, fix := range map[string]string{"lodash==4.17.21": "ask for lodash@4.17.21",
-		"@s/a==1": "ask for @s/a@1", "../a==1": "", "a=1": ""} {
+		"@s/a==1": "ask for @s/a@1", "a=1": "",
+		"../a==1": "send the files with the code, which can import them from the workspace"} {
 		need := &sandbox.PackageNeed{Packages: sandbox.Packages{Requirements: []string{requirement}},
 			Language: javascript.Language}
 		if err := check(need); sandbox.KindOf(err) != sandbox.Invalid || sandbox.FixOf(err) != fix {

@@ -14,7 +14,7 @@ import (
 // Show implements sandbox.Packager. It links the files of a layer into the folder; on another file system it copies
 // them. Existing files of the layer stay, all others are removed. Each file is replaced atomically.
 func (p *Packager) Show(layer sandbox.Layer, folder, owner string, record func() error) error {
-	return p.link(layer, folder, owner, false, record, func(l linkedLayer) error {
+	return p.link(layer, linkTo{folder: folder, owner: owner, record: record}, func(l linkedLayer) error {
 		err := removeOthers(layer.Dir, folder)
 		if err == nil {
 			err = writeRecord(folder, linkRecord{Owner: owner, Layers: []linkedLayer{l}})
@@ -25,25 +25,31 @@ func (p *Packager) Show(layer sandbox.Layer, folder, owner string, record func()
 
 // Add implements sandbox.Packager.
 func (p *Packager) Add(layer sandbox.Layer, folder, owner string, gone []string, record func() error) error {
-	return p.link(layer, folder, owner, true, record,
+	return p.link(layer, linkTo{folder: folder, owner: owner, keeps: true, record: record},
 		func(linkedLayer) error { return removeListed(layer.Dir, folder, gone) })
 }
 
-// link calls record, links the files of a layer into a folder, which keeps its earlier layers or not, and calls finish.
-func (p *Packager) link(layer sandbox.Layer, folder, owner string, keeps bool, record func() error,
-	finish func(linkedLayer) error) error {
-	mixed, work := !p.Linked(folder), workOf(folder)
+// linkTo is a folder that gets the files of a layer.
+type linkTo struct {
+	folder, owner string
+	keeps         bool         // its earlier layers
+	record        func() error // called before the folder changes
+}
+
+// link links the files of a layer into a folder, and calls finish.
+func (p *Packager) link(layer sandbox.Layer, to linkTo, finish func(linkedLayer) error) error {
+	mixed, work := !p.Linked(to.folder), workOf(to.folder)
 	l, err := prepare(layer.Dir, work)
 	if err == nil {
-		if err = p.reserve(folder, owner, l, mixed || keeps); err == nil {
-			err = record()
+		if err = p.reserve(to.folder, to.owner, l, mixed || to.keeps); err == nil {
+			err = to.record()
 		}
 		if err != nil && !mixed {
 			err = errors.Join(err, os.RemoveAll(work)) // the folder is unchanged
 		}
 	}
 	if err == nil {
-		err = linkFiles(layer.Dir, folder, work)
+		err = linkFiles(layer.Dir, to.folder, work)
 	}
 	if err == nil {
 		err = finish(l)

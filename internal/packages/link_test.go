@@ -65,7 +65,8 @@ func TestAdd(t *testing.T) {
 	first := layerOf(t, c, map[string]string{"kept": "1", "old/a": "1", "old/b": "1", "new": "1"})
 	second := layerOf(t, c, map[string]string{"new": "2", "more": "2"})
 	beside := filepath.Join(filepath.Dir(to), "beside")
-	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner", unrecorded), os.WriteFile(beside, nil, 0o600),
+	if err := errors.Join(p.Show(sandbox.Layer{Dir: c.tree(first)}, to, "owner", unrecorded),
+		os.WriteFile(beside, nil, 0o600),
 		p.Add(sandbox.Layer{Dir: c.tree(second)}, to, "owner", []string{"old/a", "old/b", "old", "new", "kept/x",
 			"none", "../beside", beside, ".", ""}, unrecorded)); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,9 @@ func (p *Packager) reserve(folder, owner string, l linkedLayer, mixed bool) erro
 	}
 	if all.bytes > most {
 		return &sandbox.Error{Kind: sandbox.Quota, Op: "packages",
-			Msg: whose + " would have more than " + sandbox.FormatBytes(most) + " of packages",
-			Fix: "remove sandboxes that are no longer needed", Fixes: setParam("package_cache_size", "SIZE", "enlarge the cache")}
+			Msg:   whose + " would have more than " + sandbox.FormatBytes(most) + " of packages",
+			Fix:   "remove sandboxes that are no longer needed",
+			Fixes: setParam("package_cache_size", "SIZE", "enlarge the cache")}
 	}
 	record.Layers = append(record.Layers, l)
 	return writeRecord(folder, record)

@@ -67,8 +67,8 @@ func find(t *testing.T, in *sandbox.Installer, c *finding, command []string, fol
 	return strings.Join(o.Requirements, " ") + " | " + strings.Join(o.Found, " ") + " | " + strings.Join(dropped, " ")
 }
 
-// TestFindingPython: the order for the findings of a survey in code and files. Its interpreter has the standard library and
-// the files of the case.
+// TestFindingPython: the order for the findings of a survey in code and files. Its interpreter has the standard library
+// and the files of the case.
 func TestFindingPython(t *testing.T) {
 	program, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {

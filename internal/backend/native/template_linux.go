@@ -20,7 +20,8 @@ import (
 )
 
 // templates holds one template: the common part of the root of sandboxes with the host's own root, the same number of
-// processors, and layers in the same places. A sandbox that cannot use it makes its own root, so a missing or stale template costs only time.
+// processors, and layers in the same places. A sandbox that cannot use it makes its own root, so a missing or stale
+// template costs only time.
 type templates struct {
 	processors int         // that the root shows
 	points     []string    // mount points of the layers: no sandbox can make them in a template

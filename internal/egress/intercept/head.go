@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxAnswerHead is the most bytes of the head of an answer, interim answers included. Clients accept 64 KiB to 1 MiB.
+	// maxAnswerHead is the most bytes of the head of an answer, interim answers included. Clients accept 64 KiB to 1
+	// MiB.
 	maxAnswerHead = 64 << 10
 	// maxHeadLines is the most lines of a head. net/http takes some 200 bytes for each, however short it is.
 	maxHeadLines = 500

@@ -21,7 +21,8 @@ const (
 // client libraries check, it has the same prefix, length and alphabet. Nothing else of the value is in it.
 func NewPlaceholder(value string) string {
 	if parts := jwt().FindStringSubmatch(value); parts != nil {
-		return parts[1] + "." + claims(base64.RawURLEncoding.DecodedLen(len(parts[2]))) + "." + randomBase64(len(parts[3]))
+		payload := claims(base64.RawURLEncoding.DecodedLen(len(parts[2])))
+		return parts[1] + "." + payload + "." + randomBase64(len(parts[3]))
 	}
 	for _, form := range forms() {
 		if parts := form.FindStringSubmatch(value); parts != nil {
@@ -42,10 +43,11 @@ var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 		{`xox[a-z]-|xapp-\d-`, rest}, // Slack
 		{`gh[pousr]_|github_pat_`, rest},
 		{`gl[a-z]{2,5}-`, rest}, // GitLab
-		{`sk-ant-[a-z]+\d\d-|sk-(?:proj|svcacct|admin|or-v\d|lf)-|sk-|gsk_|xai-|pplx-`, rest}, // Anthropic, OpenAI, others
-		{`(?:sk|rk|pk)_(?:live|test)_|whsec_`, rest},                                          // Stripe
-		{`A(?:KIA|SIA|IDA|ROA|CCA)`, `[A-Z0-9]{16}`},                                          // AWS key ids
-		{`AIza|ya29\.|GOCSPX-|1//`, rest},                                                     // Google
+		// Anthropic, OpenAI, others
+		{`sk-ant-[a-z]+\d\d-|sk-(?:proj|svcacct|admin|or-v\d|lf)-|sk-|gsk_|xai-|pplx-`, rest},
+		{`(?:sk|rk|pk)_(?:live|test)_|whsec_`, rest}, // Stripe
+		{`A(?:KIA|SIA|IDA|ROA|CCA)`, `[A-Z0-9]{16}`}, // AWS key ids
+		{`AIza|ya29\.|GOCSPX-|1//`, rest},            // Google
 		{`hf_|r8_|npm_|pypi-|dapi|ntn_|secret_|lin_api_|figd_|glsa_|dop_v\d_|tfp_`, rest},
 		{`shp[a-z]{2}_|sq0[a-z]{3}-|SG\.|key-|pat-|pat_|rnd_|re_|phc_|phx_|vercel_|sbp_|tvly-`, rest},
 		{`AC|SK|`, `[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9A-F]{32}|[0-9A-F]{40}|[0-9A-F]{64}`}, // Twilio, others

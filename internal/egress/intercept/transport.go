@@ -12,8 +12,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
-// The CPU time of bytes that are read. A frame of HTTP/2 of 9 to 17 bytes takes one to five microseconds, the bytes of a
-// body less than a tenth of that, so most is refunded for them.
+// The CPU time of bytes that are read. A frame of HTTP/2 of 9 to 17 bytes takes one to five microseconds, the bytes of
+// a body less than a tenth of that, so most is refunded for them.
 const (
 	byteTime   = 100 * time.Nanosecond
 	bodyRefund = 90 * time.Nanosecond
@@ -45,8 +45,8 @@ func (b *refundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Bounds of HTTP/2, so that a stream holds at most streamWindow of an answer that the sandbox does not read, and a server
-// that stops in the midst of a frame is found.
+// Bounds of HTTP/2, so that a stream holds at most streamWindow of an answer that the sandbox does not read, and a
+// server that stops in the midst of a frame is found.
 const (
 	streamWindow = 256 << 10
 	uploadWindow = 64 << 10 // of a request that the server does not read

@@ -5,7 +5,8 @@ package sniff
 import "time"
 
 const (
-	// MaxFirst is the most bytes of the first line of a connection that may be HTTP. A TLS hello may have twice as many.
+	// MaxFirst is the most bytes of the first line of a connection that may be HTTP. A TLS hello may have twice as
+	// many.
 	MaxFirst = 16 << 10
 	// MaxHead is the most bytes of one HTTP head. Servers accept 8 to 32 KiB.
 	MaxHead = 32 << 10
