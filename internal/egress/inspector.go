@@ -166,6 +166,7 @@ func (i *inspector) checkUnread(b []byte) error {
 
 // identify determines the kind from the first bytes. end means that no more bytes will come.
 func (i *inspector) identify(b []byte, end bool) error {
+	i.c.gate.meter.pace.spend(time.Duration(len(b)) * scanTime)
 	if len(b) > 0 && b[0] == sniff.TLSHandshake {
 		h, err := sniff.ParseHello(b)
 		switch {
@@ -174,6 +175,7 @@ func (i *inspector) identify(b []byte, end bool) error {
 		case err != nil:
 			return i.object(sniff.ErrHello)
 		}
+		i.c.gate.meter.pace.spend(helloTime)
 		return i.checkHello(h)
 	}
 	if end {

@@ -24,6 +24,8 @@ const (
 	handshakeTime  = 2 * time.Millisecond   // of TLS, with both sides
 	requestTime    = 200 * time.Microsecond // in TLS that ends in the gate
 	parseTime      = 100 * time.Nanosecond  // for a byte of a head or of a chunk's size in HTTP/1
+	scanTime       = 2 * time.Nanosecond    // for a byte of the beginning, at each packet until the kind is known
+	helloTime      = 30 * time.Microsecond  // to parse a TLS hello
 )
 
 // frameCost is the CPU time of a frame of n bytes.

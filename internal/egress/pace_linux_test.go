@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -84,5 +86,47 @@ func TestFrameFlood(t *testing.T) {
 	most := int64(time.Since(began).Seconds()*perSecond) + 1<<20
 	if got := p.gate.meter.received.Load(); got > most || got < 100_000 {
 		t.Errorf("%d bytes were read, and at most %d should", got, most)
+	}
+}
+
+// TestParseCost: reading what a client chose to be expensive costs no more CPU time than it is charged.
+func TestParseCost(t *testing.T) {
+	for name, line := range map[string]string{"short lines": "a b\n", "requests without an end": "a b HTTP/1.1x\n",
+		"long lines":        "a " + strings.Repeat("\tHTTP/1.1", sniff.MaxFirst/9) + "x\n",
+		"requests of HTTPS": "a " + strings.Repeat("\t", sniff.MaxFirst/2) + "HTTPS/1.1\n"} {
+		lines := bytes.Repeat([]byte(line), 1<<20/len(line))
+		var d sniff.Disguise
+		before := ownCPU(t)
+		if err := d.Client(lines); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		used, charged := ownCPU(t)-before, time.Duration(d.Parsed)*parseTime
+		t.Logf("%s: %s of CPU time were used, and %s charged", name, used, charged)
+		if used > charged {
+			t.Errorf("%s: %s of CPU time were used, and %s charged", name, used, charged)
+		}
+	}
+}
+
+// TestIdentifyCost: so does finding out what a connection is, however small the packets are that begin it.
+func TestIdentifyCost(t *testing.T) {
+	const small = "\x16\x03\x01\x00\x01" // the header of a record of one byte
+	for name, sent := range map[string]string{"TLS": "\x16\x03\x01\x3f\xff" + strings.Repeat("\x01", 1<<14),
+		"TLS in small records": small + "\x01" + small + "\x00" + small + "\x3f" + strings.Repeat(small+"\xff", 2000),
+		"a method":             strings.Repeat("A", 1<<14),
+		"empty lines":          strings.Repeat("\r\n", 1<<13)} {
+		g := &gate{meter: newMeter(newBudget(Limits{}), "", 0)}
+		i := &inspector{c: &conn{flow: flow{gate: g}}}
+		before := ownCPU(t)
+		for n := 1; n < len(sent); n += 10 {
+			if err := i.identify([]byte(sent[:n]), false); !errors.Is(err, sniff.ErrMore) {
+				t.Fatalf("%s, %d bytes: %v", name, n, err)
+			}
+		}
+		used, charged := ownCPU(t)-before, time.Duration(g.meter.pace.spent.Load())
+		t.Logf("%s: %s of CPU time were used, and %s charged", name, used, charged)
+		if used > 4*charged {
+			t.Errorf("%s: %s of CPU time were used, and %s charged", name, used, charged)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sniff
 
 import (
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"net"
 	"slices"
@@ -28,8 +29,12 @@ var (
 )
 
 // ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A hello
-// of more than maxHello bytes is malformed, and so is a server name that ends in a dot (RFC 6066, section 3).
+// of more than maxHello bytes is malformed, and so is a server name that ends in a dot (RFC 6066, section 3). An
+// incomplete hello costs little.
 func ParseHello(b []byte) (Hello, error) {
+	if len(b) < maxHello && !wholeHello(b) {
+		return Hello{}, ErrMore
+	}
 	r := &replay{sent: b[:min(len(b), maxHello)]}
 	err := tls.Server(r, parseOnly).Handshake()
 	switch {
@@ -39,6 +44,29 @@ func ParseHello(b []byte) (Hello, error) {
 		return Hello{}, ErrMore
 	}
 	return Hello{}, ErrHello
+}
+
+// wholeHello reports whether b has all records of a hello (RFC 8446, section 5.1), or a record of another kind, which
+// the parser refuses.
+func wholeHello(b []byte) bool {
+	const recordHeader, messageHeader = 5, 4
+	var header [messageHeader]byte // of the hello: its type, and its size in three bytes
+	have := 0
+	for len(b) > 0 && b[0] == TLSHandshake {
+		if len(b) < recordHeader {
+			return false
+		}
+		end := recordHeader + int(binary.BigEndian.Uint16(b[3:]))
+		part := b[recordHeader:min(len(b), end)]
+		copy(header[min(have, messageHeader):], part)
+		have += len(part)
+		size := int(binary.BigEndian.Uint32(header[:])) & 0xff_ffff
+		if have >= messageHeader+size && have >= messageHeader {
+			return true
+		}
+		b = b[min(len(b), end):]
+	}
+	return len(b) > 0
 }
 
 // parseOnly ends a handshake once the hello has been parsed.

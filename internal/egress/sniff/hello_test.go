@@ -86,3 +86,18 @@ func TestTrailingDot(t *testing.T) {
 		t.Error(h, err)
 	}
 }
+
+// TestPartialHello: the parser does not run before a hello is complete, so that small packets cost little.
+func TestPartialHello(t *testing.T) {
+	for _, b := range [][]byte{clientHello(t, "site.example"), split(clientHello(t, "site.example"), 1)} {
+		for _, n := range []int{1, 6, len(b) / 2, len(b) - 1} {
+			if allocs := testing.AllocsPerRun(10, func() {
+				if _, err := ParseHello(b[:n]); !errors.Is(err, ErrMore) {
+					t.Errorf("%d of %d bytes: %v", n, len(b), err)
+				}
+			}); allocs > 0 {
+				t.Errorf("%d of %d bytes cost %v allocations", n, len(b), allocs)
+			}
+		}
+	}
+}
