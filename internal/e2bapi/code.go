@@ -2,9 +2,11 @@ package e2bapi
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
@@ -51,10 +53,11 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return err
 	}
 	stop := lines.keep()
-	err = x.Follow(r.Context(), 0, func(e engine.Event) error {
+	err = x.FollowIn(r.Context(), 0, roomOf(f.Server, w), func(e engine.Event) error {
 		if endedWith(s, e) {
 			return s.Ended()
 		}
+		wordFailure(f.Server, w, x, &e)
 		return lines.event(e)
 	})
 	stop()
@@ -85,7 +88,10 @@ func (l *lines) line(v map[string]any) error { return l.send(func() error { retu
 func (l *lines) write(v map[string]any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
-		_, err = l.w.Write(append(ascii(text), '\n'))
+		err = writeASCII(l.w, text)
+	}
+	if err == nil {
+		_, err = l.w.Write([]byte{'\n'})
 	}
 	if err == nil {
 		err = l.w.FlushError()
@@ -93,17 +99,13 @@ func (l *lines) write(v map[string]any) error {
 	return err
 }
 
-// ascii escapes all other characters of JSON.
-func ascii(text []byte) []byte {
-	plain := true
-	for _, c := range text {
-		plain = plain && c < 0x80
-	}
-	if plain {
-		return text
-	}
+// writeASCII writes JSON, and escapes all other characters.
+func writeASCII(w io.Writer, text []byte) error {
+	const piece = 16 << 10
 	var out []byte
-	for _, c := range string(text) {
+	for len(text) > 0 {
+		c, size := utf8.DecodeRune(text)
+		text = text[size:]
 		switch {
 		case c < 0x80:
 			out = append(out, byte(c))
@@ -113,8 +115,14 @@ func ascii(text []byte) []byte {
 			c -= 0x10000
 			out = appendEscape(appendEscape(out, 0xd800+c>>10), 0xdc00+c&0x3ff)
 		}
+		if len(out) >= piece || len(text) == 0 {
+			if _, err := w.Write(out); err != nil {
+				return err
+			}
+			out = out[:0]
+		}
 	}
-	return out
+	return nil
 }
 
 func appendEscape(out []byte, c rune) []byte {

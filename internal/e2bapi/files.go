@@ -30,6 +30,9 @@ func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 	case i.Type != sandbox.TypeFile:
 		return sandbox.Invalidf("path", "path '%s' is a directory", name)
 	}
+	if err := f.Reserve(r.Context(), w, min(i.Size, engine.FileBuffer)); err != nil {
+		return err
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": path.Base(file)}))
@@ -60,20 +63,23 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 				"extended attributes"}
 		}
 	}
-	encoding := r.Header.Get("Content-Encoding")
-	r.Header.Del("Content-Encoding")
+	const encoding = "Content-Encoding"
+	packed := r.Header.Get(encoding) == "gzip"
+	if packed {
+		r.Header.Del(encoding) // StreamBody refuses all others
+	}
 	body, err := f.StreamBody(w, r, f.MaxFile())
 	if err != nil {
 		return err
 	}
-	if encoding == "gzip" {
+	if packed {
 		unpacked, err := gzip.NewReader(body)
 		if err != nil {
-			return sandbox.Invalidf("body", "is not gzip")
+			return bodyError(err, notGzip)
 		}
-		body = io.LimitReader(unpacked, f.MaxFile())
+		body = httpd.Bound(decoded{unpacked, notGzip}, f.MaxFile())
 	}
-	list := []written{}
+	list, in := []written{}, &call{server: f.Server, w: w}
 	put := func(name string, content io.Reader) error {
 		file := pathIn(s, name)
 		if i, err := s.Stat(r.Context(), file); err == nil && i.Type == sandbox.TypeFolder {
@@ -83,12 +89,12 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 			return err
 		}
 		list = append(list, written{path.Base(file), "file", file})
-		return nil
+		return in.hold(name, file)
 	}
 	named := r.URL.Query().Get("path")
 	switch {
 	case kind == "multipart/form-data":
-		err = eachPart(multipart.NewReader(body, params["boundary"]), named, put)
+		err = eachPart(body, params["boundary"], named, put)
 	case kind == "application/octet-stream" && named != "":
 		err = put(named, body)
 	default:
@@ -100,28 +106,83 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return writeJSON(w, http.StatusOK, list)
 }
 
+const (
+	notGzip = "is not gzip"
+	notForm = "is not a form"
+)
+
+// bodyError returns an error of the body itself unchanged, and any other as one of its decoder.
+func bodyError(err error, malformed string) error {
+	if sandbox.KindOf(err) != sandbox.Internal {
+		return err
+	}
+	return sandbox.Invalidf("body", "%s", malformed)
+}
+
+// decoded is the content of a body, with the errors of bodyError.
+type decoded struct {
+	io.Reader
+	malformed string
+}
+
+func (d decoded) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = bodyError(err, d.malformed)
+	}
+	return n, err
+}
+
+// maxPartHead limits what precedes the content of a part, besides what is read ahead of it.
+const maxPartHead = 64 << 10
+
+// partHeads is the body of a form, which limits what is read until a part begins.
+type partHeads struct {
+	io.Reader
+	left int64 // bytes that may be read yet; negative is no limit
+}
+
+func (h *partHeads) Read(p []byte) (int, error) {
+	if h.left < 0 {
+		return h.Reader.Read(p)
+	}
+	if h.left == 0 {
+		return 0, &sandbox.Error{Kind: sandbox.TooLarge,
+			Msg: "the head of a part of the form is over the limit of " + sandbox.FormatBytes(maxPartHead)}
+	}
+	n, err := h.Reader.Read(p[:min(int64(len(p)), h.left)])
+	h.left -= int64(n)
+	return n, err
+}
+
 // eachPart writes the files of a form. A name in the query wins over that of the part.
-func eachPart(form *multipart.Reader, named string, put func(string, io.Reader) error) error {
+func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader) error) error {
+	heads := &partHeads{Reader: body}
+	form := multipart.NewReader(heads, boundary)
 	for {
+		heads.left = maxPartHead
 		part, err := form.NextPart()
+		heads.left = -1
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return sandbox.Invalidf("body", "is not a form")
+			return bodyError(err, notForm)
 		}
-		if part.FormName() != "file" {
-			continue
+		if part.FormName() == "file" {
+			name := named
+			if name == "" { // FileName would cut its folders
+				_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+				name = params["filename"]
+			}
+			if name == "" {
+				return sandbox.Invalidf("path", "is missing")
+			}
+			err = put(name, decoded{part, notForm})
+		} else {
+			_, err = io.Copy(io.Discard, part)
 		}
-		name := named
-		if name == "" { // FileName would cut its folders
-			_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
-			name = params["filename"]
-		}
-		if name == "" {
-			return sandbox.Invalidf("path", "is missing")
-		}
-		if err := put(name, part); err != nil {
+		if err != nil {
 			return err
 		}
 	}

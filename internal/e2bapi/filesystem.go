@@ -68,7 +68,7 @@ func stat(ctx context.Context, file string) (*pb.EntryInfo, error) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("path '%s' does not exist", file))
 	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	return entryOf(file, i, target), nil
 }
@@ -91,7 +91,7 @@ func (filesystem) MakeDir(ctx context.Context, r *connect.Request[pb.MakeDirRequ
 		return nil, connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("directory '%s' already exists", dir))
 	}
 	if err := sandboxIn(ctx).MakeFolder(ctx, dir); err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	e, err := stat(ctx, dir)
 	return connect.NewResponse(&pb.MakeDirResponse{Entry: e}), err
@@ -110,7 +110,7 @@ func (filesystem) Move(ctx context.Context, r *connect.Request[pb.MoveRequest]) 
 		err = s.MoveFile(ctx, from, to, true)
 	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	e, err := stat(ctx, to)
 	return connect.NewResponse(&pb.MoveResponse{Entry: e}), err
@@ -127,17 +127,22 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 	if e.Type != pb.FileType_FILE_TYPE_DIRECTORY {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("path '%s' is not a directory", dir))
 	}
-	list, more, err := sandboxIn(ctx).ListFiles(ctx, dir, int(max(1, r.Msg.Depth)), engine.MaxFileList)
+	in, out := callIn(ctx), &pb.ListDirResponse{}
+	if err := in.server.Reserve(ctx, in.w, engine.FileBuffer); err != nil {
+		return nil, err
+	}
+	more, err := in.sandbox.EachFile(ctx, dir, int(max(1, r.Msg.Depth)), engine.MaxFileList,
+		func(i sandbox.FileInfo) error {
+			e := entryOf(path.Join(dir, i.Path), i, i.Target)
+			out.Entries = append(out.Entries, e)
+			return in.holdEntry(e)
+		})
 	if err == nil && more {
 		err = &sandbox.Error{Kind: sandbox.TooLarge,
 			Msg: fmt.Sprintf("'%s' has more than %d files", dir, engine.MaxFileList)}
 	}
 	if err != nil {
-		return nil, failed(err)
-	}
-	out := &pb.ListDirResponse{}
-	for _, i := range list {
-		out.Entries = append(out.Entries, entryOf(path.Join(dir, i.Path), i, i.Target))
+		return nil, err
 	}
 	return connect.NewResponse(out), nil
 }
@@ -149,5 +154,5 @@ func (filesystem) Remove(ctx context.Context, r *connect.Request[pb.RemoveReques
 	if sandbox.KindOf(err) == sandbox.NotFound {
 		err = nil
 	}
-	return connect.NewResponse(&pb.RemoveResponse{}), failed(err)
+	return connect.NewResponse(&pb.RemoveResponse{}), err
 }

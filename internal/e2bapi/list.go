@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -40,8 +41,14 @@ func filterOf(q url.Values) (f filter, err error) {
 }
 
 // matches reports whether the filter selects a sandbox. Its metadata is compared before.
-func (f *filter) matches(d *detail) bool {
-	return f.running && !d.StartedAt.Before(f.after) && (f.template == "" || f.template == d.TemplateID)
+func (f *filter) matches(i engine.Info) bool {
+	return f.running && !i.Created.Before(f.after) && (f.template == "" || f.template == i.Spec.Metadata[templateName])
+}
+
+// listed is a sandbox of a list.
+type listed struct {
+	sandbox *engine.Sandbox
+	started time.Time
 }
 
 // listSandboxes is GET /v2/sandboxes, the newest first, and GET /sandboxes.
@@ -51,15 +58,15 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list := []detail{}
+	var list []listed
 	for after := sandbox.ID(""); ; {
 		page, more, err := f.Engine().Sandboxes(w.Key, wanted.metadata, after, 0)
 		if err != nil {
 			return err
 		}
 		for _, s := range page {
-			if d := f.show(r, w.Key, s); wanted.matches(&d) {
-				list = append(list, d)
+			if i := s.Info(); wanted.matches(i) {
+				list = append(list, listed{s, i.Created})
 			}
 			after = s.ID()
 		}
@@ -85,16 +92,22 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		w.Header().Set("X-Next-Token", tokenOf(&list[limit-1]))
+		w.Header().Set("X-Next-Token", tokenOf(list[limit-1]))
 	}
-	return f.WriteJSON(w, list)
+	out := f.NewList(w, "")
+	for _, l := range list {
+		if err := out.Add(f.show(r, w.Key, l.sandbox)); err != nil {
+			return out.Fail(err)
+		}
+	}
+	return out.End(nil)
 }
 
 // tokenOf returns the token for the page after a sandbox. It remains valid if that sandbox ends.
-func tokenOf(d *detail) string { return fmt.Sprintf("%d.%s", d.StartedAt.UnixNano(), d.SandboxID) }
+func tokenOf(l listed) string { return fmt.Sprintf("%d.%s", l.started.UnixNano(), l.sandbox.ID()) }
 
 // from returns the part of a sorted list that follows the sandbox of a token.
-func from(list []detail, token string, order int) ([]detail, error) {
+func from(list []listed, token string, order int) ([]listed, error) {
 	if token == "" {
 		return list, nil
 	}
@@ -104,8 +117,8 @@ func from(list []detail, token string, order int) ([]detail, error) {
 		return nil, sandbox.Invalidf("nextToken", "%.80q is not a token of this server", token)
 	}
 	last := time.Unix(0, at)
-	i := slices.IndexFunc(list, func(d detail) bool {
-		return order*cmp.Or(d.StartedAt.Compare(last), cmp.Compare(d.SandboxID, id)) > 0
+	i := slices.IndexFunc(list, func(l listed) bool {
+		return order*cmp.Or(l.started.Compare(last), cmp.Compare(string(l.sandbox.ID()), id)) > 0
 	})
 	if i < 0 {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -83,7 +84,7 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	}
 	x, err := s.Start(ctx, run)
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
 }
@@ -111,18 +112,20 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*p
 		err = event(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: started}})
 	}
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	terminal := x.Info().Terminal
-	return failed(x.Follow(ctx, 0, func(e engine.Event) error {
-		if endedWith(sandboxIn(ctx), e) {
+	in := callIn(ctx)
+	return x.FollowIn(ctx, 0, roomOf(in.server, in.w), func(e engine.Event) error {
+		if endedWith(in.sandbox, e) {
 			panic(http.ErrAbortHandler)
 		}
+		wordFailure(in.server, in.w, x, &e)
 		if shown := eventOf(e, terminal); shown != nil {
 			return event(shown)
 		}
 		return nil
-	}))
+	})
 }
 
 // eventOf returns an event in E2B's form, or nil for one without.
@@ -170,8 +173,12 @@ func (processes) List(ctx context.Context, _ *connect.Request[pb.ListRequest]) (
 			continue
 		}
 		info := &pb.ProcessInfo{Pid: uint32(x.PID), Config: &pb.ProcessConfig{Cmd: x.Command[0], Args: x.Command[1:]}}
-		if tag, ok := x.Metadata[tagVariable]; ok {
+		tag, ok := x.Metadata[tagVariable]
+		if ok {
 			info.Tag = &tag
+		}
+		if err := callIn(ctx).hold(slices.Concat(x.Command, []string{tag})...); err != nil {
+			return nil, err
 		}
 		out.Processes = append(out.Processes, info)
 	}
@@ -194,7 +201,7 @@ func input(ctx context.Context, x *engine.Run, in *pb.ProcessInput) error {
 	if typed != x.Info().Terminal {
 		return connect.NewError(connect.CodeInvalidArgument, errors.New("the input is not of the kind of the process"))
 	}
-	return failed(x.Input(ctx, append(in.GetStdin(), in.GetPty()...), false))
+	return x.Input(ctx, append(in.GetStdin(), in.GetPty()...), false)
 }
 
 // StreamInput writes the messages of a stream to the standard input of a process.
@@ -224,7 +231,7 @@ func (processes) CloseStdin(ctx context.Context, r *connect.Request[pb.CloseStdi
 		err = connect.NewError(connect.CodeUnknown, errors.New("a terminal has no stdin to close; type end-of-file"))
 	}
 	if err == nil {
-		err = failed(x.Input(ctx, nil, true))
+		err = x.Input(ctx, nil, true)
 	}
 	return connect.NewResponse(&pb.CloseStdinResponse{}), err
 }
@@ -238,11 +245,11 @@ func (processes) SendSignal(ctx context.Context, r *connect.Request[pb.SendSigna
 	case x.Info().Status != sandbox.StatusRunning:
 		err = connect.NewError(connect.CodeNotFound, errors.New("the process has ended"))
 	case r.Msg.Signal == pb.Signal_SIGNAL_SIGKILL:
-		if err = failed(x.Signal(ctx, syscall.SIGKILL)); err == nil {
+		if err = x.Signal(ctx, syscall.SIGKILL); err == nil {
 			awaitEnd(ctx, x)
 		}
 	case r.Msg.Signal == pb.Signal_SIGNAL_SIGTERM:
-		err = failed(x.Signal(ctx, syscall.SIGTERM))
+		err = x.Signal(ctx, syscall.SIGTERM)
 	default:
 		err = connect.NewError(connect.CodeUnimplemented, errors.New("only SIGKILL and SIGTERM are supported"))
 	}
@@ -270,7 +277,7 @@ func (processes) Update(ctx context.Context, r *connect.Request[pb.UpdateRequest
 	*connect.Response[pb.UpdateResponse], error) {
 	x, err := find(ctx, r.Msg.Process)
 	if err == nil && r.Msg.Pty != nil {
-		err = failed(x.Resize(ctx, *terminalOf(r.Msg.Pty)))
+		err = x.Resize(ctx, *terminalOf(r.Msg.Pty))
 	}
 	return connect.NewResponse(&pb.UpdateResponse{}), err
 }

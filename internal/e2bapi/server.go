@@ -67,7 +67,7 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		"DELETE /contexts/{context}":       f.inside(inContext(f.deleteContext)),
 		"POST /contexts/{context}/restart": f.inside(inContext(f.restartContext)),
 	}, true)})
-	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{})}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
 	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{watchers: watchers}, options...)
 	server.AddSide(httpd.Side{Match: serviceOf(portEnvd), Routes: routes(map[string]handler{
@@ -84,29 +84,21 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 // other is the rest of the requests for a sandbox: none may be taken for one of another API.
 func other(r *http.Request) bool { return r.Header.Get(headerSandbox) != "" }
 
-// called is the context key of the target of a call.
-type called struct{}
-
-// target is the sandbox of a call, and its owner.
-type target struct {
-	sandbox *engine.Sandbox
-	owner   string
-}
-
-func sandboxIn(ctx context.Context) *engine.Sandbox { return ctx.Value(called{}).(target).sandbox }
-
-func callerIn(ctx context.Context) string { return ctx.Value(called{}).(target).owner }
-
 // serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
-// messages of a stream are read one by one.
+// messages of a stream are read one by one, in the room of one.
 func (f *face) serve(service http.Handler) inside {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-		if !strings.HasSuffix(r.URL.Path, "/StreamInput") {
-			if err := f.readMessage(w, r); err != nil {
-				return err
-			}
+		var err error
+		if strings.HasSuffix(r.URL.Path, "/StreamInput") {
+			err = f.Reserve(r.Context(), w, streamBytes)
+		} else {
+			err = f.readMessage(w, r)
 		}
-		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, target{s, w.Key})))
+		if err != nil {
+			return err
+		}
+		in := &call{sandbox: s, server: f.Server, w: w}
+		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, in)))
 		return nil
 	}
 }
@@ -140,6 +132,7 @@ const (
 	maxDeflate   = 1032    // bytes that one byte of gzip can become
 	maxMessage   = 1 << 20 // bytes of one message of a client
 	decodedBytes = 32      // that a byte of a message can become: an empty string of a list takes two bytes
+	streamBytes  = 4 << 20 // of a message of a stream: as it came, unpacked, decoded, and on its way
 )
 
 // serviceOf matches requests to a service of a sandbox.
@@ -166,14 +159,10 @@ type problem struct {
 // fail answers with an error in E2B's form.
 func (f *face) fail(w *httpd.Response, err error) {
 	p := f.Problem(w, err)
-	message := p.Detail
-	if p.Hint != "" {
-		message += " (" + p.Hint + ")"
-	}
 	if p.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
-	_ = writeJSON(w, p.Status, problem{p.Status, message})
+	_ = writeJSON(w, p.Status, problem{p.Status, sentence(p.Detail, p.Hint)})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) error {

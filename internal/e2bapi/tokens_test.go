@@ -1,6 +1,7 @@
 package e2bapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
@@ -47,13 +48,16 @@ func FuzzASCII(f *testing.F) {
 			t.Fatal(err)
 		}
 		var a, b string
-		got := ascii(want)
-		for _, c := range got {
+		var got bytes.Buffer
+		if err := writeASCII(&got, want); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range got.Bytes() {
 			if c >= 0x80 {
-				t.Errorf("%q", got)
+				t.Errorf("%q", got.Bytes())
 			}
 		}
-		if json.Unmarshal(want, &a) != nil || json.Unmarshal(got, &b) != nil || a != b {
+		if json.Unmarshal(want, &a) != nil || json.Unmarshal(got.Bytes(), &b) != nil || a != b {
 			t.Errorf("%q, not %q", b, a)
 		}
 	})

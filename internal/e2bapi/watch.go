@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"sync"
 	"time"
 
@@ -93,7 +92,7 @@ func (filesystem) WatchDir(ctx context.Context, r *connect.Request[pb.WatchDirRe
 	if s.Ended() != nil {
 		panic(http.ErrAbortHandler) // see endedWith
 	}
-	return failed(err)
+	return err
 }
 
 // watchers are the folders that are watched for clients who ask for the changes.
@@ -122,6 +121,8 @@ type watcher struct {
 	lost    bool
 	ended   error
 	came    chan struct{} // closed and replaced when something changes
+
+	forgotten bool // it keeps no more changes
 }
 
 func newWatchers() *watchers {
@@ -143,11 +144,11 @@ func (f filesystem) CreateWatcher(ctx context.Context, r *connect.Request[pb.Cre
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{sandbox: sandboxIn(ctx), dir: dir, entry: r.Msg.IncludeEntry, owner: callerIn(ctx), room: f.watchers.room,
-		came: make(chan struct{})}
+	w := &watcher{sandbox: sandboxIn(ctx), dir: dir, entry: r.Msg.IncludeEntry, owner: callIn(ctx).w.Key,
+		room: f.watchers.room, came: make(chan struct{})}
 	id := sandbox.NewID()
 	if err := f.watchers.begin(ctx, id, w, r.Msg.Recursive); err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	return connect.NewResponse(&pb.CreateWatcherResponse{WatcherId: string(id)}), nil
 }
@@ -207,6 +208,9 @@ func (all *watchers) forget(id sandbox.ID) {
 	all.mu.Unlock()
 	if w != nil {
 		w.cancel()
+		w.mu.Lock()
+		w.forgotten = true
+		w.mu.Unlock()
 		w.drop()
 	}
 }
@@ -226,7 +230,7 @@ func (w *watcher) take(c engine.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	size := int64(len(c.Path)) + changeBytes
-	if c.Lost || len(w.changes) >= maxChanges || !w.room.Take(w.owner, size) {
+	if w.forgotten || c.Lost || len(w.changes) >= maxChanges || !w.room.Take(w.owner, size) {
 		w.lost = true
 	} else {
 		w.changes = append(w.changes, c)
@@ -294,7 +298,7 @@ func (f filesystem) GetWatcherEvents(ctx context.Context, r *connect.Request[pb.
 	*connect.Response[pb.GetWatcherEventsResponse], error) {
 	w, err := f.watchers.find(ctx, r.Msg.WatcherId)
 	if err == nil {
-		err = failed(w.settle(ctx))
+		err = w.settle(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -304,11 +308,20 @@ func (f filesystem) GetWatcherEvents(ctx context.Context, r *connect.Request[pb.
 	case lost:
 		return nil, connect.NewError(connect.CodeDataLoss, errLost)
 	case len(changes) == 0 && w.failure() != nil:
-		return nil, failed(w.failure())
+		return nil, w.failure()
 	}
 	out := &pb.GetWatcherEventsResponse{}
-	for c := range slices.Values(changes) {
-		out.Events = append(out.Events, changeOf(ctx, w.dir, c, w.entry))
+	in := callIn(ctx)
+	for _, c := range changes {
+		e := changeOf(ctx, w.dir, c, w.entry)
+		out.Events = append(out.Events, e)
+		err := in.hold(e.Name)
+		if err == nil && e.Entry != nil {
+			err = in.holdEntry(e.Entry)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return connect.NewResponse(out), nil
 }

@@ -152,6 +152,15 @@ func (x *Run) FollowIn(ctx context.Context, after uint64, room eventlog.Room, ta
 	})
 }
 
+// Failure returns why a run whose last event has a Failure has no result, once it has ended.
+func (x *Run) Failure() error {
+	<-x.done
+	if x.failure == nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the run failed under an earlier server"}
+	}
+	return x.failure
+}
+
 // LastEvent returns the id of the last event so far.
 func (x *Run) LastEvent() uint64 {
 	last := x.log.Last().ID

@@ -117,11 +117,7 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 		piece := api.OutputPiece{TimeMS: at, Offset: e.Offset, Dropped: e.Dropped}
 		return s.do(e.More, func() { s.output(id, e.Kind.String(), piece, e.Data) })
 	case e.Ended.Failure != "":
-		_, err := x.Wait(context.Background()) // it has ended, or is about to
-		if err == nil {
-			err = &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the run failed under an earlier server"}
-		}
-		name, data = api.EventProblem, api.ProblemEvent{TimeMS: at, Problem: a.Problem(w, err)}
+		name, data = api.EventProblem, api.ProblemEvent{TimeMS: at, Problem: a.Problem(w, x.Failure())}
 	default:
 		d := e.Ended
 		outcome := answer.NewOutcome(wording.HTTP, &sandbox.Result{ID: x.ID(), Status: d.Status, ExitCode: d.ExitCode,

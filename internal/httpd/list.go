@@ -21,11 +21,14 @@ type List struct {
 	reserved int64
 }
 
-// NewList begins an answer {"name": [...]}. Nothing is sent before the first 64 KiB, so that an early failure has its
-// own status. The caller calls End, unless it fails.
+// NewList begins an answer {"name": [...]}, or only the list if the name is "". Nothing is sent before the first 64 KiB,
+// so that an early failure has its own status. The caller calls End, unless it fails.
 func (s *Server) NewList(w *Response, name string) *List {
 	l := &List{server: s, w: w, name: name}
-	l.buf.WriteString(`{` + strconv.Quote(name) + `:[`)
+	if name != "" {
+		l.buf.WriteString(`{` + strconv.Quote(name) + `:`)
+	}
+	l.buf.WriteByte('[')
 	return l
 }
 
@@ -65,13 +68,16 @@ func (l *List) send(last bool) error {
 	return err
 }
 
-// End ends the answer. more, if not nil, reports whether there are more entries.
+// End ends the answer. more, if not nil, reports whether there are more entries; a list without a name has none.
 func (l *List) End(more *bool) error {
 	l.buf.WriteByte(']')
 	if more != nil {
 		l.buf.WriteString(`,"more":` + strconv.FormatBool(*more))
 	}
-	l.buf.WriteString("}\n")
+	if l.name != "" {
+		l.buf.WriteByte('}')
+	}
+	l.buf.WriteByte('\n')
 	if err := l.send(true); err != nil {
 		return l.Fail(err)
 	}

@@ -96,7 +96,10 @@ func (w *Response) reserve(ctx context.Context, in *room.Room, n int64, longest 
 	if n <= 0 {
 		return nil
 	}
-	if n > in.Share() {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held+n > in.Share() {
 		return &sandbox.Error{Kind: sandbox.TooLarge, Fix: "request less at a time",
 			Msg: "the answer is over the limit of " + sandbox.FormatBytes(in.Share()) +
 				" for the unread answers of one client"}

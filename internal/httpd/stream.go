@@ -12,9 +12,32 @@ type streamBody struct {
 	w    *Response
 	r    *http.Request
 	pace pace
+}
+
+// bounded is a reader with a bound.
+type bounded struct {
+	io.Reader
 	left int64 // bytes that are allowed yet
 	most int64
 	err  error
+}
+
+// Bound returns a reader of at most so many bytes. Past them it returns a TooLarge error.
+func Bound(r io.Reader, most int64) io.Reader { return &bounded{Reader: r, left: most, most: most} }
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if int64(len(p)) > b.left+1 { // one more byte, to detect too much
+		p = p[:b.left+1]
+	}
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		n, err = 0, overBound(b.most)
+	}
+	b.err = err
+	return n, err
 }
 
 // StreamBody returns the body of a request, of any type, to be read by the handler. Its errors are the answer: TooLarge
@@ -26,35 +49,23 @@ func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader
 	if r.ContentLength > most {
 		return nil, overBound(most)
 	}
-	return &streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body}, left: most, most: most}, nil
+	return Bound(&streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body}}, most), nil
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	if int64(len(p)) > b.left+1 { // one more byte, to detect too much
-		p = p[:b.left+1]
-	}
 	// an error means a writer without a connection, as in tests
 	b.w.control.SetReadDeadline(b.pace.deadline(time.Now()))
 	n, err := b.r.Body.Read(p)
 	b.pace.moved(n, time.Now())
-	if b.left -= int64(n); b.left < 0 {
-		b.err = overBound(b.most)
-		return 0, b.err
-	}
 	switch {
 	case err == nil:
 		return n, nil
 	case err == io.EOF:
 		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
 		b.w.unread = false
-		b.err = io.EOF
-	default:
-		b.err = bodyError(err)
+		return n, io.EOF
 	}
-	return n, b.err
+	return n, bodyError(err)
 }
 
 // Stopping ends when an http.Server of this server shuts down. Streams and tunnels end then.

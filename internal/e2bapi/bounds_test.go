@@ -1,0 +1,214 @@
+package e2bapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// stepTimeout bounds a step that hangs. Nothing is measured against it.
+const stepTimeout = time.Minute
+
+// sh runs a script in the sandbox, and returns the stream of its process.
+func (r *rig) sh(script string) string {
+	r.t.Helper()
+	text, err := json.Marshal(map[string]any{"process": map[string]any{"cmd": "/bin/bash",
+		"args": []string{"-c", script}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	status, out := r.do("POST", "/process.Process/Start", "application/connect+json", framed(string(text)), r.to(envd))
+	if status != http.StatusOK || !bytes.Contains(out, []byte(`"exited":true`)) {
+		r.t.Fatalf("%s: %d, %.500q", script, status, out)
+	}
+	return string(out)
+}
+
+// execute runs code in a context and returns the lines of its stream, of which the last may be missing.
+func (r *rig) execute(code, in string) string {
+	r.t.Helper()
+	text, _ := json.Marshal(map[string]string{"code": code, "context_id": in}) // strings always have a JSON form
+	res := r.ask("POST", "/execute", "application/json", text, r.to(code49999))
+	defer res.Body.Close()
+	out, _ := io.ReadAll(res.Body) // it may be cut
+	return string(out)
+}
+
+// TestUnreadResult: a large result that nobody reads takes the room of its client, which gets no further one meanwhile.
+func TestUnreadResult(t *testing.T) {
+	r := newRig(t, httpd.Config{MaxAnswers: 8 << 20, WriteTimeout: stepTimeout})
+	const large = "class Large:\n  def _repr_html_(self): return 'x' * 6_000_000\nLarge()"
+	text, _ := json.Marshal(map[string]string{"code": large}) // strings always have a JSON form
+	held := r.ask("POST", "/execute", "application/json", text, r.to(code49999))
+	r.waitHeld(4 << 20)
+	r.server.SetWaits(stepTimeout, time.Millisecond)
+	if out := r.execute(large, ""); strings.Contains(out, "xxx") || strings.Contains(out, "end_of_execution") {
+		t.Errorf("another result was sent: %.200s", out)
+	}
+	held.Body.Close()
+	r.waitHeld(0)
+	if out := r.execute(large, ""); !strings.Contains(out, "xxx") || !strings.Contains(out, "end_of_execution") {
+		t.Errorf("once there is room: %.200s", out)
+	}
+}
+
+// waitHeld waits until so many bytes of answers are held.
+func (r *rig) waitHeld(want int64) {
+	r.t.Helper()
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(2 * time.Millisecond) {
+		_, answers := r.server.Held()
+		if answers == want {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%d bytes of answers are held, not %d", answers, want)
+		}
+	}
+}
+
+// TestListRoom: the description of a folder is counted while it is made.
+func TestListRoom(t *testing.T) {
+	r := newRig(t, httpd.Config{MaxAnswers: 4 << 20})
+	r.sh(`mkdir few many; echo > few/a; x=$(printf '\1%.0s' {1..200}); for i in {1..800}; do echo > many/$x$i; done`)
+	if status, text := r.call("/filesystem.Filesystem/ListDir", `{"path":"few"}`); status != 200 ||
+		strings.Count(string(text), `"name"`) != 1 {
+		t.Errorf("%d: %s", status, text)
+	}
+	if status, text := r.call("/filesystem.Filesystem/ListDir", `{"path":"many"}`); status == 200 ||
+		!strings.Contains(string(text), "resource_exhausted") {
+		t.Errorf("%d: %.300s", status, text)
+	}
+	r.waitHeld(0)
+}
+
+// TestSandboxPages: the list of sandboxes is sent as it is made, with as many as the client requests.
+func TestSandboxPages(t *testing.T) {
+	r := newRig(t, httpd.Config{MaxAnswers: 2 << 10})
+	for i := range 4 {
+		metadata := map[string]string{}
+		for j := range 30 {
+			metadata[fmt.Sprint("n", j)] = fmt.Sprint(i, strings.Repeat("x", 1000))
+		}
+		body, _ := json.Marshal(map[string]any{"allow_internet_access": false, "metadata": metadata}) // so have maps
+		if status, text := r.do("POST", "/sandboxes", "application/json", body, nil); status != 201 {
+			t.Fatalf("%d: %s", status, text)
+		}
+	}
+	for query, want := range map[string]string{"": "3 2 1 0", "?order=asc": "0 1 2 3"} {
+		status, text := r.do("GET", "/v2/sandboxes"+query, "", nil, nil)
+		var list []struct{ Metadata map[string]string }
+		if err := json.Unmarshal(text, &list); err != nil || status != 200 {
+			t.Fatalf("%d: %.300s", status, text)
+		}
+		var got []string
+		for _, s := range list {
+			if n, _, ok := strings.Cut(s.Metadata["n0"], "x"); ok {
+				got = append(got, n)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, not %s", query, got, want)
+		}
+	}
+	res := r.ask("GET", "/v2/sandboxes?limit=2", "", nil, nil)
+	res.Body.Close()
+	token := res.Header.Get("X-Next-Token")
+	_, text := r.do("GET", "/v2/sandboxes?limit=2&nextToken="+token, "", nil, nil)
+	if res.Header.Get("X-Total-Running") != "5" || !strings.Contains(string(text), `"1xxx`) ||
+		strings.Contains(string(text), `"2xxx`) {
+		t.Errorf("%v: %.300s", res.Header, text)
+	}
+}
+
+func zipped(content []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(content) // to memory
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// TestFileBounds: a body over the limit is refused, packed or as a form, and so is one that is cut.
+func TestFileBounds(t *testing.T) {
+	const most = 1 << 20
+	r := newRig(t, httpd.Config{MaxFile: most})
+	form := func(head string, sizes ...int) ([]byte, string) {
+		var out bytes.Buffer
+		w := multipart.NewWriter(&out)
+		for i, size := range sizes {
+			part, err := w.CreateFormFile("file", fmt.Sprint("f", i, head))
+			if err == nil {
+				_, err = part.Write(make([]byte, size))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = w.Close() // to memory
+		return out.Bytes(), w.FormDataContentType()
+	}
+	const plain = "application/octet-stream"
+	fits, kind := form("", 1000, 2000)
+	over, overKind := form("", 1000, most)
+	head, headKind := form(strings.Repeat("x", 100<<10), 10)
+	for name, c := range map[string]struct {
+		kind, encoding string
+		body           []byte
+		want           int
+	}{
+		"plain":              {plain, "", make([]byte, most), 200},
+		"plain, over":        {plain, "", make([]byte, most+1), 413},
+		"gzip":               {plain, "gzip", zipped(make([]byte, most)), 200},
+		"gzip, over":         {plain, "gzip", zipped(make([]byte, most+1)), 413},
+		"gzip, cut":          {plain, "gzip", zipped(make([]byte, most))[:100], 400},
+		"another encoding":   {plain, "br", []byte("x"), 415},
+		"form":               {kind, "", fits, 200},
+		"form, over":         {overKind, "", over, 413},
+		"form of gzip":       {kind, "gzip", zipped(fits), 200},
+		"form of gzip, over": {overKind, "gzip", zipped(over), 413},
+		"form, cut":          {kind, "", fits[:1500], 400},
+		"form, long head":    {headKind, "", head, 413},
+	} {
+		h := r.to(envd)
+		if c.encoding != "" {
+			h.Set("Content-Encoding", c.encoding)
+		}
+		path := "/files"
+		if c.kind == plain {
+			path += "?path=f"
+		}
+		if status, text := r.do("POST", path, c.kind, c.body, h); status != c.want {
+			t.Errorf("%s: %d, not %d: %s", name, status, c.want, text)
+		}
+	}
+}
+
+// TestErrorWords: errors of calls and of runs have the words of other faces, without the steps that failed.
+func TestErrorWords(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	r.sh("echo > file; mkdir gone")
+	status, text := r.call("/filesystem.Filesystem/MakeDir", `{"path":"file/below"}`)
+	if want := `"message":"file: /workspace/file/below is not a folder, or something above it is not`; status != 400 ||
+		!strings.Contains(string(text), want) || strings.Contains(string(text), "guest") {
+		t.Errorf("%d: %s", status, text)
+	}
+	_, text = r.do("POST", "/contexts", "application/json", []byte(`{"cwd":"gone"}`), r.to(code49999))
+	var made struct{ ID string }
+	if err := json.Unmarshal(text, &made); err != nil {
+		t.Fatalf("%s", text)
+	}
+	r.execute("import os, signal; os.rmdir(os.getcwd()); os.kill(os.getpid(), signal.SIGKILL)", made.ID)
+	out := r.execute("1", made.ID) // its interpreter cannot start again
+	if !strings.Contains(out, `is not a directory in the sandbox`) || strings.Contains(out, "guest") {
+		t.Error(out)
+	}
+}

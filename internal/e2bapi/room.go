@@ -1,0 +1,76 @@
+package e2bapi
+
+import (
+	"context"
+
+	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// called is the context key of a call.
+type called struct{}
+
+// call is a call of a client to a sandbox.
+type call struct {
+	sandbox *engine.Sandbox
+	server  *httpd.Server
+	w       *httpd.Response
+
+	held, reserved int64 // bytes of its answer, and of the room for answers
+}
+
+func callIn(ctx context.Context) *call { return ctx.Value(called{}).(*call) }
+
+func sandboxIn(ctx context.Context) *engine.Sandbox { return callIn(ctx).sandbox }
+
+// The memory of an answer that is built before it is sent.
+const (
+	freeAnswer  = 64 << 10 // needs no room, as in httpd
+	answerStep  = 1 << 20  // is reserved at a time
+	entryBytes  = 2 << 10  // of an entry without its texts: as a value, as JSON with its growth, and compressed
+	textCopies  = 3        // of a text in JSON: the message, its growth, and compressed
+	largeFactor = 5        // of a large event: as it was logged, decoded, and as JSON with its growth
+)
+
+// hold counts an entry of an answer with these texts.
+func (c *call) hold(texts ...string) error {
+	c.held += entryBytes
+	for _, text := range texts {
+		c.held += int64(len(text) + textCopies*quoted(text))
+	}
+	need := c.held - freeAnswer - c.reserved
+	if need <= 0 {
+		return nil
+	}
+	need = max(need, answerStep)
+	c.reserved += need
+	return c.server.TryReserve(c.w, need)
+}
+
+// holdEntry counts the description of a file, which may be nil.
+func (c *call) holdEntry(e *pb.EntryInfo) error {
+	return c.hold(e.GetPath(), e.GetName(), e.GetSymlinkTarget())
+}
+
+// quoted is the most bytes of a text in JSON (RFC 8259, section 7).
+func quoted(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ':
+			n += len(`\u0001`) - 1
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	return n
+}
+
+// roomOf returns the room for the large events of a stream.
+func roomOf(server *httpd.Server, w *httpd.Response) eventlog.Room {
+	return func(ctx context.Context, bytes int64) (func(), error) {
+		return server.TakeRoom(ctx, w, largeFactor*bytes)
+	}
+}
