@@ -34,6 +34,10 @@ type NetworkPolicy struct {
 	// Authority is what the sandbox trusts for what the gate reads. A Gate completes a policy with it.
 	Authority *Authority
 
+	// Former has earlier values and hosts of Secrets, after changes of the policy. The gate hides these values in all
+	// answers of these hosts too. The engine sets it, and keeps it in memory only.
+	Former []Secret `json:"-"`
+
 	// Ceiling bounds what the rules open; nil is no bound. The engine sets it.
 	Ceiling *NetworkCeiling
 

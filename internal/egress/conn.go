@@ -173,6 +173,8 @@ func (c *conn) reconsider(r *rules.Rules) {
 		c.cut(policyChanged + v.Reason)
 	case name != "" && !intercepted && r.Intercepts(name, c.to.Port()):
 		c.cut(policyChanged + "its requests are read now")
+	case c.inspector.mustHide(r):
+		c.cut(policyChanged + "values are removed from its answers now")
 	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && http:
 		c.cut(policyChanged + "the names that it stated were not checked")
 	}

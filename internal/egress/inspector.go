@@ -44,10 +44,11 @@ type inspector struct {
 	serverMay  chan struct{} // closed when the server may speak; nil: at once
 	allowOnce  sync.Once
 	intercepts bool            // its TLS ends in the gate; final once serverMay is closed
+	hides      bool            // values are removed from its answers
 	ctx        context.Context // ends with the connection
 	end        context.CancelFunc
 
-	mu        sync.Mutex // guards below, and intercepts
+	mu        sync.Mutex // guards below, intercepts and hides
 	disguise  sniff.Disguise
 	passes    bool        // the connection passes unread from its first byte, without TLS
 	name      string      // the last name that was stated and passed the check
@@ -234,7 +235,8 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 			return err
 		}
 	}
-	if name, _, _ := i.state(); !i.c.gate.rules.Load().Intercepts(name, i.c.to.Port()) {
+	policy := i.c.gate.rules.Load()
+	if name, _, _ = i.state(); !policy.Intercepts(name, i.c.to.Port()) {
 		i.passUnread()
 		return nil
 	}
@@ -244,7 +246,7 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 	}
 	i.expect(false)
 	i.mu.Lock()
-	i.intercepts = true
+	i.intercepts, i.hides = true, policy.Hides(name, i.c.to.Port())
 	i.mu.Unlock()
 	i.allowServer()
 	return errIntercept
@@ -383,6 +385,14 @@ func (i *inspector) sandboxEnds() error {
 		return nil // these bytes have passed unread
 	}
 	return err
+}
+
+// mustHide reports whether the connection is intercepted for a host from whose answers values are removed now, and were
+// not before.
+func (i *inspector) mustHide(r *rules.Rules) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.intercepts && !i.hides && r.Hides(i.name, i.c.to.Port())
 }
 
 // fromServer follows the answers. HTTP in answer to what passed unread is an error.

@@ -164,5 +164,35 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 		}
 		one.Value = before.Value
 	}
+	p.Former = formerSecrets(&old, p)
 	return nil
+}
+
+// Limits of the earlier values of a sandbox's secrets, of which the newest are kept.
+const (
+	maxFormerSecrets = 64
+	maxFormerBytes   = 64 << 10
+)
+
+// formerSecrets returns the secrets of a policy and of earlier ones whose values or hosts the next policy lacks: a host
+// may have stored such a value.
+func formerSecrets(old, next *sandbox.NetworkPolicy) (list []sandbox.Secret) {
+	covers := func(by sandbox.Secret, s sandbox.Secret) bool {
+		return by.Value == s.Value && !slices.ContainsFunc(s.Hosts, func(host string) bool {
+			return !slices.Contains(by.Hosts, host)
+		})
+	}
+	size := 0
+	for _, s := range slices.Backward(slices.Concat(old.Former, old.Secrets)) { // the newest first
+		covered := func(by sandbox.Secret) bool { return covers(by, s) }
+		if s.Value == "" || slices.ContainsFunc(next.Secrets, covered) || slices.ContainsFunc(list, covered) {
+			continue
+		}
+		if size += len(s.Value); len(list) == maxFormerSecrets || size > maxFormerBytes {
+			break
+		}
+		list = append(list, s)
+	}
+	slices.Reverse(list)
+	return list
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -29,6 +30,36 @@ func TestCheckWithoutValue(t *testing.T) {
 		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused+": ") {
 			t.Errorf("%v %v to %v %v: %v, want %q", c.before.Hosts, c.before.Headers, c.after.Hosts, c.after.Headers,
 				err, c.refused)
+		}
+	}
+}
+
+// TestFormerSecrets: what a sandbox's secrets were stays hidden, in bounds.
+func TestFormerSecrets(t *testing.T) {
+	secret := func(value string, hosts ...string) sandbox.Secret {
+		return sandbox.Secret{Name: "A", Value: value, Hosts: hosts}
+	}
+	policy := func(former ...sandbox.Secret) *sandbox.NetworkPolicy {
+		last := len(former) - 1
+		return &sandbox.NetworkPolicy{Secrets: former[last:], Former: former[:last]}
+	}
+	long := strings.Repeat("x", maxFormerBytes-1)
+	for name, c := range map[string]struct {
+		old  *sandbox.NetworkPolicy
+		next sandbox.Secret
+		want []sandbox.Secret
+	}{
+		"the same":          {policy(secret("1", "a")), secret("1", "a", "b"), nil},
+		"another value":     {policy(secret("1", "a")), secret("2", "a"), []sandbox.Secret{secret("1", "a")}},
+		"another host":      {policy(secret("1", "a", "b")), secret("1", "a"), []sandbox.Secret{secret("1", "a", "b")}},
+		"a third":           {policy(secret("1", "a"), secret("2", "a")), secret("3", "a"), []sandbox.Secret{secret("1", "a"), secret("2", "a")}},
+		"back":              {policy(secret("1", "a"), secret("2", "a")), secret("1", "a"), []sandbox.Secret{secret("2", "a")}},
+		"lost at a restart": {policy(secret("", "a")), secret("2", "a"), nil},
+		"over the bound":    {policy(secret("12", "a"), secret(long, "a")), secret("2", "a"), []sandbox.Secret{secret(long, "a")}},
+	} {
+		got := formerSecrets(c.old, &sandbox.NetworkPolicy{Secrets: []sandbox.Secret{c.next}})
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, not %+v", name, got, c.want)
 		}
 	}
 }

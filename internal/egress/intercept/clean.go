@@ -39,10 +39,11 @@ func isPlain(h http.Header) bool {
 	})
 }
 
-// cleaned is a transport whose answers are cleaned.
+// cleaned is a transport whose answers are cleaned of the values that are known then: a host may repeat a value that
+// the secret got after the request.
 type cleaned struct {
 	http.RoundTripper
-	*cleaner
+	now func() *cleaner
 }
 
 // RoundTrip implements http.RoundTripper. It cleans answers of all statuses, also interim ones (1xx).
@@ -50,7 +51,7 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	requestPlain(r.Header)
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			c.header(http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
+			c.now().header(http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
 			return nil
 		}}))
 	answer, err := c.RoundTripper.RoundTrip(r)
@@ -61,8 +62,9 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer.Header.Get("Accept-Ranges") != "" {
 		answer.Header.Set("Accept-Ranges", "none")
 	}
-	c.header(answer.Header)
-	c.header(answer.Trailer) // announced names; Close cleans the values
+	now := c.now()
+	now.header(answer.Header)
+	now.header(answer.Trailer) // announced names; Close cleans the values
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return answer, nil // the body is the connection
 	}
@@ -74,7 +76,7 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, errEncoded
 		}
 	}
-	answer.Body = &cleanBody{ReadCloser: answer.Body, answer: answer, cleaner: c.cleaner, stream: stream{find: c.find}}
+	answer.Body = &cleanBody{ReadCloser: answer.Body, answer: answer, now: c.now}
 	return answer, nil
 }
 
@@ -99,12 +101,12 @@ func (c *cleaner) text(s string) string {
 // cleanBody is the body of an answer.
 type cleanBody struct {
 	io.ReadCloser
-	answer  *http.Response
-	cleaner *cleaner
-	stream  stream
-	chunk   []byte
-	clean   []byte // not yet read
-	err     error
+	answer *http.Response
+	now    func() *cleaner
+	stream stream
+	chunk  []byte
+	clean  []byte // not yet read
+	err    error
 }
 
 const cleanSize = 16 << 10 // bytes read at once
@@ -120,9 +122,10 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 		var n int
 		n, b.err = b.ReadCloser.Read(b.chunk)
 		if b.err == nil || b.err == io.EOF {
-			began := time.Now()
+			began, now := time.Now(), b.now()
+			b.stream.use(now.find)
 			b.clean = b.stream.write(b.chunk[:n], b.err == io.EOF)
-			b.cleaner.spend(time.Since(began))
+			now.spend(time.Since(began))
 		} // else the held bytes may be a part of a value: an answer that breaks off loses them
 	}
 	n := copy(p, b.clean)
@@ -133,7 +136,7 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 // Close cleans the trailers, which net/http adds at the end of the body, also unannounced ones.
 func (b *cleanBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.cleaner.header(b.answer.Trailer)
+	b.now().header(b.answer.Trailer)
 	return err
 }
 
@@ -145,6 +148,19 @@ type stream struct {
 	searched int    // in held, before this position
 	spans    []span // of held; they do not overlap
 	begun    bool   // the placeholder of the first span has been returned
+}
+
+// use changes the finder. All that is held is searched anew.
+func (s *stream) use(f *finder) {
+	if s.find == f {
+		return
+	}
+	s.find, s.searched = f, 0
+	if !s.begun {
+		s.spans = nil
+	} else {
+		s.spans = s.spans[:1]
+	}
 }
 
 // maxHeld is the size of the longest pattern, with the characters before and after it.

@@ -60,8 +60,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		x.fail(w, status, reason)
 		return
 	}
-	if policy.HasSecretFor(c.Name, c.To.Port()) {
-		x.transport = cleaned{x.transport, s.cleanerFor(policy)}
+	if policy.Hides(c.Name, c.To.Port()) {
+		x.transport = cleaned{x.transport, func() *cleaner {
+			now, _ := c.Policy()
+			return s.cleanerFor(now)
+		}}
 	}
 	x.attempt.Allowed = true
 	s.forward(x, w, r)

@@ -102,7 +102,7 @@ func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cleans != policy {
-		s.cleaner, s.cleans = &cleaner{newFinder(policy.Secrets), s.config.Spend}, policy
+		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), s.config.Spend}, policy
 	}
 	return s.cleaner
 }

@@ -14,6 +14,7 @@ const maxRules = 1000 // in all lists together
 type Rules struct {
 	Bounds  Bounds
 	Secrets []Secret
+	Hidden  []Secret // Secrets, and those whose values are only removed from answers
 
 	mode      sandbox.NetworkMode
 	allow     table
@@ -47,7 +48,11 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	if err := r.Bounds.complete(); err != nil {
 		return nil, err
 	}
-	if n := len(p.Allow) + len(p.Deny) + len(p.Inspect); n > maxRules {
+	n := len(p.Allow) + len(p.Deny) + len(p.Inspect)
+	for _, s := range p.Secrets {
+		n += len(s.Hosts)
+	}
+	if n > maxRules {
 		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
 	}
 	if p.Ceiling != nil {
@@ -91,7 +96,7 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	if err := r.addSecrets(p.Secrets); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.addFormer(p.Former)
 }
 
 // lower bounds the rules by a ceiling.

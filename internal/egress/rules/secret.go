@@ -46,9 +46,10 @@ func (s *Secret) MayGoTo(name string, port uint16) bool { return s.hosts.has(nam
 // MayGoIn reports whether a header of this canonical name may carry the value.
 func (s *Secret) MayGoIn(header string) bool { return slices.Contains(s.headers, header) }
 
-// HasSecretFor reports whether the value of some secret may go to a canonical name at a port.
-func (r *Rules) HasSecretFor(name string, port uint16) bool {
-	return slices.ContainsFunc(r.Secrets, func(s Secret) bool { return s.MayGoTo(name, port) })
+// Hides reports whether values are removed from the answers of a canonical name at a port: the value of some secret may
+// go there, or might under an earlier policy.
+func (r *Rules) Hides(name string, port uint16) bool {
+	return slices.ContainsFunc(r.Hidden, func(s Secret) bool { return s.MayGoTo(name, port) })
 }
 
 // addSecrets checks secrets and adds them. It intercepts and allows their hosts.
@@ -79,6 +80,23 @@ func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
 			}
 		}
 		r.Secrets = append(r.Secrets, s)
+	}
+	r.Hidden = r.Secrets
+	return nil
+}
+
+// addFormer adds secrets of earlier policies. Their hosts are intercepted, and not allowed.
+func (r *Rules) addFormer(secrets []sandbox.Secret) error {
+	for i := range secrets {
+		s := Secret{Secret: secrets[i]}
+		for _, host := range s.Hosts {
+			one, err := r.addIntercepted("network.secrets", host)
+			if err != nil {
+				return err // it was checked before
+			}
+			s.hosts.add(one)
+		}
+		r.Hidden = append(r.Hidden[:len(r.Hidden):len(r.Hidden)], s)
 	}
 	return nil
 }

@@ -1,0 +1,63 @@
+//go:build linux
+
+package egress
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestFormerValue: after a change of a secret, no answer repeats its earlier value, also not one of a host that has no
+// secret any more, and none that was being sent meanwhile repeats the new one.
+func TestFormerValue(t *testing.T) {
+	const next = "ghp_N3wValue01234567890"
+	asked, changed := make(chan struct{}), make(chan struct{})
+	policy := allow("other.test", "api.test")
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, outside, trust := openPlace(t, policy, func(_ *Host, v *vault) {
+		v.knows = map[string]http.HandlerFunc{"/slow": func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			close(asked)
+			<-changed
+			fmt.Fprintln(w, "then", next)
+		}, "/both": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, token, next) }}
+	})
+	curl := "curl -sS --cacert " + trust + " https://"
+	slow := make(chan string, 1)
+	go func() { slow <- p.run(curl + "api.test/slow") }()
+	<-asked
+	former := policy.Secrets[0]
+	policy.Secrets = []sandbox.Secret{former}
+	policy.Secrets[0].Value, policy.Former = next, []sandbox.Secret{former}
+	p.setPolicy(policy)
+	close(changed)
+	held := former.Placeholder
+	if got := <-slow; got != "then "+held+"\n" && got != "then "+held {
+		t.Errorf("an answer of before the change: %q", got)
+	}
+	both := held + " " + held
+	if got := p.run(curl + "api.test/both"); strings.TrimSpace(got) != both {
+		t.Errorf("with the new value: %q", got)
+	}
+	policy.Secrets[0].Hosts = []string{"other.test"}
+	p.setPolicy(policy)
+	for _, name := range []string{"api.test", "other.test"} {
+		if got := p.run(curl + name + "/both"); strings.TrimSpace(got) != both {
+			t.Errorf("%s, for another host: %q", name, got)
+		}
+	}
+	outside.mu.Lock()
+	outside.seen = nil
+	outside.mu.Unlock()
+	p.run(strings.Replace(curl, "-sS", "-sS -H 'Authorization: "+held+"'", 1) + "api.test/")
+	if got := outside.all(); got != "api.test "+held {
+		t.Errorf("a former host saw %q", got)
+	}
+}
