@@ -39,16 +39,16 @@ func headOf(path string) []string {
 func (s *Server) cutTail(r *http.Request) *http.Request {
 	path := r.URL.EscapedPath()
 	for _, head := range s.tails {
-		at := tailAt(head, path)
+		at, escaped := tailAt(head, path)
 		if at < 0 {
-			if tailAt(head, r.URL.Path) >= 0 { // a fixed part is escaped: the router would accept it, and lose the tail
-				to := *r.URL
-				to.Path, to.RawPath = noPath, noPath
-				r = r.WithContext(r.Context())
-				r.URL = &to
-				return r
-			}
 			continue
+		}
+		if escaped { // the router would accept it, and lose the tail
+			to := *r.URL
+			to.Path, to.RawPath = noPath, noPath
+			r = r.WithContext(r.Context())
+			r.URL = &to
+			return r
 		}
 		plain, err := url.PathUnescape(path[:at])
 		if err != nil {
@@ -63,22 +63,26 @@ func (s *Server) cutTail(r *http.Request) *http.Request {
 	return r
 }
 
-// tailAt is where the tail begins in an escaped path that has this head, or -1.
-func tailAt(head []string, path string) (at int) {
+// tailAt returns where the tail begins in an escaped path that has this head, or -1, and whether a fixed part of the head
+// is escaped.
+func tailAt(head []string, path string) (at int, escaped bool) {
 	for _, want := range head {
 		if !strings.HasPrefix(path[at:], "/") {
-			return -1
+			return -1, false
 		}
 		length := strings.IndexByte(path[at+1:], '/')
 		if length < 1 {
-			return -1
+			return -1, false
 		}
 		if got := path[at+1 : at+1+length]; got != want && !strings.HasPrefix(want, "{") {
-			return -1
+			if plain, err := url.PathUnescape(got); err != nil || plain != want {
+				return -1, false
+			}
+			escaped = true
 		}
 		at += 1 + length
 	}
-	return at
+	return at, escaped
 }
 
 // PassOn prepares a request whose body and answer are those of a program in a sandbox: both are passed on at once, at

@@ -115,7 +115,15 @@ func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Requ
 
 // mayUpgrade reports whether a request upgrades to websocket (RFC 6455), or not at all.
 func mayUpgrade(to []string) bool {
-	return len(to) == 0 || len(to) == 1 && strings.EqualFold(strings.TrimSpace(to[0]), "websocket")
+	return len(to) == 0 || len(to) == 1 && isWebsocket(to[0])
+}
+
+// isWebsocket reports whether a value of Upgrade names websocket alone, in ASCII: EqualFold also takes another letter
+// for the s.
+func isWebsocket(value string) bool {
+	const name = "websocket"
+	value = strings.Trim(value, " \t")
+	return len(value) == len(name) && strings.EqualFold(value, name)
 }
 
 // insertSecrets inserts the secrets that this host may receive. It refuses requests to a host of a secret whose value

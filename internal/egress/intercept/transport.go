@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/duplex"
@@ -88,7 +87,7 @@ func (s *Server) newTransport(c *Conn) *http.Transport {
 type websocketKey struct{}
 
 func markWebsocket(r *http.Request) *http.Request {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+	if !isWebsocket(r.Header.Get("Upgrade")) {
 		return r
 	}
 	return r.WithContext(context.WithValue(r.Context(), websocketKey{}, true))
