@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestNetworkCeiling: no request opens more than the operator lists, by any endpoint. A run of the command line without
@@ -70,7 +71,7 @@ func TestNetworkCeiling(t *testing.T) {
 	}
 	// The sandboxes of the first server could do more.
 	for _, name := range []string{"a", "b"} {
-		for state := any(nil); state != "ready"; { // until it is taken over
+		for state := any(nil); state != "ready"; time.Sleep(10 * time.Millisecond) { // until it is taken over
 			_, body := s.send(t, http.MethodGet, "/v1/sandboxes/"+name, "")
 			state = body["state"]
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -34,9 +36,13 @@ func livingServer(t *testing.T) *commands {
 
 // isNativeReady skips a test if the host cannot make sandboxes.
 func isNativeReady(t *testing.T) {
-	h, err := testApp(t).examine(t.Context(), "native", "", []string{"memory"})
-	if err != nil || !h.Ready {
-		t.Skipf("native makes no sandbox here: %v", err)
+	e, err := testApp(t).openEngine(engine.Config{Default: "native", AllowUnenforced: []string{"memory"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if p := e.ProbeDefault(t.Context()); !p.Usable() {
+		t.Skipf("native makes no sandbox here: %v", cmp.Or(p.Err, p.Refusal))
 	}
 }
 
