@@ -59,8 +59,8 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Metadata-") {
-			return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "files have no metadata: the system call policy has no " +
-				"extended attributes"}
+			return &sandbox.Error{Kind: sandbox.Unsupported,
+				Msg: "files have no metadata: the system call policy has no extended attributes"}
 		}
 	}
 	const encoding = "Content-Encoding"

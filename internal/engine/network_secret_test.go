@@ -44,18 +44,19 @@ func TestFormerSecrets(t *testing.T) {
 		return &sandbox.NetworkPolicy{Secrets: former[last:], Former: former[:last]}
 	}
 	long := strings.Repeat("x", maxFormerBytes-1)
+	one, two, both := secret("1", "a"), secret("2", "a"), secret("1", "a", "b")
 	for name, c := range map[string]struct {
 		old  *sandbox.NetworkPolicy
 		next sandbox.Secret
 		want []sandbox.Secret
 	}{
-		"the same":          {policy(secret("1", "a")), secret("1", "a", "b"), nil},
-		"another value":     {policy(secret("1", "a")), secret("2", "a"), []sandbox.Secret{secret("1", "a")}},
-		"another host":      {policy(secret("1", "a", "b")), secret("1", "a"), []sandbox.Secret{secret("1", "a", "b")}},
-		"a third":           {policy(secret("1", "a"), secret("2", "a")), secret("3", "a"), []sandbox.Secret{secret("1", "a"), secret("2", "a")}},
-		"back":              {policy(secret("1", "a"), secret("2", "a")), secret("1", "a"), []sandbox.Secret{secret("2", "a")}},
-		"lost at a restart": {policy(secret("", "a")), secret("2", "a"), nil},
-		"over the bound":    {policy(secret("12", "a"), secret(long, "a")), secret("2", "a"), []sandbox.Secret{secret(long, "a")}},
+		"the same":          {policy(one), both, nil},
+		"another value":     {policy(one), two, []sandbox.Secret{one}},
+		"another host":      {policy(both), one, []sandbox.Secret{both}},
+		"a third":           {policy(one, two), secret("3", "a"), []sandbox.Secret{one, two}},
+		"back":              {policy(one, two), one, []sandbox.Secret{two}},
+		"lost at a restart": {policy(secret("", "a")), two, nil},
+		"over the bound":    {policy(secret("12", "a"), secret(long, "a")), two, []sandbox.Secret{secret(long, "a")}},
 	} {
 		got := formerSecrets(c.old, &sandbox.NetworkPolicy{Secrets: []sandbox.Secret{c.next}})
 		if !reflect.DeepEqual(got, c.want) {

@@ -61,7 +61,8 @@ func TestTail(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
 		s.Handler().ServeHTTP(w, r)
-		if got := w.Body.String(); want != "" && (w.Code != http.StatusOK || got != want) || want == "" && w.Code != http.StatusNotFound {
+		if got := w.Body.String(); want != "" && (w.Code != http.StatusOK || got != want) ||
+			want == "" && w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %q, want %q", path, w.Code, got, want)
 		}
 	}
