@@ -101,7 +101,8 @@ internal/driver:
 
 # planning: pure, no I/O
 internal/diagnose:           sandbox
-internal/plan:               sandbox internal/guest internal/nearest
+internal/toolcall:           sandbox | github.com/google/jsonschema-go
+internal/plan:               sandbox internal/guest internal/nearest internal/toolcall
 
 # packages of code
 internal/packages:           sandbox internal/nearest internal/host/rundir | golang.org/x/sys
@@ -124,7 +125,7 @@ internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang
 
 # the engine: it gets backends, languages and a store as values
 internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
-                             internal/guest/client internal/nearest internal/plan internal/room
+                             internal/guest/client internal/nearest internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink

@@ -10,6 +10,8 @@ const (
 	EventStderr    = "stderr"
 	EventResult    = "result"
 	EventException = "exception"
+	EventCall      = "call"
+	EventAnswered  = "answered"
 	EventDone      = "done"
 	EventProblem   = "problem"
 

@@ -102,12 +102,16 @@ after Last-Event-ID, or else after; then new ones as they occur, until done. A c
 where it was.
 
 The events are started (data: Started), progress (Progress) while packages are installed, stdout and stderr
-(OutputPiece), result (ResultEvent) and exception (ExceptionEvent). The last one is done (Done), or problem
+(OutputPiece), result (ResultEvent) and exception (ExceptionEvent), and call (CallEvent) and answered
+(AnsweredEvent) of tools. The last one is done (Done), or problem
 (ProblemEvent) if Fumehood failed. time_ms in each counts milliseconds since the run was accepted. Comments keep a
 silent stream alive.
 
 The server removes the events of old runs: it keeps 100 runs and 256 MiB of a sandbox. It drops a client that takes
 nothing for 10 seconds, or falls that far behind 64 KiB a second. The run continues.`
+
+const callDetail = `Answers the call that a call event reported, with a value or an error. The first answer counts:
+another one is a 409, as is one that comes after the time of the call. It is a 404 once the run has ended.`
 
 const filesDetail = `The path is relative to /workspace; ?path= accepts any path, also an absolute one. A file is
 streamed, or a range of it; a folder answers with its listing. Symbolic links are followed inside the sandbox.`
@@ -204,6 +208,9 @@ var runOperations = []Operation{
 	{Name: "sendStdin", Method: "POST", Path: sandboxPath + "/runs/{run}/stdin", Body: MediaBytes,
 		Summary: "Append to the stdin of an interactive run", Status: http.StatusNoContent, Problems: bodyProblems,
 		Params: []Param{{Name: "eof", Doc: "Close stdin afterwards.", Enum: boolean}}},
+	{Name: "answerCall", Method: "POST", Path: sandboxPath + "/runs/{run}/calls/{call}", Body: CallAnswer{},
+		Summary: "Answer a call of a tool", Detail: callDetail, Example: `{"value": ["a", "b"]}`,
+		Status: http.StatusNoContent, Problems: bodyProblems},
 	{Name: "signalRun", Method: "POST", Path: sandboxPath + "/runs/{run}/signal", Summary: "Send a signal to a run",
 		Body: SignalRequest{}, Example: `{"signal": "SIGINT"}`, Status: http.StatusNoContent, Problems: bodyProblems},
 }

@@ -51,7 +51,7 @@ func document(t *testing.T) object {
 	components, types := object{}, map[string]reflect.Type{}
 	requests, answers := &schemas{source, components, types, true}, &schemas{source, components, types, false}
 	for _, event := range []any{api.Started{}, api.Progress{}, api.OutputPiece{}, api.ResultEvent{},
-		api.ExceptionEvent{}, api.Done{},
+		api.ExceptionEvent{}, api.CallEvent{}, api.AnsweredEvent{}, api.Done{},
 		api.ProblemEvent{}, api.NetworkAttempt{}} {
 		answers.of(reflect.TypeOf(event))
 	}
@@ -211,6 +211,8 @@ func (s *schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[json.RawMessage](): // any JSON
+		return object{}
 	case t == reflect.TypeFor[sandbox.Kind]():
 		var names []any
 		for kind := sandbox.Internal; kind <= sandbox.TooLarge; kind++ {

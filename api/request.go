@@ -38,6 +38,10 @@ type Program struct {
 	Checks sandbox.CheckMode `json:"checks,omitempty"`
 	// Optional sections of the answer to return even if empty.
 	Include []Section `json:"include,omitempty" max:"16"`
+	// Functions of the client that the code can call, in Python and JavaScript. Requires Accept: text/event-stream, or
+	// background.
+	Tools      []Tool      `json:"tools,omitempty" max:"64"`
+	CallLimits *CallLimits `json:"call_limits,omitempty"` // Limits of the calls of tools.
 }
 
 // Isolation is the part of a request about the isolation of a new sandbox: its backend, limits and network.

@@ -10,6 +10,8 @@ type Driver struct {
 
 	// Env is added to the environment of the context.
 	Env []string
+
+	Calls bool // code can call tools
 }
 
 // Value is a result of a run: a value that its code displayed, in the richest form first.

@@ -43,6 +43,7 @@ type Request struct {
 	Return   Return
 	Metadata map[string]string
 	Checks   CheckMode // "" is the engine's default; never weaker than the operator's
+	Calls    Calls     // tools of the caller that code in a context can call
 }
 
 // OutputFunc receives output as it arrives, in order within each stream, from one goroutine at a time. While it blocks,

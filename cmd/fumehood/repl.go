@@ -23,8 +23,8 @@ import (
 
 type replFlags struct {
 	boxFlags
-	packageFlags
 
+	packages packageFlags
 	in       inFlags
 	language string
 	out      string
@@ -50,7 +50,7 @@ With --in, the code runs in a living sandbox of a server, which stays.`,
 	f.in.add(cmd)
 	f.boxFlags.add(cmd)
 	f.boxFlags.addHost(cmd)
-	f.packageFlags.add(flags)
+	f.packages.add(flags)
 	completions(cmd, "lang", contextLanguages()...)
 	return cmd
 }
@@ -103,7 +103,7 @@ func (a *app) runRepl(cmd *cobra.Command, f *replFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.withEngine(engine.Config{}, &f.packageFlags, func(e *openedEngine) error {
+	return a.withEngine(engine.Config{}, &f.packages, func(e *openedEngine) error {
 		run := engine.OneShot{Backend: f.backend, Spec: spec}
 		if err := e.chooseForImage(ctx, &run); err != nil {
 			return err

@@ -18,6 +18,8 @@
 //	request   fields                    meaning
 //	run       id, code, NAME, VALUE ... run the code, show the value of its last expression. The environment has
 //	                                    the variables meanwhile
+//	tools     JSON                      before run: define a function for each tool, by name, description and schema
+//	answer    call, ok, data            answers a call: JSON if ok is 1, the text of an error if 0
 //	complete  id, code, cursor          names that fit at the cursor, a decimal offset in bytes
 //
 //	report    fields                    meaning
@@ -26,11 +28,13 @@
 //	                                    for the value of the last expression, 0 for a display
 //	error     id, name, value, trace    an uncaught exception, before done
 //	done      id, code                  the run is over, with this exit code: 0; 1 after an exception; that of exit(n)
+//	call      id, call, tool, arguments the code calls a tool with a JSON object; call is its id among those that wait
 //	matches   id, start, NAME ...       answers complete: each name replaces the code from start, an offset in
 //	                                    bytes, to the cursor
 //
-// The driver handles one request at a time, in order. A run answers any number of results, at most one error, and one
-// done. What the code wrote to stdout and stderr lies in the pipes before done is written, so the guest can tell which
+// The driver handles one request at a time, in order; answers come while code runs. A run reports any number of
+// results and calls, at most one error, and one done. What the code wrote to stdout and stderr lies in the pipes
+// before done is written, so the guest can tell which
 // output belongs to which run (guest.Output.Before). What code of earlier runs writes is background output: the driver
 // sends that of threads, tasks and timers to the socket. After a run that started processes, it moves to new pipes, so
 // that what these write later is background output too.

@@ -13,12 +13,15 @@ type Kind string
 const (
 	Run      Kind = "run"
 	Complete Kind = "complete"
+	Tools    Kind = "tools"
+	Answer   Kind = "answer"
 
 	Ready     Kind = "ready"
 	Result    Kind = "result"
 	Exception Kind = "error"
 	Done      Kind = "done"
 	Matches   Kind = "matches"
+	Call      Kind = "call"
 )
 
 // Limits of a frame. A driver cuts what it reports to them; a frame beyond them breaks the protocol.

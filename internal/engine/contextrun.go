@@ -32,8 +32,12 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var sent sync.WaitGroup
-	sent.Go(func() { x.passCode(sending, in, request) })
+	sent.Go(func() {
+		x.passCode(sending, in, request)
+		x.passAnswers(sending, in)
+	})
 	exited, err := x.follow(ctx, in)
+	x.calls.close()
 	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
 	defer late.Stop()
 	defer context.AfterFunc(x.sandbox.life, cut)()
@@ -73,12 +77,16 @@ func (x *Run) beginInContext(ctx context.Context) (in *interpreter, request []by
 
 // forDriver is the request that makes the driver run the code.
 func (x *Run) forDriver() []byte {
+	var tools []byte
+	if x.calls != nil {
+		tools = driver.Frame{Kind: driver.Tools, Fields: [][]byte{x.calls.set.Stubs()}}.Append(nil)
+	}
 	f := driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}
 	for _, variable := range x.Request.Env {
 		name, value, _ := strings.Cut(variable, "=")
 		f.Fields = append(f.Fields, []byte(name), []byte(value))
 	}
-	return f.Append(nil)
+	return f.Append(tools)
 }
 
 // passCode sends the request to the interpreter. It ends an interpreter that did not take all of it: it may read no
@@ -103,8 +111,12 @@ func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error)
 			stop <- c
 		}
 	}
-	deadline := time.AfterFunc(time.Until(x.began)+x.Spec.Limits.Timeout, func() { end(causeDeadline) })
-	defer deadline.Stop()
+	limit := newClock(0)
+	if x.calls != nil {
+		limit = x.calls.clock
+	}
+	limit.begin(x.began.Add(x.Spec.Limits.Timeout), func() { end(causeDeadline) })
+	defer limit.close()
 	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
 	for {
 		select {
@@ -204,6 +216,8 @@ func (x *Run) report(f driver.Frame, end uint64) error {
 		}
 		x.raise(raised, end)
 		return nil
+	case driver.Call:
+		return x.takeCall(f, end)
 	}
 	return fmt.Errorf("an unknown report %.20q", f.Kind)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -60,7 +61,8 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	ports *room.Room // of open connections to ports of sandboxes
+	ports *room.Room     // of open connections to ports of sandboxes
+	logs  eventlog.Quota // of all sandboxes
 }
 
 type ownedName struct{ owner, name string }

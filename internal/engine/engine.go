@@ -119,7 +119,6 @@ type Engine struct {
 	boxes atomic.Int64 // that exist, or are being made
 
 	living  *table
-	logs    eventlog.Quota
 	state   state
 	endings sync.WaitGroup // of sandboxes that ended by themselves
 }
@@ -173,9 +172,9 @@ func New(config Config) (*Engine, error) {
 		checking: newAdmission(config.Slots, math.MaxInt, config.QueueTimeout),
 		living:   newTable(config.Living.Ports),
 		state:    state{dir: config.Living.StateDir},
-		logs:     eventlog.Quota{Most: config.Living.LogBytes},
 	}
 	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
+	e.living.logs.Most = config.Living.LogBytes
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.checking.share(config.OwnerSlots, 0)
 	e.closers.tokens = make(chan struct{}, config.Slots)

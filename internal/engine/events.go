@@ -26,7 +26,16 @@ type Event struct {
 	Result    *sandbox.Value     // of eventlog.Result
 	Exception *sandbox.Exception // of eventlog.Exception
 	Ended     *Ended             // of Done
+	Call      *sandbox.Call      // of eventlog.Call
+	Answered  *Answered          // of eventlog.Answered
 	More      bool               // the next event is available, so this one need not be flushed
+}
+
+// Answered is an answer to a call of a tool.
+type Answered struct {
+	ID    uint64 // of the call
+	Name  string // of the tool, as the code wrote it
+	Error string // not empty: the call failed, or was refused
 }
 
 // Ended is the end of a run: its result without output and files, or why it has no result.
@@ -183,6 +192,8 @@ func (e *Event) decode() error {
 		step := string(e.Data)
 		e.Step, e.Data = &step, nil
 		return nil
+	case eventlog.Call, eventlog.Answered:
+		return e.decodeCall()
 	case eventlog.Result:
 		e.Result = &sandbox.Value{}
 		into = e.Result

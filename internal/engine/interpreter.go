@@ -346,6 +346,13 @@ func (in *interpreter) send(ctx context.Context, request []byte) error {
 	return process.Input(ctx, request)
 }
 
+// sentSoFar returns how many bytes its stdin got.
+func (in *interpreter) sentSoFar() uint64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.sent
+}
+
 // interrupt sends SIGINT to the interpreter and the commands that it runs.
 func (in *interpreter) interrupt(ctx context.Context) error {
 	m := guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: guest.ScopeGroup}

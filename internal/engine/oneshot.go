@@ -107,6 +107,10 @@ func (e *Engine) resolve(run OneShot) (*oneShot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(run.Request.Calls.Tools) > 0 {
+		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: "a run in a fresh sandbox has no tools",
+			Fix: "create a living sandbox"}
+	}
 	p.job, err = e.newJob(run.ID, cmp.Or(run.Backend, e.defaultName()), run.Request, spec)
 	return p, err
 }

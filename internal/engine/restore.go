@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -53,7 +54,9 @@ type resumed struct {
 	began       *begun // of what waits; nil if it had not begun
 	saved       bool   // its request is whole
 	interpreter *interpreter
-	rest        []byte // of its request, which the interpreter lacks
+	rest        []byte // of its request or of the last answer, which the interpreter lacks
+	accepted    time.Time
+	answer      *answerRecord // the last answer to a call; nil is none
 }
 
 // attach follows the process from where the log ends.
@@ -90,7 +93,8 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
 		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
 	}
-	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages, saved: saved}
+	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages,
+		saved: saved, accepted: h.Began}
 	x.output = x.newOutput()
 	x.output.forward = nil // what is replayed is in the log
 	if h.Context != "" {
@@ -182,6 +186,9 @@ func (x *Run) replayEvent(e eventlog.Event) {
 			x.log.began.Store(e.ID)
 		}
 		return
+	case eventlog.Call, eventlog.Answered:
+		x.recall(e)
+		return
 	}
 	if decoded.decode() != nil {
 		return
@@ -257,6 +264,9 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		if !whole {
 			process.Close()
 			return false // half a request would spoil the next
+		}
+		if begun && current.resumed.rest == nil {
+			current.resumed.rest = current.resumed.restOfAnswer(in.sent)
 		}
 		if !begun {
 			current = nil
@@ -358,6 +368,7 @@ func (x *Run) enterAgain(carryOut func(context.Context)) {
 // leaveEnded remembers the run of an earlier server that has ended.
 func (x *Run) leaveEnded() {
 	s := x.sandbox
+	x.calls.close()
 	x.dropRequest()
 	x.retire()
 	x.slim()

@@ -44,7 +44,7 @@ type Run struct {
 	canceled context.CancelFunc
 	slot
 	adding addedPackages
-	codeEnd
+	inContext
 
 	verdict verdict
 	output  *output
@@ -91,8 +91,9 @@ type values struct {
 	late        sandbox.Captured // output of earlier runs of its context
 }
 
-// codeEnd receives the end of code in a context.
-type codeEnd struct {
+// inContext receives the end of code in a context, and its calls.
+type inContext struct {
+	calls   *calls        // of tools; nil without tools
 	ran     chan struct{} // closed when it has run to its end
 	code    int
 	runaway chan struct{} // holds a token once it writes too much
@@ -187,7 +188,7 @@ func (s *Sandbox) newRun(j job, req RunRequest) *Run {
 	j.Run = s.trustingRun(j.Run)
 	x := &Run{job: j, sandbox: s, req: req, canceled: func() {}, process: launched{ready: make(chan struct{})}}
 	x.done, x.ran, x.runaway = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	x.output = newOutput(j.Spec.Limits.OutputBytes, req.Request.Output)
+	x.output, x.calls = newOutput(j.Spec.Limits.OutputBytes, req.Request.Output), newCalls(j.Request.Calls)
 	return x
 }
 
@@ -381,7 +382,7 @@ func (x *Run) Info() RunInfo {
 		Background: x.req.Background, Status: sandbox.StatusRunning, ExitCode: -1,
 		Metadata: x.req.Request.Metadata, ContextRuns: x.runs, PID: x.process.pid, Terminal: x.req.Terminal != nil}
 	if !x.endless() {
-		i.Deadline = x.began.Add(x.Spec.Limits.Timeout)
+		i.Deadline = x.began.Add(x.Spec.Limits.Timeout + x.calls.paused())
 	}
 	if x.Language != nil {
 		i.Language = x.Language.Name

@@ -71,7 +71,7 @@ func (e *Engine) Stats() Stats {
 	s.Running, s.Queued, s.Draining = e.admission.load()
 	s.Closing = e.closers.count()
 	s.Warm = e.pool.count()
-	s.LogBytes = e.logs.Bytes()
+	s.LogBytes = e.living.logs.Bytes()
 	if e.config.Gate != nil {
 		s.Network = e.config.Gate.Total()
 	}

@@ -15,10 +15,13 @@ const (
 	Began     Kind = 6 // what waited began; the caller's encoding
 
 	Progress Kind = 7 // what is done before the run begins: a line of text
+
+	Call     Kind = 8 // a call of a tool
+	Answered Kind = 9 // the answer to one
 )
 
 var kindNames = [...]string{Stdout: "stdout", Stderr: "stderr", Result: "result", Exception: "exception", Done: "done",
-	Began: "began", Progress: "progress"}
+	Began: "began", Progress: "progress", Call: "call", Answered: "answered"}
 
 func (k Kind) String() string {
 	if k.known() {
@@ -27,7 +30,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-func (k Kind) known() bool { return k >= Stdout && k <= Progress }
+func (k Kind) known() bool { return k >= Stdout && k <= Answered }
 
 func (k Kind) isOutput() bool { return k == Stdout || k == Stderr }
 

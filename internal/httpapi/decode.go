@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -122,6 +123,9 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 	case reflect.Map:
 		return d.stringMap(v, tag)
 	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			return d.raw(v)
+		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return d.base64(v)
 		}
@@ -145,6 +149,19 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 		return err
 	}
 	panic("httpapi: no JSON form for " + v.Type().String())
+}
+
+// raw reads any JSON value as it is. httpd bounds its depth and the number of its values.
+func (d *decoder) raw(v reflect.Value) error {
+	d.space()
+	in := json.NewDecoder(bytes.NewReader(d.data[d.pos:]))
+	var text json.RawMessage
+	if err := in.Decode(&text); err != nil {
+		return d.fail("is not JSON: %v", err)
+	}
+	d.pos += int(in.InputOffset())
+	v.SetBytes(text)
+	return nil
 }
 
 func (d *decoder) time(at *time.Time) error {

@@ -113,6 +113,11 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 		name, data = api.EventException, api.ExceptionEvent{TimeMS: at, Exception: *e.Exception}
 	case e.Step != nil:
 		name, data = api.EventProgress, api.Progress{TimeMS: at, Text: *e.Step}
+	case e.Call != nil:
+		name, data = api.EventCall, showCall(at, *e.Call)
+	case e.Answered != nil:
+		name, data = api.EventAnswered, api.AnsweredEvent{TimeMS: at, Call: e.Answered.ID, Name: e.Answered.Name,
+			Error: e.Answered.Error}
 	case e.Ended == nil:
 		piece := api.OutputPiece{TimeMS: at, Offset: e.Offset, Dropped: e.Dropped}
 		return s.do(e.More, func() { s.output(id, e.Kind.String(), piece, e.Data) })

@@ -23,6 +23,9 @@ func insideOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err 
 	if x.Interactive && !x.Background {
 		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream")
 	}
+	if len(r.Tools) > 0 && !x.Background {
+		return x, sandbox.Invalidf("tools", "requires background or Accept: text/event-stream")
+	}
 	if x.Request, err = requestOf(&r.Program); err != nil {
 		return x, err
 	}

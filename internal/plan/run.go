@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/toolcall"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -69,8 +70,25 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	if err := checkWords(p.Argv, p.Env); err != nil {
 		return nil, err
 	}
-	p.Globs, err = parseGlobs(p.Request.Return.Globs)
-	return p, err
+	if p.Globs, err = parseGlobs(p.Request.Return.Globs); err != nil {
+		return nil, err
+	}
+	return p, p.checkCalls()
+}
+
+// checkCalls checks the tools of the run.
+func (p *Run) checkCalls() error {
+	if tools, err := toolcall.Check(p.Request.Calls); err != nil || tools == nil {
+		return err
+	}
+	if p.Request.Code == nil {
+		return sandbox.Invalidf("tools", "only code can call tools, not a command or an entry")
+	}
+	if p.Language.Driver == nil || !p.Language.Driver.Calls {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: p.Language.Name + " code cannot call tools",
+			Fix: "use python or javascript"}
+	}
+	return nil
 }
 
 // languageOfPackages finds the language of the packages of a command; "" is the first that has packages.

@@ -50,7 +50,8 @@ const bootstrap = `exec(compile(__import__("sys").argv[1], "<fumehood>", "exec")
 var contexts = &sandbox.Driver{
 	Argv: driverArgv,
 	// A sandbox has no display for matplotlib.
-	Env: []string{"MPLBACKEND=agg"},
+	Env:   []string{"MPLBACKEND=agg"},
+	Calls: true,
 }
 
 // plainParts are the parts that many runs of contexts need. The others are packed.

@@ -29,6 +29,7 @@ RENAMED = {
 ANSWERS = {
     "_policy": ["Policy"],
     "_runs": ["Started", "Progress", "OutputPiece", "Result", "Done", "Problem", "Answer"],
+    "_calls": ["CallEvent", "AnsweredEvent"],
     "_sandboxes": ["SandboxList", "SandboxUsage", "RunList", "ContextList", "FileList", "NetworkReport", "Completion"],
     "_server": ["Capabilities", "Languages"],
 }
@@ -42,8 +43,8 @@ LEFT_OUT = {"Answer": ["text"]}
 # Bodies of requests whose fields are keyword arguments, by the name of their type here, without the arguments that
 # the methods name themselves.
 OPTIONS = {
-    "RunOptions": ("SandboxRunRequest", ["code", "command", "background", "stdin", "stdin_base64", "files"]),
-    "OneShotOptions": ("RunRequest", ["code", "command", "language", "stdin", "stdin_base64", "files"]),
+    "RunOptions": ("SandboxRunRequest", ["code", "command", "background", "stdin", "stdin_base64", "files", "tools"]),
+    "OneShotOptions": ("RunRequest", ["code", "command", "language", "stdin", "stdin_base64", "files", "tools"]),
     "SandboxOptions": ("SandboxRequest", ["name"]),
 }
 ALSO = ["FileRequest", "LifetimeRequest", "NetworkRequest"]  # requests that a method takes whole
@@ -152,7 +153,7 @@ def requests(schemas: dict[str, Any]) -> str:
         renamed = {**schemas[source], "required": [], "description": f"The options of a {source}."}
         body += "\n\n" + typed_dict(name, renamed, named)
     out = HEADER.format(title="Requests as typed dictionaries. The server checks them.")
-    out += "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Literal, TypedDict\n\n"
+    out += "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Any, Literal, TypedDict\n\n"
     if "datetime" in body:
         out += "if TYPE_CHECKING:\n    from datetime import datetime\n\n    from typing_extensions import Required\n"
     return out + body

@@ -11,6 +11,7 @@ written = []  # bytes of the first frame, by write
 sending = over = failed = False  # failed: the run has reported an error
 request = None  # the next request, with its fields
 run_id = None  # of the current run
+writing = thread.RLock()  # held while a report is written: a thread that calls a tool writes too
 spawned = False  # the current run has started a process
 
 
@@ -35,6 +36,11 @@ def drain():
     protocol. So the length of each write is in a list before a handler can run (extend and map are C), and the next call
     continues from there.
     """
+    with writing:
+        write_pending()
+
+
+def write_pending():
     global sending
     if sending:
         return
@@ -121,6 +127,9 @@ def step():
     if kind == b"run":
         run_id = fields[0]
         run(*fields)
+    elif kind == b"tools":
+        need("calls")
+        define_tools(*fields)
     elif kind == b"complete":
         need("names")
         complete(*fields)

@@ -279,6 +279,8 @@ def run(id, source, *env):
     before = exchange(zip(words[::2], words[1::2]))
     failure = interruptible(execute, source, cell)
     late = interruptible(settle)
+    if "calls" not in PARTS:
+        interruptible(end_calls)
     status = 0
     if failure is None:
         failure = late

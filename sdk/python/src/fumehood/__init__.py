@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fumehood._sync._contexts import Context
     from fumehood._sync._runs import Run
     from fumehood._sync._sandbox import Sandbox
+    from fumehood._tools import Tool
 
 # Loaded when they are first used: the asynchronous half costs synchronous programs nothing.
 _HOMES = {
@@ -66,6 +67,7 @@ _HOMES = {
     "_sync._contexts": ["Context"],
     "_sync._runs": ["Run"],
     "_sync._sandbox": ["Sandbox"],
+    "_tools": ["Tool"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -92,6 +94,7 @@ __all__ = [
     "Run",
     "Sandbox",
     "TooLarge",
+    "Tool",
     "Unauthorized",
     "Unavailable",
     "Unsupported",

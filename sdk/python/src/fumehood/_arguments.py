@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fumehood._models._runs import Result
+    from fumehood._tools import Tools
     from fumehood._wire import Content, FileContents
 
 
@@ -21,6 +22,10 @@ class Inputs(TypedDict, total=False):
 
     files: FileContents | None
     """Files to write to /workspace before the start: contents by path, or the form of the API."""
+
+    tools: Tools | None
+    """Functions that the code can call: functions of this program, Tool, or functions by name. Their arguments and
+    answers are JSON."""
 
     timeout_s: float | None
     """Wall time in seconds. The default is the server's, 30 s."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 from fumehood._arguments import Output
 from fumehood._decode import decode
 from fumehood._errors import error_of
+from fumehood._models._calls import AnsweredEvent, CallEvent
 from fumehood._models._runs import (
     Answer,
     CodeException,
@@ -21,6 +22,7 @@ from fumehood._models._runs import (
 )
 from fumehood._models._runs import Output as OutputInfo
 from fumehood._output import OutputText
+from fumehood._tools import Tool, tools_of
 from fumehood._wire import body_of
 
 RawEvent = tuple[int, str, dict[str, Any]]  # id, name, data
@@ -34,6 +36,8 @@ MODELS: dict[str, type[Any]] = {
     "stderr": OutputPiece,
     "result": Result,
     "exception": CodeException,
+    "call": CallEvent,
+    "answered": AnsweredEvent,
     "done": Done,
     "problem": Problem,
 }
@@ -46,9 +50,9 @@ class Event(NamedTuple):
     """Counts from 1. A stream can continue after any id."""
 
     name: str
-    """started, progress, stdout, stderr, result, exception, or at the end done or problem."""
+    """started, progress, stdout, stderr, result, exception, call, answered, or at the end done or problem."""
 
-    data: Started | Progress | OutputPiece | Result | CodeException | Done | Problem | None
+    data: Started | Progress | OutputPiece | Result | CodeException | CallEvent | AnsweredEvent | Done | Problem | None
 
     raw: dict[str, Any]
     """The data as the server sent it."""
@@ -115,11 +119,13 @@ def event_of(number: int, name: str, raw: dict[str, Any]) -> Event:
     return Event(number, name, decode(model, raw) if model else None, raw)
 
 
-def split(arguments: Mapping[str, Any]) -> tuple[Output, dict[str, Any]]:
-    """Return the callbacks among the arguments of a run, and the body of its request."""
+def split(arguments: Mapping[str, Any]) -> tuple[Output, dict[str, Tool], dict[str, Any]]:
+    """Return the callbacks and the tools among the arguments of a run, and the body of its request."""
     callbacks = {name: value for name, value in arguments.items() if name in Output.__annotations__}
-    body = body_of({name: value for name, value in arguments.items() if name not in callbacks})
-    return cast("Output", callbacks), body
+    tools = tools_of(arguments.get("tools"))
+    rest = {name: value for name, value in arguments.items() if name not in callbacks and name != "tools"}
+    body = body_of({**rest, "tools": [tool.request() for tool in tools.values()] or None})
+    return cast("Output", callbacks), tools, body
 
 
 class Collector:
@@ -134,6 +140,7 @@ class Collector:
         self._results: list[dict[str, Any]] = []
         self._exception: dict[str, Any] | None = None
         self.last = 0  # id of the last event
+        self.on_call: Callable[[dict[str, Any]], object] | None = None
 
     def take(self, number: int, name: str, raw: dict[str, Any]) -> Answer | None:
         """Take the next event, and return the answer with the last one. It raises the error of a problem."""
@@ -147,6 +154,8 @@ class Collector:
             self._call("on_result", lambda: decode(Result, raw))
         elif name == "exception":
             self._exception = raw
+        elif name == "call" and self.on_call:
+            self.on_call(raw)
         elif name == "progress":
             self._call("on_progress", lambda: decode(Progress, raw).text)
         elif name == "problem":

@@ -64,7 +64,7 @@ class AsyncClient:
         A failed program is a status of the answer.
         """
         what = {"code": code, "language": language} if command is None else {"command": shell(command)}
-        callbacks, body = split({**arguments, **what})
+        callbacks, _, body = split({**arguments, **what})
         if not callbacks:
             return await self._transport.ask(Answer, "POST", "/v1/run", json=body, timeout=WHOLE_RUN)
         async with self._transport.stream("POST", "/v1/run", json=body, headers=EVENTS) as response:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import anyio
@@ -28,6 +30,28 @@ def open_client(socket: str | None, **options: Any) -> httpx.AsyncClient:
 async def in_thread(function: Callable[[], T]) -> T:
     """Call a function that blocks."""
     return await anyio.to_thread.run_sync(function)
+
+
+async def call(function: Callable[..., Any], first: list[Any], rest: dict[str, Any]) -> Any:
+    """Call a function: an asynchronous one in this task, any other in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*first, **rest)
+    value = await anyio.to_thread.run_sync(lambda: function(*first, **rest), abandon_on_cancel=True)
+    return await value if inspect.isawaitable(value) else value
+
+
+@asynccontextmanager
+async def tasks() -> AsyncIterator[Callable[..., object]]:
+    """Give a function that starts tasks, which are canceled at the end."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        try:
+            yield group.start_soon
+        except Exception as e:  # not in a group of exceptions
+            failure = e
+        group.cancel_scope.cancel()
+    if failure:
+        raise failure
 
 
 def shielded() -> AbstractContextManager[object]:

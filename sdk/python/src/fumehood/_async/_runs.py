@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fumehood._async import _io
+from fumehood._async._calls import AsyncCalls
 from fumehood._errors import FumehoodError, NotFound, Unavailable
 from fumehood._events import Collector, Event, event_of, split
 from fumehood._models._runs import Answer
 from fumehood._models._sandboxes import RunInfo
+from fumehood._tools import tools_of
 from fumehood._wire import EVENTS, RUN_HEADER, Backoff, sandbox_path
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from fumehood._async._sandbox import AsyncSandbox
     from fumehood._async._transport import AsyncTransport
     from fumehood._events import RawEvent
+    from fumehood._tools import Tool, Tools
 
 RECONNECT_SECONDS = 60.0  # how long a client tries to reach a server that restarts
 
@@ -32,6 +36,7 @@ class AsyncRun:
         self._transport = transport
         self._sandbox = sandbox
         self.id = id
+        self._tools: dict[str, Tool] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} in {self._sandbox}>"
@@ -49,9 +54,18 @@ class AsyncRun:
             async for number, name, raw in events:
                 yield event_of(number, name, raw)
 
-    async def wait(self, **callbacks: Unpack[Output]) -> Answer:
-        """Wait for the end of the run, and return its answer. The callbacks receive all output from its start."""
-        return await self._collect(Collector(callbacks))
+    async def wait(self, *, tools: Tools | None = None, **callbacks: Unpack[Output]) -> Answer:
+        """Wait for the end of the run, and return its answer. The callbacks receive all output from its start.
+
+        Calls of its tools are answered meanwhile: those of start, or here those of these names.
+        """
+        collector = Collector(callbacks)
+        own = tools_of(tools) or self._tools
+        if not own:
+            return await self._collect(collector)
+        async with _io.tasks() as start:
+            collector.on_call = AsyncCalls(self._transport, self._path(), own, start).take
+            return await self._collect(collector)
 
     async def _collect(self, collector: Collector) -> Answer:
         answer = None
@@ -113,15 +127,32 @@ async def run_to_end(sandbox: AsyncSandbox, arguments: dict[str, Any]) -> Answer
 
     If the caller gives up, by an exception of a callback, a cancellation or Ctrl-C, the run is canceled.
     """
-    callbacks, body = split(arguments)
-    transport, path = sandbox._transport, sandbox_path(sandbox.id, "run")
-    if body.get("return_files"):  # the API has them only without a stream
-        return await transport.ask(Answer, "POST", path, json=body, timeout=None)
-    collector, run = Collector(callbacks), None
+    callbacks, tools, body = split(arguments)
+    if body.get("return_files") and not tools:  # the API has them only without a stream
+        path = sandbox_path(sandbox.id, "run")
+        return await sandbox._transport.ask(Answer, "POST", path, json=body, timeout=None)
+    collector = Collector(callbacks)
+    if not tools:
+        return await stream_to_end(sandbox, collector, body)
+    async with _io.tasks() as start:
+        answering = partial(AsyncCalls, tools=tools, start=start)
+        return await stream_to_end(sandbox, collector, body, answering)
+
+
+async def stream_to_end(
+    sandbox: AsyncSandbox,
+    collector: Collector,
+    body: dict[str, Any],
+    answering: Callable[[AsyncTransport, str], AsyncCalls] | None = None,
+) -> Answer:
+    """Run to the end, and collect the events."""
+    transport, path, run = sandbox._transport, sandbox_path(sandbox.id, "run"), None
     try:
         try:
             async with transport.stream("POST", path, json=body, headers=EVENTS) as response:
                 run = sandbox.find_run(response.headers[RUN_HEADER])
+                if answering:
+                    collector.on_call = answering(transport, run._path()).take
                 answer = await transport.collect(response, collector)
                 if answer:
                     return answer

@@ -14,6 +14,7 @@ from fumehood._async._ports import AsyncTunnel
 from fumehood._async._runs import AsyncRun, run_to_end
 from fumehood._async._transport import AsyncTransport
 from fumehood._errors import AlreadyExists, NotFound
+from fumehood._events import split
 from fumehood._models._sandboxes import ContextInfo, ContextList, RunInfo, RunList, SandboxInfo, SandboxUsage
 from fumehood._wire import body_of, sandbox_path, shell
 
@@ -144,9 +145,11 @@ class AsyncSandbox:
     ) -> AsyncRun:
         """Start code or a command in the background, and return the run."""
         words = None if command is None else shell(command)
-        body = body_of({**arguments, "code": code, "command": words, "background": True})
+        _, tools, body = split({**arguments, "code": code, "command": words, "background": True})
         info = await self._transport.ask(RunInfo, "POST", sandbox_path(self.id, "run"), json=body)
-        return self.find_run(info.id)
+        run = self.find_run(info.id)
+        run._tools = tools
+        return run
 
     def find_run(self, id: str) -> AsyncRun:
         """Return a run by its id, without asking the server."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from typing import Any, BinaryIO, TypeVar
 
 import httpx
@@ -25,6 +27,22 @@ def open_client(socket: str | None, **options: Any) -> httpx.Client:
 def in_thread(function: Callable[[], T]) -> T:
     """Call a function that blocks."""
     return function()
+
+
+def call(function: Callable[..., Any], first: list[Any], rest: dict[str, Any]) -> Any:
+    """Call a function."""
+    return function(*first, **rest)
+
+
+@contextmanager
+def tasks() -> Iterator[Callable[..., object]]:
+    """Give a function that starts threads. A tool that hangs keeps its thread, and nothing waits for it."""
+
+    def start(function: Callable[..., object], *arguments: Any) -> None:
+        run = copy_context().run
+        threading.Thread(target=run, args=(function, *arguments), name="fumehood tool", daemon=True).start()
+
+    yield start
 
 
 def shielded() -> AbstractContextManager[object]:

@@ -1,0 +1,148 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+var searchTool = sandbox.Tool{Name: "search", Description: "Searches.", Schema: []byte(`{"type": "object",
+	"properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}}, "required": ["query"],
+	"additionalProperties": false}`)}
+
+// calling runs code whose calls answer replies to. It returns the printed text, the events and the end.
+func calling(t *testing.T, s *engine.Sandbox, req engine.RunRequest,
+	answer func(x *engine.Run, c sandbox.Call)) (string, []engine.Event, *engine.Ended) {
+	t.Helper()
+	req.Background = true
+	x, err := s.Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed strings.Builder
+	var events []engine.Event
+	var ended *engine.Ended
+	err = x.Follow(within(t), 0, func(e engine.Event) error {
+		switch {
+		case e.Call != nil:
+			answer(x, *e.Call)
+		case e.Ended != nil:
+			ended = e.Ended
+		case e.Data != nil:
+			printed.Write(e.Data)
+		}
+		e.Data = nil
+		events = append(events, e)
+		return nil
+	})
+	if err != nil || ended == nil {
+		t.Fatalf("follow: %v", err)
+	}
+	return printed.String(), events, ended
+}
+
+func withTools(language, text string, tools ...sandbox.Tool) engine.RunRequest {
+	req := code(language, text)
+	req.Request.Calls.Tools = tools
+	return req
+}
+
+// TestCalls: code calls tools of the caller, also from threads; failures are exceptions.
+func TestCalls(t *testing.T) {
+	_, s := contextRig(t)
+	for name, c := range map[string]struct{ code, want string }{
+		"value": {"print('before', end=''); print(search('a', limit=2))", "before[{'limit': 2, 'query': 'a'}, 1]\n"},
+		"keyword": {"import inspect; print(search(query='b')[0], inspect.signature(search), search.__doc__)",
+			"{'query': 'b'} (query: str, limit: int = ...) Searches.\n"},
+		"error": {"try: search('fail')\nexcept ToolError as e: print(e)", "ValueError: no\n"},
+		"schema": {"try: search('a', limit=0)\nexcept ToolError as e: print('schema' in str(e), 'limit' in str(e))",
+			"True True\n"},
+		"no argument": {"try: search()\nexcept TypeError as e: print(e)",
+			"search() missing 1 required positional argument: 'query'\n"},
+		"not JSON": {"try: search({1})\nexcept TypeError as e: print(e)",
+			"an argument of a tool must be JSON: set is not\n"},
+		"threads": {"from concurrent.futures import ThreadPoolExecutor as P\n" +
+			"with P(8) as p: print(sorted(r[0]['query'] for r in p.map(search, 'abcdefgh')))",
+			"['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']\n"},
+		"kept":  {"def twice(): return search('x')[1]\nprint(twice())", "1\n"},
+		"large": {"print(len(search('large')))", "4000000\n"},
+		"fork": {"import os\nif not (p := os.fork()):\n try: search('a')\n except RuntimeError as e: print(e)\n" +
+			"else: os.waitpid(p, 0)", "a tool cannot be called in another process\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, ended := calling(t, s, withTools("python", c.code, searchTool), answerSearch(t))
+			if got != c.want || ended.Status != sandbox.StatusSucceeded {
+				t.Errorf("%s: %q, want %q", ended.Status, got, c.want)
+			}
+		})
+	}
+	if got, _, _ := calling(t, s, withTools("python", "try: search('a')\nexcept ToolError as e: print(e)",
+		sandbox.Tool{Name: "other"}), answerSearch(t)); got != "this run has no tool \"search\"\n" {
+		t.Errorf("a tool of an earlier run: %q", got)
+	}
+}
+
+// answerSearch answers a call of searchTool with its arguments and its number.
+func answerSearch(t *testing.T) func(*engine.Run, sandbox.Call) {
+	return func(x *engine.Run, c sandbox.Call) {
+		a := sandbox.CallAnswer{Value: fmt.Appendf(nil, "[%s, %d]", c.Arguments, 1)}
+		switch {
+		case strings.Contains(string(c.Arguments), "fail"):
+			a = sandbox.CallAnswer{Error: "ValueError: no"}
+		case strings.Contains(string(c.Arguments), "large"):
+			a.Value = fmt.Appendf(nil, "%q", strings.Repeat("x", 4e6))
+		}
+		if err := x.Answer(within(t), c.ID, a); err != nil {
+			t.Error(err)
+		}
+		if err := x.Answer(within(t), c.ID, a); err == nil {
+			t.Errorf("a second answer: %v", err)
+		}
+	}
+}
+
+// TestCallBounds: the clock of a run stops while a call waits, within a bound; calls over a limit fail in the code.
+func TestCallBounds(t *testing.T) {
+	_, s := contextRig(t)
+	slow := func(x *engine.Run, c sandbox.Call) {
+		time.Sleep(1500 * time.Millisecond)
+		_ = x.Answer(within(t), c.ID, sandbox.CallAnswer{}) // too late in some cases
+	}
+	tries := "for i in range(3):\n try: search('a'); print('ok')\n except ToolError as e: print(e)\n"
+	for name, c := range map[string]struct {
+		limits sandbox.CallLimits
+		answer func(*engine.Run, sandbox.Call)
+		code   string
+		want   string
+		status sandbox.Status
+	}{
+		"clock stops": {sandbox.CallLimits{}, slow, "search('a'); print('done')", "done\n", sandbox.StatusSucceeded},
+		"bound": {sandbox.CallLimits{Wait: time.Millisecond}, slow, "search('a'); print('done')", "",
+			sandbox.StatusTimeout},
+		"clock goes on": {sandbox.CallLimits{}, slow, "search('a')\nwhile True: pass", "", sandbox.StatusTimeout},
+		"no answer": {sandbox.CallLimits{Timeout: 50 * time.Millisecond}, func(*engine.Run, sandbox.Call) {}, tries,
+			strings.Repeat("TimeoutError: no answer in 50ms\n", 3), sandbox.StatusSucceeded},
+		"calls": {sandbox.CallLimits{Calls: 2}, answerSearch(t), tries, "ok\nok\nthis run may call tools 2 times\n",
+			sandbox.StatusSucceeded},
+		"bytes": {sandbox.CallLimits{Bytes: 60}, func(x *engine.Run, c sandbox.Call) {
+			a := sandbox.CallAnswer{Value: []byte(`"` + strings.Repeat("x", 30) + `"`)}
+			if sandbox.KindOf(x.Answer(within(t), c.ID, a)) == sandbox.TooLarge {
+				answerSearch(t)(x, sandbox.Call{ID: c.ID, Arguments: []byte("fail")})
+			}
+		}, tries, "ok\nValueError: no\nthe calls of this run may have 60B of arguments and answers\n",
+			sandbox.StatusSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := withTools("python", c.code, searchTool)
+			req.Request.Calls.Limits, req.Request.Timeout = c.limits, time.Second
+			got, _, ended := calling(t, s, req, c.answer)
+			if c.want != "" && got != c.want || ended.Status != c.status {
+				t.Errorf("%s: %q, want %s: %q", ended.Status, got, c.status, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Limits of the tools of one run.
+const (
+	maxTools       = 64
+	maxDescription = 8 << 10 // bytes
+	maxSchema      = 32 << 10
+	maxAll         = 512 << 10
+	maxError       = 8 << 10 // bytes of the text of an error
+)
+
+// Set is the checked tools of one run. Its methods are safe for concurrent use.
+type Set struct {
+	Limits sandbox.CallLimits // complete
+	stubs  []byte
+	tools  map[string]*jsonschema.Resolved // nil: any object
+}
+
+// stub is a tool as a driver gets it.
+type stub struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+// names of Python and JavaScript, without those that begin with two underscores.
+var names = regexp.MustCompile(`^(?:[A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]{0,62}$|^_$`)
+
+// Check checks the tools of a run and completes their limits; nil is none. Errors are Invalid and TooLarge, and name
+// the field.
+func Check(calls sandbox.Calls) (*Set, error) {
+	s := &Set{tools: map[string]*jsonschema.Resolved{}}
+	var err error
+	if s.Limits, err = complete(calls.Limits); err != nil || len(calls.Tools) == 0 {
+		return nil, err
+	}
+	if len(calls.Tools) > maxTools {
+		return nil, tooLarge("tools", fmt.Sprintf("has more than %d entries", maxTools))
+	}
+	total := 0
+	var stubs []stub
+	for i, t := range calls.Tools {
+		field := fmt.Sprintf("tools[%d]", i)
+		if _, twice := s.tools[t.Name]; twice {
+			return nil, sandbox.Invalidf(field+".name", "%s is there twice", t.Name)
+		}
+		if s.tools[t.Name], err = check(field, t); err != nil {
+			return nil, err
+		}
+		if total += len(t.Name) + len(t.Description) + len(t.Schema); total > maxAll {
+			return nil, tooLarge("tools", "together are over the limit of "+sandbox.FormatBytes(maxAll))
+		}
+		one := stub{t.Name, t.Description, t.Schema}
+		if t.Schema == nil {
+			one.Schema = json.RawMessage("{}")
+		}
+		stubs = append(stubs, one)
+	}
+	s.stubs, err = json.Marshal(stubs)
+	return s, err
+}
+
+// Stubs is the list of tools for the driver, as JSON: name, description and schema of each.
+func (s *Set) Stubs() []byte { return s.stubs }
+
+func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
+	switch {
+	case l.Calls < 0 || l.Calls > sandbox.MaxCalls:
+		return l, sandbox.Invalidf("call_limits.calls", "must be 1 to %d", sandbox.MaxCalls)
+	case l.Bytes < 0 || l.Bytes > sandbox.MaxCallBytes:
+		return l, sandbox.Invalidf("call_limits.bytes", "must be 1 to %d", int64(sandbox.MaxCallBytes))
+	case l.Timeout < 0 || l.Timeout > sandbox.MaxCallTimeout:
+		return l, sandbox.Invalidf("call_limits.answer_s", "must be more than 0 and at most %g",
+			sandbox.MaxCallTimeout.Seconds())
+	case l.Wait < 0 || l.Wait > sandbox.MaxCallWait:
+		return l, sandbox.Invalidf("call_limits.wait_s", "must be more than 0 and at most %g",
+			sandbox.MaxCallWait.Seconds())
+	}
+	if l.Calls == 0 {
+		l.Calls = sandbox.DefaultCalls
+	}
+	if l.Bytes == 0 {
+		l.Bytes = sandbox.DefaultCallBytes
+	}
+	if l.Timeout == 0 {
+		l.Timeout = sandbox.DefaultCallTimeout
+	}
+	if l.Wait == 0 {
+		l.Wait = sandbox.DefaultCallWait
+	}
+	return l, nil
+}
+
+// check checks one tool and returns its schema, ready to validate; nil is any object.
+func check(field string, t sandbox.Tool) (*jsonschema.Resolved, error) {
+	switch {
+	case !names.MatchString(t.Name):
+		return nil, sandbox.Invalidf(field+".name",
+			"%.80q is not a name of letters, digits and underscores, of 1 to 64 bytes", t.Name)
+	case len(t.Description) > maxDescription:
+		return nil, tooLarge(field+".description", "is over the limit of "+sandbox.FormatBytes(maxDescription))
+	case t.Schema == nil:
+		return nil, nil
+	}
+	field += ".schema"
+	if err := measure(t.Schema, maxSchema); err != nil {
+		return nil, sandbox.Invalidf(field, "its bytes %v", err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(t.Schema, &schema); err != nil {
+		return nil, sandbox.Invalidf(field, "is not a JSON Schema: %v", err)
+	}
+	if schema.Type != "" && schema.Type != "object" {
+		return nil, sandbox.Invalidf(field, "its type is %.40q; arguments are an object", schema.Type)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, sandbox.Invalidf(field, "is not a JSON Schema: %v", err)
+	}
+	return resolved, nil
+}
+
+func tooLarge(what, msg string) error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Op: what, Msg: msg}
+}
+
+// Arguments checks the hostile arguments of a call and returns them encoded anew. An error is a text for the code that
+// calls.
+func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
+	schema, known := s.tools[tool]
+	if !known {
+		return nil, fmt.Errorf("this run has no tool %.64q", tool)
+	}
+	if err := measure(text, MaxArguments); err != nil {
+		return nil, fmt.Errorf("the arguments %w", err)
+	}
+	arguments, err := canonical(text)
+	if err != nil {
+		return nil, fmt.Errorf("the arguments %w", err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(arguments, &object); err != nil || object == nil {
+		return nil, fmt.Errorf("the arguments are not an object")
+	}
+	if schema == nil {
+		return arguments, nil
+	}
+	if err := schema.Validate(object); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit the schema of the tool: %s", brief(err.Error()))
+	}
+	return arguments, nil
+}
+
+// Answer checks an answer of the caller. Errors are Invalid and TooLarge.
+func (s *Set) Answer(a sandbox.CallAnswer) (sandbox.CallAnswer, error) {
+	if a.Error != "" {
+		a.Value, a.Error = nil, brief(a.Error)
+		return a, nil
+	}
+	if a.Value == nil {
+		a.Value = []byte("null")
+	}
+	if len(a.Value) > MaxAnswer {
+		return a, &sandbox.Error{Kind: sandbox.TooLarge, Op: "value", Msg: sandbox.FormatBytes(int64(len(a.Value))) +
+			" is over the limit of " + sandbox.FormatBytes(MaxAnswer), Fix: "answer with an error, or write a file"}
+	}
+	err := measure(a.Value, MaxAnswer)
+	if err == nil {
+		a.Value, err = canonical(a.Value)
+	}
+	if err != nil {
+		return a, sandbox.Invalidf("value", "its bytes %v", err)
+	}
+	return a, nil
+}
+
+// brief shortens the text of an error, between characters.
+func brief(text string) string {
+	if len(text) <= maxError {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return strings.ToValidUTF8(text[:maxError], "") + "..."
+}
