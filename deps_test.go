@@ -48,6 +48,7 @@ internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid i
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/rundir internal/host/pidfd | golang.org/x/sys
 internal/host/nolink:        sandbox | golang.org/x/sys
+internal/host/overlay:       sandbox internal/host/idmap | golang.org/x/sys
 internal/host/pidfd:         | golang.org/x/sys
 internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
 internal/host/rundir:        sandbox
@@ -61,8 +62,9 @@ internal/backend/docker:     sandbox internal/host/enforce internal/host/tap int
                              github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/client
                              internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid
-                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd
-                             internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
+                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/overlay
+                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
+                             golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
                              internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
                              internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink
@@ -112,6 +114,8 @@ internal/packages/shared:    sandbox internal/packages | gocloud.dev
 internal/trees:              sandbox internal/host/rundir | golang.org/x/sys
 internal/image:              sandbox internal/host/hostbox internal/trees | golang.org/x/sys
                              github.com/google/go-containerregistry
+internal/template:           sandbox internal/engine internal/host/capacity internal/image |
+                             github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher
 test/redistest:
 
 # the gate
@@ -181,7 +185,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
                              internal/host/nolink internal/image internal/plan internal/host/rundir
-                             internal/store
+                             internal/store internal/template
                              internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine

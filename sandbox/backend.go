@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"io"
 	"net"
 	"time"
 )
@@ -9,8 +10,8 @@ import (
 // Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so
 // each is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer and Promoter on a Box;
-// Preflighter, Featured, Rooted and Restorer on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed and Promoter on a
+// Box; Preflighter, Featured, Rooted and Restorer on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -99,6 +100,13 @@ type Box interface {
 
 	// Close ends every process, frees everything and waits for both. Further calls return the first result.
 	Close() error
+}
+
+// Changed is a Box with a writable root.
+type Changed interface {
+	// Changes ends every process of the sandbox, and writes what they have changed in its root as an uncompressed layer
+	// (OCI image specification, layer.md). The layer is hostile. It has neither devices nor the sandbox's own files.
+	Changes(ctx context.Context, w io.Writer) error
 }
 
 // Resizer is a Box whose limits can change while it lives. Resize enforces the limits of memory and CPUs that are not

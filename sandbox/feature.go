@@ -24,7 +24,8 @@ const (
 	FeatureMemoryAlone  FeatureName = "memory limit of one process"
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
-	FeatureNetwork      FeatureName = "network" // restricted and full, where the host has what it takes
+	FeatureBuild        FeatureName = "writable root" // for the steps of a template
+	FeatureNetwork      FeatureName = "network"       // restricted and full, where the host has what it takes
 )
 
 // Featured is a Backend that reports its features.

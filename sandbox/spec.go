@@ -71,6 +71,10 @@ func (s *Spec) HostWritable() bool {
 type Root struct {
 	Dir   string // a directory that holds a root file system; read-only
 	Image string // an OCI image reference
+
+	// Writable makes the sandbox a builder: its code may change the whole root, and uid 0 in it is root. The changes
+	// are in memory, within the limits of disk and inodes; Changed returns them. Dir and Image stay as they are.
+	Writable bool
 }
 
 // Layer is a read-only, content-addressed directory of installed dependencies.

@@ -94,7 +94,7 @@ func trusting(spec sandbox.Spec) (_ sandbox.Spec, gone func(), err error) {
 		return spec, nil, errors.Join(err, os.Remove(f.Name()))
 	}
 	mounts := []sandbox.Mount{{Source: path, Target: sandbox.TrustPath}}
-	if usual || spec.Root.Image != "" {
+	if (usual || spec.Root.Image != "") && !spec.Root.Writable {
 		mounts = append(mounts, sandbox.Mount{Source: path, Target: "/" + bundles[0]})
 	}
 	for _, m := range mounts {

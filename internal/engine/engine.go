@@ -96,6 +96,10 @@ type OneShot struct {
 	// its client is gone. It may modify the result. Run returns its error.
 	Deliver func(*sandbox.Result) error
 
+	// Changes, if set, receives what a run that succeeded has changed in the writable root of its sandbox, whose
+	// processes have ended by then: an uncompressed layer, hostile. Run returns its error.
+	Changes func(layer io.Reader) error
+
 	installs bool // a step of an installation: its network is that of the operator's index
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,7 @@ type oneShot struct {
 	owner   string
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
+	changes func(io.Reader) error
 	entered bool // it counts as a run before it has a slot
 	ended   bool // it has a result
 	supplied
@@ -95,7 +97,7 @@ type job struct {
 
 // resolve checks a run and resolves all but its backend.
 func (e *Engine) resolve(run OneShot) (*oneShot, error) {
-	p := &oneShot{owner: run.Owner, deliver: run.Deliver}
+	p := &oneShot{owner: run.Owner, deliver: run.Deliver, changes: run.Changes}
 	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
 		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its run")
 	}
@@ -220,9 +222,26 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 		}
 		if err == nil {
 			result.Timings.Create = created
+			err = s.handChanges(ctx, p, result)
 		}
 		return result, err
 	}
+}
+
+// handChanges passes the changes to a writable root to the caller of a run that succeeded.
+func (s *Sandbox) handChanges(ctx context.Context, p *oneShot, result *sandbox.Result) error {
+	if p.changes == nil || result.Status != sandbox.StatusSucceeded {
+		return nil
+	}
+	box, ok := s.box.(sandbox.Changed)
+	if !ok {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "changes",
+			Msg: s.backend.Name() + " has no writable roots"}
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(box.Changes(ctx, w)) }() // it ends when the reader closes
+	err := p.changes(r)
+	return errors.Join(err, r.Close())
 }
 
 // hasEnded reports whether ctx has ended or its deadline has passed, which package net may notice before the

@@ -16,7 +16,7 @@ var programFolders = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 // makeUserFolders makes the folders in which installers put modules for the interpreters of the root, in a sandbox with
 // a network.
 func (s *Sandbox) makeUserFolders(ctx context.Context) error {
-	if !s.spec().Network.Linked() {
+	if !s.spec().Network.Linked() || s.spec().Root.Writable {
 		return nil
 	}
 	languages := s.engine.rules.Languages.All

@@ -86,8 +86,7 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 	if err != nil {
 		return err
 	}
-	u, err := newUnpacker(draft.Files(), Limits{Bytes: s.Limits.Bytes - below.Bytes,
-		Entries: s.Limits.Entries - below.Entries})
+	u, err := newUnpacker(draft.Files(), s.Limits.after(below))
 	if err != nil {
 		return err
 	}

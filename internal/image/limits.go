@@ -8,6 +8,11 @@ type Limits struct {
 	Entries int   // files, folders and links, and removals of such
 }
 
+// after returns the limits of what is unpacked above a tree.
+func (l Limits) after(below treeRecord) Limits {
+	return Limits{Bytes: l.Bytes - below.Bytes, Entries: l.Entries - below.Entries}
+}
+
 // DefaultLimits are the limits of a store without others. Most images of language models' tools stay below 10 GiB.
 var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000}
 

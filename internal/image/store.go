@@ -168,18 +168,21 @@ func (s *Store) Remove(text string) error {
 }
 
 // write records an image under its name.
-func (s *Store) write(i Image) error {
-	text, err := json.Marshal(i)
+func (s *Store) write(i Image) error { return writeRecord(s.nameFile(i.Name), i) }
+
+// writeRecord replaces a file at once.
+func writeRecord(file string, record any) error {
+	text, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Join(s.dir, namesDir), "new-")
+	f, err := os.CreateTemp(filepath.Dir(file), "new-")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.nameFile(i.Name))
+		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

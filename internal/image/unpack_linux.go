@@ -120,6 +120,16 @@ func (u *unpacker) resolve(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
+// isFolder reports whether a path of the tree is a folder.
+func (u *unpacker) isFolder(dir string) bool {
+	f, err := u.resolve(dir)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
 // enter makes a folder the parent of the next entries, and creates it if it is missing.
 func (u *unpacker) enter(dir string) error {
 	dir = path.Clean("/" + dir)[1:]

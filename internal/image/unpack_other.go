@@ -18,4 +18,5 @@ func newUnpacker(string, Limits) (*unpacker, error) {
 }
 
 func (u *unpacker) layer(io.Reader) error { return errors.ErrUnsupported }
+func (u *unpacker) isFolder(string) bool  { return false }
 func (u *unpacker) Close() error          { return nil }

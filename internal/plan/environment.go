@@ -47,6 +47,9 @@ func (r *Rules) Env(spec sandbox.Spec, lang *sandbox.Language, more ...[]string)
 	var sized []string
 	for i := range r.Languages.All {
 		l := &r.Languages.All[i]
+		if spec.Root.Writable { // what a builder installs is for sandboxes of every size
+			break
+		}
 		if l.Sized != nil && (lang == nil || lang.Name != l.Name || lang.SizedArgs == nil) {
 			sized = append(sized, l.Sized(spec.Limits)...)
 		}

@@ -66,8 +66,12 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	spec.Env = MergeEnv(r.DefaultEnv, r.reach(spec.Network), env, spec.Env)
-	if spec.User == (sandbox.User{}) {
+	if spec.Root.Writable { // the environment is the builder's own
+		spec.Env = MergeEnv(env, spec.Env)
+	} else {
+		spec.Env = MergeEnv(r.DefaultEnv, r.reach(spec.Network), env, spec.Env)
+	}
+	if spec.User == (sandbox.User{}) && !spec.Root.Writable {
 		spec.User = sandbox.DefaultUser
 	}
 	return spec, nil

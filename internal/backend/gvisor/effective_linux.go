@@ -117,5 +117,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureNetwork, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Has: true},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
+		{Name: sandbox.FeatureBuild, Detail: "templates are built on native"},
 	}
 }

@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/overlay"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -21,7 +23,11 @@ type Box struct {
 	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
 	entry   entry         // lock of Fork
 	living  atomic.Bool
+	root    *overlay.Root // of a builder, else nil
 }
+
+// Close ends the sandbox and frees its resources.
+func (box *Box) Close() error { return errors.Join(box.Box.Close(), box.root.Close()) }
 
 // Resize changes the limits of memory and CPUs.
 func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, 0) }

@@ -53,6 +53,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		backend: b}
 	rand.Read(box.Key[:])
 	var made undo.Stack
+	made.Add(func() error { return box.root.Close() })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.Run())
@@ -69,7 +70,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		return nil, err
 	}
 	m, hostUID := b.chooseIDs(&spec, box.IDs)
-	p, err := b.makePlan(&spec, m, box.Key, t)
+	p, err := b.makePlan(&spec, m, box, t)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 func (b *Backend) resources(tree *cgroup.Tree, spec *sandbox.Spec) hostbox.Resources {
 	r := hostbox.Resources{Tree: tree, Limits: groupLimits(spec)}
 	if b.user.UID == 0 {
-		r.IDs = filepath.Join(b.options.RunDir, hostid.File)
+		r.IDs, r.Range = filepath.Join(b.options.RunDir, hostid.File), spec.Root.Writable
 	}
 	return r
 }
@@ -142,6 +143,9 @@ func protectGuest(pid int) {
 // refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := enforce.Refuse(Name, spec); err != nil {
+		return err
+	}
+	if err := b.refuseBuilder(spec); err != nil {
 		return err
 	}
 	switch {

@@ -81,6 +81,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Has: true},
+		{Name: sandbox.FeatureBuild, Has: true, Detail: "as root, on Linux 5.19 or newer"},
 		{Name: sandbox.FeatureNetwork, Has: true},
 	}
 }

@@ -34,9 +34,9 @@ func (p *planned) walls() *confine.Plan {
 }
 
 // makePlan turns a spec into the set-up stage's plan, in the root of t unless t is nil.
-func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template) (_ *planned, err error) {
+func (b *Backend) makePlan(spec *sandbox.Spec, m ids, box *Box, t *template) (_ *planned, err error) {
 	p := &planned{Plan: confine.Plan{
-		ID: string(spec.ID), Key: key[:], Hostname: rootfs.Hostname,
+		ID: string(spec.ID), Key: box.Key[:], Hostname: rootfs.Hostname,
 		Guest: m.guest, Code: m.code,
 		Loopback: true,
 		OneShot:  !spec.Lifetime.Living,
@@ -50,16 +50,26 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, key [32]byte, t *template)
 	}()
 	restricted := spec.Commands != nil
 	var commands []string
-	if t != nil {
+	switch {
+	case spec.Root.Writable:
+		if err := p.buildIn(b, spec, m, box); err != nil {
+			return nil, err
+		}
+	case t != nil:
 		p.Template = t.device
-	} else if p.Root, commands, err = b.staticSteps(spec); err != nil {
-		return nil, err
+	default:
+		if p.Root, commands, err = b.staticSteps(spec); err != nil {
+			return nil, err
+		}
 	}
-	p.Root = append(p.Root, kernelSteps(m.guest.GID, spec.Terminals)...)
-	p.Root = append(p.Root, rootfs.Writable(spec.Limits, m.code, spec.Workspace != "", restricted)...)
-	writable := []string{}
-	for _, w := range rootfs.WritablePlaces {
-		writable = append(writable, w.Target)
+	writable := []string{"/"}
+	if !spec.Root.Writable {
+		p.Root = append(p.Root, kernelSteps(m.guest.GID, spec.Terminals, rootfs.EmptyFile, rootfs.EmptyDir)...)
+		p.Root = append(p.Root, rootfs.Writable(spec.Limits, m.code, spec.Workspace != "", restricted)...)
+		writable = nil
+		for _, w := range rootfs.WritablePlaces {
+			writable = append(writable, w.Target)
+		}
 	}
 	for _, mount := range rootfs.HostMounts(spec) {
 		if err := p.addMount(mount, m, restricted); err != nil {

@@ -28,7 +28,7 @@ func deviceSteps() []confine.Step {
 // kernelSteps are the kernel's views of the sandbox's own namespaces: its terminals and /proc, which is read-only and
 // partly masked. The guest makes terminals; the code may only with Spec.Terminals, as kernel threads, which no CPU
 // limit counts, process their echo.
-func kernelSteps(guestGID uint32, terminals bool) []confine.Step {
+func kernelSteps(guestGID uint32, terminals bool, emptyFile, emptyDir string) []confine.Step {
 	makers := uint32(0o600)
 	if terminals {
 		makers = 0o666
@@ -38,10 +38,10 @@ func kernelSteps(guestGID uint32, terminals bool) []confine.Step {
 		{Do: confine.Proc, Target: "proc", GID: guestGID},
 	}
 	for _, name := range rootfs.MaskedFiles {
-		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: rootfs.EmptyFile})
+		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: emptyFile})
 	}
 	for _, name := range rootfs.MaskedFolders {
-		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: rootfs.EmptyDir})
+		steps = append(steps, confine.Step{Do: confine.Mask, Target: "proc/" + name, Source: emptyDir})
 	}
 	return steps
 }

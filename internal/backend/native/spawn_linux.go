@@ -209,6 +209,10 @@ func (b *Backend) chooseIDs(spec *sandbox.Spec, s *hostid.Pair) (ids, string) {
 	code := spec.User
 	guest := sandbox.User{UID: 0, GID: 0}
 	switch {
+	case spec.Root.Writable:
+		guest = sandbox.User{UID: hostid.RangeIDs, GID: hostid.RangeIDs}
+		return ids{guest, code, hostid.Map{Lines: []hostid.Line{{Inside: 0, Host: s.Code, Count: hostid.RangeIDs},
+			{Inside: guest.UID, Host: s.Guest}}}}, hostid.Unique
 	case s != nil:
 		return ids{guest, code, hostid.Map{Lines: []hostid.Line{{Inside: 0, Host: s.Guest},
 			{Inside: code.UID, Host: s.Code}}}}, hostid.Unique

@@ -24,6 +24,10 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 	if p.Template != 0 {
 		newRoot, pivot = func() error { return a.root.adopt(p.Template) }, standInside
 	}
+	sealed := []string{".", "proc"}
+	if p.Builder {
+		newRoot, sealed = func() error { return a.root.attachWhole(fds) }, []string{"proc"}
+	}
 	steps := []step{
 		{StepKnobs, a.knobs},
 		{StepPrivate, func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
@@ -31,7 +35,7 @@ func Apply(p *Plan, fds []int) (*Stage, error) {
 		{StepIdentity, a.identity},
 		{StepNewRoot, newRoot},
 		{StepRoot, a.buildRoot},
-		{StepSealRoot, func() error { return a.root.seal(".", "proc") }},
+		{StepSealRoot, func() error { return a.root.seal(sealed...) }},
 		{StepPivot, pivot},
 		{StepHostname, func() error { return unix.Sethostname([]byte(p.Hostname)) }},
 		{StepLoopback, a.loopback},
@@ -97,6 +101,9 @@ func Finish(p *Plan) error {
 	keep := uint32(guestCaps)
 	if p.Guest == p.Code {
 		keep = 0
+	}
+	if p.Builder {
+		keep |= builderCaps // its children become root, with no more than these
 	}
 	if p.Listen != "" {
 		keep &= permitted() // a container runtime may have given fewer

@@ -100,7 +100,7 @@ func carryOut(calls []Call) error {
 // shares: Landlock, a control group namespace, a session keyring, an empty bounding set, and securebits that make
 // set-id programs harmless.
 func (p *Plan) codeWalls() (ruleset, rest []Call) {
-	rest = credentialCalls()
+	rest = credentialCalls(p.Builder)
 	if p.Listen != "" {
 		// In a container the kernel may be gVisor's: it has no securebits, and its root has only the capabilities of
 		// its bounding set.
@@ -113,10 +113,14 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 	return p.Landlock.calls(), rest
 }
 
-func credentialCalls() []Call {
+func credentialCalls(builder bool) []Call {
 	calls := []Call{
 		// No name: an anonymous keyring that nobody else can join.
 		{Number: unix.SYS_KEYCTL, Args: []Arg{{Value: unix.KEYCTL_JOIN_SESSION_KEYRING}, {}}, Pass: unix.ENOSYS},
+	}
+	if builder { // root, bounded: executing a program keeps its capabilities within the bounding set
+		return append(calls, boundCalls(unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID,
+			unix.CAP_SETGID, unix.CAP_KILL)...)
 	}
 	calls = append(calls, boundCalls()...)
 	// SECBIT_NO_SETUID_FIXUP must stay clear: that fix-up drops the capabilities when a child becomes the code's user.

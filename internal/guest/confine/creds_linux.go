@@ -60,6 +60,11 @@ func permitted() uint32 {
 // only within the sandbox's user namespace, not to the host.
 const guestCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_KILL | 1<<unix.CAP_SYS_RESOURCE
 
+// The capabilities of a builder's root, by which package managers give files and processes to other users. They apply
+// only within the sandbox's user namespace: to the ids that are mapped there.
+const builderCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_SETUID |
+	1<<unix.CAP_SETGID | 1<<unix.CAP_KILL
+
 // noNewPrivs forbids the calling thread to gain privileges by executing a program. installSeccomp applies it to all
 // threads.
 func noNewPrivs() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }

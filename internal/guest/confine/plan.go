@@ -22,6 +22,10 @@ type Plan struct {
 	// guest then keeps no capability, otherwise CAP_SETUID, CAP_SETGID and CAP_KILL in its own user namespace.
 	Guest, Code sandbox.User
 
+	// Builder makes the first mount that came with the plan the whole root, which stays writable. The code's user 0 is
+	// root in it: it keeps BuilderCaps. Root only adds the kernel's file systems.
+	Builder bool
+
 	Root     []Step
 	Template uint64 // device number of the template root that Root adds to; 0 if the guest makes its own root
 	Loopback bool

@@ -131,6 +131,15 @@ func (r *root) attach() error {
 	return r.cover(fd)
 }
 
+// attachWhole makes a mount that came with the plan the new root.
+func (r *root) attachWhole(fds []int) error {
+	if len(fds) == 0 {
+		return unix.EBADF
+	}
+	r.fd = fds[0]
+	return r.cover(r.fd)
+}
+
 // cover attaches a mount over the folder of the old root, on top of earlier ones.
 func (r *root) cover(mount int) (err error) {
 	for _, r.inert = range []string{"/tmp", "/usr", "/mnt"} {

@@ -125,7 +125,7 @@ func Refuse(backend string, spec *sandbox.Spec) error {
 	case len(spec.Devices) > 0:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "devices", Msg: "the " + backend +
 			" backend passes no devices in"}
-	case spec.User.UID == 0:
+	case spec.User.UID == 0 && !spec.Root.Writable:
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "user", Msg: "the " + backend +
 			" backend does not run code as uid 0",
 			Fix: "leave the user at 1000"}

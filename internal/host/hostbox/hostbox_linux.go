@@ -42,6 +42,7 @@ const (
 // Resources are a box's resources on the host.
 type Resources struct {
 	IDs    string // file of the claims on host ids; "" claims none
+	Range  bool   // claim the ids of a builder
 	Tree   *cgroup.Tree
 	Limits cgroup.Limits
 }
@@ -65,7 +66,11 @@ func (box *Box) claim(r Resources, made *undo.Stack, fail func(step string, err 
 		return err
 	}
 	if r.IDs != "" {
-		if box.IDs, err = hostid.Take(r.IDs); err == nil {
+		take := hostid.Take
+		if r.Range {
+			take = hostid.TakeRange
+		}
+		if box.IDs, err = take(r.IDs); err == nil {
 			made.Add(func() error { box.IDs.Release(); return nil })
 		}
 		if err := fail(StepIDs, err); err != nil {

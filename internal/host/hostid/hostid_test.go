@@ -48,3 +48,29 @@ func TestPairsAreHeldUntilTheLastHolderIsGone(t *testing.T) {
 		s.Release()
 	}
 }
+
+// TestRanges: builders have ranges of ids that no pair has, each with a guest that the code never is.
+func TestRanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), File)
+	pair, err := Take(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Release()
+	last := uint32(0)
+	for range 3 {
+		r, err := TakeRange(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		if r.Guest != r.Code+RangeIDs || !IsGuest(r.Guest) || IsGuest(r.Code) || IsGuest(r.Code+RangeIDs-1) ||
+			r.Code < firstRange || r.Code == last {
+			t.Errorf("%+v after one from %d", r, last)
+		}
+		last = r.Code
+	}
+	if end := uint64(firstRange) + rangeCount*rangeSize; end > 2_147_352_576 {
+		t.Errorf("the ranges end at %d, which others may have", end)
+	}
+}

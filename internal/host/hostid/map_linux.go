@@ -15,7 +15,11 @@ type Map struct {
 	BySetuid bool // write by newuidmap and newgidmap (shadow-utils): the host ids include subordinate ones
 }
 
-type Line struct{ Inside, Host uint32 }
+// Line maps consecutive ids.
+type Line struct {
+	Inside, Host uint32
+	Count        uint32 // 0 is 1
+}
 
 // toolTimeout bounds one call of newuidmap or newgidmap.
 const toolTimeout = 10 * time.Second
@@ -34,12 +38,12 @@ func (m Map) Write(pid int) error {
 	}
 	var uids, gids []byte
 	for _, l := range m.Lines {
-		uids = fmt.Appendf(uids, "%d %d 1\n", l.Inside, l.Host)
+		uids = fmt.Appendf(uids, "%d %d %d\n", l.Inside, l.Host, max(l.Count, 1))
 		gid := l.Host
 		if os.Geteuid() != 0 {
 			gid = uint32(os.Getegid())
 		}
-		gids = fmt.Appendf(gids, "%d %d 1\n", l.Inside, gid)
+		gids = fmt.Appendf(gids, "%d %d %d\n", l.Inside, gid, max(l.Count, 1))
 	}
 	if err := os.WriteFile(dir+"/gid_map", gids, 0); err != nil {
 		return err
@@ -60,7 +64,8 @@ func (m Map) writeBySetuid(pid int) error {
 			if host == os.Geteuid() {
 				host = tool.own
 			}
-			args = append(args, strconv.Itoa(int(l.Inside)), strconv.Itoa(host), "1")
+			args = append(args, strconv.Itoa(int(l.Inside)), strconv.Itoa(host),
+				strconv.Itoa(int(max(l.Count, 1))))
 		}
 		if out, err := exec.CommandContext(ctx, tool.name, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", tool.name, err, out)

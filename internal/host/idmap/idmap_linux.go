@@ -45,13 +45,39 @@ func Detach(mount sandbox.Mount, code, guest uint32) (fd int, err error) {
 	return fd, nil
 }
 
+// DetachRange clones the mount of a host folder, read-only, and maps its ids from 0 on to count host ids from host on.
+// It needs what Detach needs.
+func DetachRange(dir string, host, count uint32) (fd int, err error) {
+	op := "mount " + dir
+	place, err := nolink.OpenPath(dir)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	defer unix.Close(place)
+	fd, err = unix.OpenTree(place, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return -1, &sandbox.Error{Kind: sandbox.Invalid, Op: op, Err: err}
+	}
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(host), Size: int(count)}}
+	if err := mapMount(fd, ids, ids, unix.MOUNT_ATTR_RDONLY); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
 func mapOwner(fd int, uid, gid, code, guest uint32) error {
-	ns, err := mappedNamespace(mapping(uid, code, guest), mapping(gid, code, guest))
+	return mapMount(fd, mapping(uid, code, guest), mapping(gid, code, guest), 0)
+}
+
+// mapMount maps the ids of a detached mount, and sets further attributes.
+func mapMount(fd int, uids, gids []syscall.SysProcIDMap, attributes uint64) error {
+	ns, err := mappedNamespace(uids, gids)
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | attributes, Userns_fd: uint64(ns.Fd())}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "map the owner of the host directory",

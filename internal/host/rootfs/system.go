@@ -46,6 +46,9 @@ const (
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
 
+// BuilderFiles are the files that a builder's root has in place of those of its image, by path.
+var BuilderFiles = map[string]string{"etc/hostname": Hostname + "\n", "etc/hosts": hosts, "etc/resolv.conf": Resolver}
+
 // System returns the steps that show a root file system: its top-level folders, read-only, and the shown part of its
 // /etc. dir is "/" for the host itself. The folder may be hostile: links are copied as links, never followed.
 func System(dir string) ([]confine.Step, error) {

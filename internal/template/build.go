@@ -1,0 +1,447 @@
+package template
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/host/capacity"
+	"github.com/fumehood-dev/fumehood/internal/image"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// cacheVersion is part of the key of each step: a change in what steps do needs another one.
+const cacheVersion = "fumehood template 1"
+
+// KeepSteps is how long the trees of steps stay that no build uses.
+const KeepSteps = 7 * 24 * time.Hour
+
+// Builder builds templates. Its methods are safe for concurrent use.
+type Builder struct {
+	Images *image.Store
+	Run    func(context.Context, engine.OneShot) (*sandbox.Result, error) // Engine.Run
+	Fetch  bool                                                           // fetch missing base images
+
+	Backends []sandbox.Backend // of the engine, the preferred one first
+}
+
+// Build is one build.
+type Build struct {
+	Name       string // of the image that it makes
+	Owner      string // as in engine.OneShot
+	Backend    string // of the builders; "" is the first that can
+	Dockerfile []byte // or else Steps
+	Steps      []Step
+	Context    string            // folder of the files to copy; "" has none
+	Args       map[string]string // values of ARGs
+	Network    sandbox.NetworkPolicy
+	Limits     sandbox.Limits // of each step; a zero field is a default
+	// AllowUnenforced is as in sandbox.Spec.
+	AllowUnenforced []string
+	NoCache         bool        // repeat every step
+	Report          func(Event) // receives the log, from one goroutine at a time; may be nil
+}
+
+// Event is an entry of a build's log.
+type Event struct {
+	Step     int            `json:"step"`             // from 1 on
+	Steps    int            `json:"steps"`            // of the build
+	Text     string         `json:"text,omitempty"`   // the instruction, when its step begins
+	Stream   sandbox.Stream `json:"-"`                // of Output
+	Output   []byte         `json:"-"`                // of the command; hostile
+	Done     bool           `json:"done,omitempty"`   // the step has ended
+	Cached   bool           `json:"cached,omitempty"` // an earlier build has made it
+	Duration time.Duration  `json:"-"`                // of a step that is done
+}
+
+// build is a Build in progress.
+type build struct {
+	*Builder
+	want   *Build
+	recipe *recipe
+	lex    *shell.Lex
+	done   int // steps that have begun
+	steps  int
+	stages map[string]*state // finished ones, by name and by number
+	used   map[string]bool   // of Args
+	held   []func()
+
+	backend string
+}
+
+// state is what the steps of a stage have made so far.
+type state struct {
+	tree   string // "" is empty
+	key    [sha256.Size]byte
+	config image.Config
+	args   []string // NAME=value of the ARGs that are in scope
+	shell  []string
+}
+
+// Build makes an image of a Dockerfile or of steps, and records it under its name. Errors are Invalid for the text, its
+// files and unknown names, and *Failed for a command that did not succeed; the name then keeps its earlier image.
+func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err error) {
+	w := &build{Builder: b, want: &request, stages: map[string]*state{}, used: map[string]bool{}}
+	defer func() {
+		for _, release := range w.held {
+			release()
+		}
+	}()
+	if request.Dockerfile != nil {
+		w.recipe, err = parseDockerfile(request.Dockerfile)
+	} else {
+		w.recipe, err = recipeOf(request.Steps)
+	}
+	if err != nil {
+		return i, err
+	}
+	if w.backend, err = w.choose(); err != nil {
+		return i, err
+	}
+	request.Limits = request.Limits.OrDefault(DefaultLimits(capacity.Host()))
+	w.lex = shell.NewLex(w.recipe.escape)
+	for _, s := range w.recipe.stages {
+		w.steps += 1 + len(s.instructions)
+	}
+	var last *state
+	for n, s := range w.recipe.stages {
+		if last, err = w.stage(ctx, s); err != nil {
+			return i, err
+		}
+		w.stages[fmt.Sprint(n)] = last
+		if s.name != "" {
+			w.stages[strings.ToLower(s.name)] = last
+		}
+	}
+	for name := range request.Args {
+		if !w.used[name] {
+			return i, sandbox.Invalidf("template", "no ARG is named %.80q", name)
+		}
+	}
+	if last.tree == "" {
+		return i, sandbox.Invalidf("template", "it has no files: nothing was copied into scratch")
+	}
+	if i, err = b.Images.Put(request.Name, last.tree, last.config); err != nil {
+		return i, err
+	}
+	_, err = b.Images.PruneSteps(KeepSteps)
+	return i, err
+}
+
+// begin reports the begin of a step, and returns what reports its end.
+func (b *build) begin(text string) (end func(cached bool)) {
+	b.done++
+	e := Event{Step: b.done, Steps: b.steps, Text: text}
+	began := time.Now()
+	b.report(e)
+	return func(cached bool) {
+		b.report(Event{Step: e.Step, Steps: e.Steps, Done: true, Cached: cached, Duration: time.Since(began)})
+	}
+}
+
+func (b *build) report(e Event) {
+	if b.want.Report != nil {
+		b.want.Report(e)
+	}
+}
+
+// stage carries out one stage.
+func (b *build) stage(ctx context.Context, s stage) (*state, error) {
+	end := b.begin("FROM " + s.base)
+	st, err := b.from(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	end(true)
+	for _, i := range s.instructions {
+		end := b.begin(i.text)
+		cached, err := b.step(ctx, st, i)
+		if err != nil {
+			var failed *Failed
+			if i.line == 0 || errors.As(err, &failed) {
+				return nil, err
+			}
+			return nil, fmt.Errorf("Dockerfile line %d: %w", i.line, err)
+		}
+		end(cached)
+	}
+	return st, nil
+}
+
+// from begins a stage: with an earlier stage, an image, or nothing.
+func (b *build) from(ctx context.Context, s stage) (*state, error) {
+	st := &state{shell: []string{"/bin/sh", "-c"}}
+	for _, a := range b.recipe.args {
+		value, err := b.argValue(a, st)
+		if err != nil {
+			return nil, err
+		}
+		st.args = append(st.args, a.name+"="+value)
+	}
+	base, err := b.expand(st, s.base)
+	st.args = nil // they are in scope of FROM alone
+	if err != nil {
+		return nil, err
+	}
+	if earlier := b.stages[strings.ToLower(base)]; earlier != nil {
+		next := *earlier
+		next.args, next.config.Env = nil, slices.Clone(earlier.config.Env)
+		return &next, nil
+	}
+	if base == "scratch" {
+		st.key = hash("scratch")
+		return st, nil
+	}
+	i, err := b.image(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	st.tree, st.config = i.Tree, i.Config
+	st.config.Env = slices.Clone(i.Config.Env)
+	config, err := json.Marshal(i.Config)
+	st.key = hash("image", i.Tree, string(config))
+	return st, errors.Join(err, b.hold(i.Tree))
+}
+
+// image returns an image of the store, which it fetches if that is permitted.
+func (b *build) image(ctx context.Context, name string) (image.Image, error) {
+	i, err := b.Images.Find(name)
+	if sandbox.KindOf(err) == sandbox.NotFound && b.Fetch {
+		return b.Images.Pull(ctx, name, func(line string) {
+			b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
+		})
+	}
+	return i, err
+}
+
+// hold keeps a tree until the build ends.
+func (b *build) hold(tree string) error {
+	_, release, err := b.Images.HoldTree(tree)
+	if err == nil {
+		b.held = append(b.held, release)
+	}
+	return err
+}
+
+// step carries out one instruction.
+func (b *build) step(ctx context.Context, st *state, i instruction) (cached bool, err error) {
+	if !i.literal {
+		if err := b.expandAll(st, &i); err != nil {
+			return false, err
+		}
+	}
+	switch i.kind {
+	case kindRun:
+		return b.run(ctx, st, i)
+	case kindCopy, kindAdd:
+		return b.copy(ctx, st, i)
+	case kindWorkdir:
+		return b.workdir(ctx, st, i.words[0])
+	case kindEnv:
+		for _, p := range i.pairs {
+			st.config.Env = set(st.config.Env, p.name, p.value)
+		}
+	case kindArg:
+		for _, p := range i.pairs {
+			value, err := b.argValue(p, st)
+			if err != nil {
+				return false, err
+			}
+			if _, given := b.want.Args[p.name]; given || p.isSet || value != "" {
+				st.args = set(st.args, p.name, value)
+			}
+		}
+	case kindUser:
+		st.config.User = i.words[0]
+	case kindShell:
+		st.shell = i.words
+	case kindCommand:
+		st.config.Command = st.commandOf(i)
+	case kindEntrypoint:
+		st.config.Entrypoint, st.config.Command = st.commandOf(i), nil
+	}
+	return true, nil
+}
+
+// commandOf returns the command of an instruction with its shell.
+func (st *state) commandOf(i instruction) []string {
+	if !i.inShell {
+		return i.words
+	}
+	return append(slices.Clone(st.shell), strings.Join(i.words, " "))
+}
+
+// set sets a variable in a list.
+func set(list []string, name, value string) []string {
+	i := slices.IndexFunc(list, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	if i < 0 {
+		return append(list, name+"="+value)
+	}
+	list[i] = name + "=" + value
+	return list
+}
+
+// argValue returns the value of an ARG: the given one, or its default, or that of the same name before the first FROM.
+func (b *build) argValue(p pair, st *state) (string, error) {
+	b.used[p.name] = true
+	if value, ok := b.want.Args[p.name]; ok {
+		return value, nil
+	}
+	if !p.isSet {
+		for _, a := range b.recipe.args {
+			if a.name == p.name && a.isSet {
+				return b.expand(st, a.value)
+			}
+		}
+	}
+	return b.expand(st, p.value)
+}
+
+// expand replaces variables in a word. ENV wins over ARG.
+func (b *build) expand(st *state, word string) (string, error) {
+	env := slices.Clone(st.args)
+	for _, kv := range st.config.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		env = set(env, name, value)
+	}
+	out, _, err := b.lex.ProcessWord(word, shell.EnvsFromSlice(env))
+	if err != nil {
+		return "", sandbox.Invalidf("Dockerfile", "%.200q: %v", word, err)
+	}
+	return out, nil
+}
+
+// expandAll replaces the variables of an instruction. Commands are left to their shell.
+func (b *build) expandAll(st *state, i *instruction) error {
+	var words []*string
+	switch i.kind {
+	case kindEnv:
+		i.pairs = slices.Clone(i.pairs)
+		for n := range i.pairs {
+			words = append(words, &i.pairs[n].value)
+		}
+	case kindWorkdir, kindUser:
+		i.words = slices.Clone(i.words)
+		words = append(words, &i.words[0])
+	case kindCopy, kindAdd:
+		c := &i.copies
+		c.sources, c.inline = slices.Clone(c.sources), slices.Clone(c.inline)
+		words = append(words, &c.to, &c.owner, &c.mode)
+		for n := range c.sources {
+			words = append(words, &c.sources[n])
+		}
+		for n := range c.inline {
+			if c.inline[n].expand {
+				words = append(words, &c.inline[n].content)
+			}
+		}
+	}
+	values := make([]string, len(words))
+	for n, word := range words { // all with the variables from before the instruction
+		var err error
+		if values[n], err = b.expand(st, *word); err != nil {
+			return err
+		}
+	}
+	for n, word := range words {
+		*word = values[n]
+	}
+	return nil
+}
+
+// hash hashes texts, each with its length.
+func hash(texts ...string) (key [sha256.Size]byte) {
+	h := sha256.New()
+	for _, t := range append([]string{cacheVersion}, texts...) {
+		fmt.Fprintf(h, "%d:%s", len(t), t)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// layer makes the next tree of a stage: that of an earlier build with the same key, or the one that apply makes above
+// the current one.
+func (b *build) layer(st *state, key [sha256.Size]byte, apply func() (string, error)) (cached bool, err error) {
+	tree := ""
+	if !b.want.NoCache {
+		tree = b.Images.Step(key)
+	}
+	if tree != "" && b.hold(tree) == nil {
+		st.tree, st.key = tree, key
+		return true, nil
+	}
+	if tree, err = apply(); err != nil {
+		return false, err
+	}
+	if err = b.hold(tree); err == nil {
+		err = b.Images.AddStep(key, tree)
+	}
+	st.tree, st.key = tree, key
+	return false, err
+}
+
+// folder returns the folder of the current tree, or "" without one.
+func (b *build) folder(st *state) string {
+	if st.tree == "" {
+		return ""
+	}
+	return b.Images.Files(st.tree)
+}
+
+// workdir sets the working directory, and makes it if it is missing.
+func (b *build) workdir(ctx context.Context, st *state, dir string) (cached bool, err error) {
+	if !path.IsAbs(dir) {
+		dir = path.Join("/", st.config.Dir, dir)
+	}
+	st.config.Dir = path.Clean(dir)
+	return b.makeDir(ctx, st, st.config.Dir)
+}
+
+func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool, err error) {
+	if at := b.folder(st); dir == "/" || at != "" && image.IsFolder(at, dir) {
+		return true, nil
+	}
+	items := items{{name: dir[1:], mode: fs.ModeDir | 0o755}}
+	return b.layer(st, hash(string(st.key[:]), "folder", dir), func() (string, error) {
+		return b.derive(ctx, st, func(w io.Writer) error { return items.write(nil, w, io.Discard) })
+	})
+}
+
+// derive makes the tree of the current one and a layer.
+func (b *build) derive(ctx context.Context, st *state, write func(io.Writer) error) (string, error) {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(write(w)) }() // it ends when the reader closes
+	tree, err := b.Images.Derive(ctx, st.tree, r)
+	return tree, errors.Join(err, r.Close())
+}
+
+// readFile reads a small file of the current tree, or returns nil.
+func (b *build) readFile(st *state, name string) []byte {
+	const most = 1 << 20
+	root, err := os.OpenRoot(b.folder(st))
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return nil
+	}
+	return text
+}
