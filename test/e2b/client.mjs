@@ -28,7 +28,8 @@ assert.match(Buffer.concat(typed).toString(), /30 100/);
 
 await s.files.makeDir("watched");
 const written = new Promise((seen) => {
-  s.files.watchDir("watched", (event) => event.type === "write" && seen(event.name)).then(() => s.files.write("watched/f", "x"));
+  s.files.watchDir("watched", (event) => event.type === "write" && seen(event.name))
+    .then(() => s.files.write("watched/f", "x"));
 });
 assert.equal(await written, "f");
 
