@@ -97,7 +97,11 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 
 // add adds a connection and returns the one to close for it: none, another, or itself. The caller holds mu.
 func (c *connections) add(conn net.Conn) (over net.Conn) {
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	plain := conn
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok { // of crypto/tls
+		plain = secure.NetConn()
+	}
+	if tcp, ok := plain.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // optional
 	}
 	entry := &connection{Conn: conn, address: addressOf(conn.RemoteAddr().String())}

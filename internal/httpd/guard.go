@@ -19,6 +19,9 @@ func (s *Server) checkHost(r *http.Request) error {
 	if len(s.config.Hosts) == 0 && len(s.config.Keys) > 0 {
 		return nil
 	}
+	if s.Label(r) != "" {
+		return nil
+	}
 	host := hostName(r.Host)
 	isHost := func(name string) bool { return strings.EqualFold(name, host) }
 	if isLoopback(host) || slices.ContainsFunc(s.config.Hosts, isHost) {
@@ -26,6 +29,18 @@ func (s *Server) checkHost(r *http.Request) error {
 	}
 	return Refuse(http.StatusMisdirectedRequest, sandbox.Invalid,
 		"the name in the Host header is not one of this server", "use localhost, or start the server with --host NAME")
+}
+
+// Label returns the one label before the server's domain in the Host header, in lower case, or "" for other names.
+func (s *Server) Label(r *http.Request) string {
+	if s.config.Domain == "" {
+		return ""
+	}
+	label, ok := strings.CutSuffix(strings.ToLower(hostName(r.Host)), "."+s.config.Domain)
+	if !ok || strings.Contains(label, ".") {
+		return ""
+	}
+	return label
 }
 
 // hostName is the host of "host", "host:port", "[v6]" or "[v6]:port".

@@ -38,7 +38,8 @@ func (s *Server) answer(out *Response, r *http.Request) {
 		// section 6.1), so the connection ends here.
 		h.Set("Connection", "close")
 	}
-	r = s.cutTail(r)
+	in := s.pathsOf(r)
+	r = in.cutTail(r)
 	s.metrics.inFlight.Inc()
 	defer func() { // also where contain cuts the connection
 		out.end(s.answers)
@@ -50,14 +51,15 @@ func (s *Server) answer(out *Response, r *http.Request) {
 			s.contain(out, p)
 		}
 	}()
-	in := s.pathsOf(r)
 	mux, pattern := in.mux.Handler(r)
 	route := in.routes[pattern]
 	if err := s.admit(out, r, mux, route); err != nil {
-		if route.Fail == nil {
-			route.Fail = s.fail
+		for _, fail := range []func(*Response, error){route.Fail, in.fail, s.fail} {
+			if fail != nil {
+				fail(out, err)
+				break
+			}
 		}
-		route.Fail(out, err)
 		return
 	}
 	out.route = pattern
@@ -73,8 +75,10 @@ func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
-	if err := checkOrigin(r); err != nil {
-		return err
+	if !route.AnySite {
+		if err := checkOrigin(r); err != nil {
+			return err
+		}
 	}
 	if !route.Open {
 		name, err := s.authorize(r)

@@ -83,15 +83,26 @@ func (s *Server) authorize(r *http.Request) (name string, err error) {
 		}
 		secret = strings.TrimLeft(rest, " ")
 	}
+	key := s.findKey(secret)
+	if key == nil {
+		return "", errKey
+	}
+	return key.Name, nil
+}
+
+func (s *Server) isKey(secret string) bool { return s.findKey(secret) != nil }
+
+// findKey returns the key of a secret, or nil.
+func (s *Server) findKey(secret string) *Key {
 	hash := sha256.Sum256([]byte(secret))
 	found := -1
 	for i := range s.config.Keys {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(hash[:], s.config.Keys[i].Hash[:]), i, found)
 	}
 	if found < 0 {
-		return "", errKey
+		return nil
 	}
-	return s.config.Keys[found].Name, nil
+	return &s.config.Keys[found]
 }
 
 // Identity returns what a token of an owner must be bound to, so that it ends with the owner's API key: the hash of the

@@ -33,14 +33,18 @@ func writeProblem(w http.ResponseWriter, p api.Problem) {
 type refusal struct {
 	status int
 	err    *sandbox.Error
+	cause  error // for errors.Is; its text is not shown
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
+// Is reports whether the cause is target.
+func (r *refusal) Is(target error) bool { return errors.Is(r.cause, target) }
+
 // Refuse returns an error of HTTP itself, with a status that no Kind has.
 func Refuse(status int, kind sandbox.Kind, msg, fix string) error {
-	return &refusal{status, &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
+	return &refusal{status: status, err: &sandbox.Error{Kind: kind, Msg: msg, Fix: fix}}
 }
 
 // problemOf turns an error into a problem, with the status of a refusal.

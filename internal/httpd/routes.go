@@ -11,6 +11,9 @@ type Route struct {
 	Handler      func(*Response, *http.Request) error
 	Open         bool // needs no key
 	Tail         bool // the last segment of Path, {NAME...}, is passed on as it came; see Tail
+	// AnySite admits requests that pages of other sites make a browser send: they prove their right by what they contain,
+	// or are a program's.
+	AnySite bool
 	// Fail answers with the error of the handler, or of the checks before it; nil answers with a problem of RFC 9457.
 	Fail func(*Response, error)
 }
@@ -19,6 +22,7 @@ type Route struct {
 type Side struct {
 	Match  func(*http.Request) bool
 	Routes []Route
+	Fail   func(*Response, error) // for requests without a route, as Route.Fail
 }
 
 // paths are the routes of one set of paths.
@@ -26,18 +30,19 @@ type paths struct {
 	match  func(*http.Request) bool // nil matches all
 	mux    *http.ServeMux
 	routes map[string]Route // by pattern
+	tails  [][]string       // the segments before the tail of each path with one
+	fail   func(*Response, error)
 }
 
-func newPaths(match func(*http.Request) bool) *paths {
-	return &paths{match: match, mux: http.NewServeMux(), routes: map[string]Route{}}
-}
+func newPaths() *paths { return &paths{mux: http.NewServeMux(), routes: map[string]Route{}} }
 
 // Handle adds routes. The server must not be serving yet.
 func (s *Server) Handle(routes ...Route) { s.addTo(s.main, routes) }
 
 // AddSide adds another set of paths. The server must not be serving yet.
 func (s *Server) AddSide(side Side) {
-	p := newPaths(side.Match)
+	p := newPaths()
+	p.match, p.fail = side.Match, side.Fail
 	s.addTo(p, side.Routes)
 	s.sides = append(s.sides, p)
 }
@@ -50,7 +55,7 @@ func (s *Server) addTo(p *paths, routes []Route) {
 		pattern := strings.TrimSpace(route.Method + " " + route.Path)
 		p.routes[pattern] = route
 		if route.Tail {
-			s.tails = append(s.tails, headOf(route.Path))
+			p.tails = append(p.tails, headOf(route.Path))
 		}
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out := w.(*Response)

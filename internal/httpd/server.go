@@ -47,6 +47,9 @@ type Config struct {
 
 	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
+	// Domain, if not "", is the name below which the server has further names: api, sandbox, and one for each port of
+	// each sandbox.
+	Domain string
 
 	MaxBody        int64 // bytes of one request body; 0 is DefaultMaxBody
 	MaxFile        int64 // bytes of one file that is sent to a living sandbox; 0 is DefaultMaxFile
@@ -67,7 +70,6 @@ type Server struct {
 	main     *paths
 	sides    []*paths
 	guards   []func(*http.Request) error
-	tails    [][]string // the segments before the tail of each path with one
 	metrics  *Metrics
 	bodies   *room.Room
 	answers  *room.Room
@@ -95,7 +97,7 @@ func New(config Config) (*Server, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: config, log: config.Log, main: newPaths(nil), waits: defaultWaits,
+	s := &Server{config: config, log: config.Log, main: newPaths(), waits: defaultWaits,
 		bodies:  room.New(config.MaxBodies, config.MaxBodies/2),
 		answers: room.New(config.MaxAnswers, config.MaxAnswers/2)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -112,6 +114,9 @@ func (s *Server) Guard(check func(*http.Request) error) { s.guards = append(s.gu
 
 // Engine returns the engine.
 func (s *Server) Engine() *engine.Engine { return s.config.Engine }
+
+// Domain returns the name below which ports of sandboxes have names, or "".
+func (s *Server) Domain() string { return s.config.Domain }
 
 // Version returns the version of Fumehood.
 func (s *Server) Version() string { return s.config.Version }

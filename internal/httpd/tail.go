@@ -36,9 +36,9 @@ func headOf(path string) []string {
 }
 
 // cutTail moves the tail of a request's path, if its route passes one on, into its context.
-func (s *Server) cutTail(r *http.Request) *http.Request {
+func (p *paths) cutTail(r *http.Request) *http.Request {
 	path := r.URL.EscapedPath()
-	for _, head := range s.tails {
+	for _, head := range p.tails {
 		at, escaped := tailAt(head, path)
 		if at < 0 {
 			continue

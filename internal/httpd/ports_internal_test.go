@@ -1,4 +1,4 @@
-package httpapi
+package httpd
 
 import (
 	"net/url"
@@ -20,7 +20,7 @@ func FuzzRelocate(f *testing.F) {
 			return
 		}
 		const prefix = "/v1/sandboxes/a/ports/8080"
-		p := &passing{port: 8080, prefix: prefix, tail: tail}
+		p := &passing{PortTarget: PortTarget{Port: 8080, Prefix: prefix, Tail: tail}}
 		within, ok := p.relocate(location)
 		if !ok {
 			return

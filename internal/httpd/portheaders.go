@@ -1,8 +1,9 @@
-package httpapi
+package httpd
 
 import (
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -24,6 +25,11 @@ var passedOn = headerSet("Content-Type", "Content-Length", "Content-Encoding", "
 	"Sec-Websocket-", "Upgrade", // of a 101 or 426
 	"Mcp-", "Grpc-", "Tus-", "Upload-", "Dav", "Lock-Token", "Docker-Content-Digest", "X-Elastic-Product")
 
+// sitePassedOn are those of a program with its own origin: also cookies, CORS, caching and authentication.
+var sitePassedOn = passedOn.with("Access-Control-", "Age", "Cache-Control", "Clear-Site-Data", "Cross-Origin-", "Expires",
+	"Last-Event-Id", "Location", "Origin-Agent-Cluster", "Pragma", "Refresh", "Service-Worker-Allowed", "Set-Cookie",
+	"Timing-Allow-Origin", "Www-Authenticate", "X-Request-Id", "X-Xsrf-Token", "X-Csrf-Token")
+
 // passedTrailers are the trailers of a program's answer that reach the client, as in passedOn.
 var passedTrailers = headerSet("Content-Digest", "Content-Md5", "Repr-Digest", "Digest", "Etag", "Server-Timing",
 	"Grpc-")
@@ -44,6 +50,14 @@ func headerSet(list ...string) (n names) {
 		}
 	}
 	return n
+}
+
+// with returns the names with others.
+func (n *names) with(list ...string) names {
+	all := headerSet(list...)
+	maps.Copy(all.whole, n.whole)
+	all.prefixes = append(all.prefixes, n.prefixes...)
+	return all
 }
 
 // keep removes all other headers.
@@ -71,19 +85,27 @@ func (p *passing) harden(r *http.Response) error {
 		return errors.New("not a status of HTTP")
 	}
 	location := r.Header.Get("Location")
-	passedOn.keep(r.Header)
+	if p.OwnOrigin {
+		sitePassedOn.keep(r.Header)
+		ownCookies(r.Header)
+	} else {
+		passedOn.keep(r.Header)
+	}
 	passedTrailers.keep(r.Trailer)
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		r.Header.Set("Connection", "Upgrade")
 	} else {
 		r.Body = &trailed{r.Body, r}
 	}
+	r.Header.Set(api.HeaderPort, strconv.Itoa(p.Port))
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == api.MediaEvents {
+		r.Header.Set(headerNoBuffering, "no")
+	}
+	if p.OwnOrigin {
+		return nil
+	}
 	r.Header.Add("Content-Security-Policy", "sandbox") // beside the program's own: a browser obeys all of them
 	r.Header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	r.Header.Set(api.HeaderPort, strconv.Itoa(p.port))
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == api.MediaEvents {
-		r.Header.Set(noBuffering, "no")
-	}
 	if location != "" {
 		if within, ok := p.relocate(location); ok {
 			r.Header.Set("Location", within)
@@ -92,6 +114,20 @@ func (p *passing) harden(r *http.Response) error {
 		}
 	}
 	return nil
+}
+
+// ownCookies limits the cookies of a program to its own name: it must set none for the names of other programs.
+func ownCookies(h http.Header) {
+	cookies := h.Values("Set-Cookie")
+	for i, cookie := range cookies {
+		var kept []string
+		for part := range strings.SplitSeq(cookie, ";") {
+			if name, _, _ := strings.Cut(part, "="); !strings.EqualFold(strings.TrimSpace(name), "domain") {
+				kept = append(kept, part)
+			}
+		}
+		cookies[i] = strings.Join(kept, ";")
+	}
 }
 
 // trailed is the body of an answer. At its end net/http adds all trailers of the program, also unannounced ones.
