@@ -283,6 +283,17 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	return s, nil
 }
 
+// Search finds the living sandbox of any owner that matches, for requests whose right is not an owner's key. A nil
+// sandbox means that none matches.
+func (e *Engine) Search(ctx context.Context, matches func(owner string, id sandbox.ID) bool) (*Sandbox, error) {
+	for _, s := range e.living.all(func(*Sandbox) bool { return true }) { // matches may take long: without the lock
+		if matches(s.owner, s.id) {
+			return s, s.wait(ctx)
+		}
+	}
+	return nil, nil
+}
+
 // printableName returns a name from a request if it is safe in a message.
 func printableName(name string) string {
 	if plain := diagnose.PlainName(name); plain != "" {

@@ -392,6 +392,9 @@ func (s *Sandbox) Info() Info {
 // ID returns the sandbox's id.
 func (s *Sandbox) ID() sandbox.ID { return s.id }
 
+// Owner returns the owner of the sandbox.
+func (s *Sandbox) Owner() string { return s.owner }
+
 // Name returns the sandbox's name, or "".
 func (s *Sandbox) Name() string { return s.name }
 

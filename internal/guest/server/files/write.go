@@ -50,9 +50,18 @@ func (t *Tree) writeInPlace(p place, req *guest.WriteFile, c Call) (uint64, erro
 	defer unix.Close(fd)
 	n, err := receiveContent(c, fd, int64(req.Offset))
 	if err == nil && req.Truncate {
-		err = unix.Ftruncate(fd, int64(req.Offset+n))
+		err = cutFile(fd, int64(req.Offset+n))
 	}
 	return n, err
+}
+
+// cutFile cuts a file that is longer than size. Watchers do not see others change.
+func cutFile(fd int, size int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Size <= size {
+		return err
+	}
+	return unix.Ftruncate(fd, size)
 }
 
 func (t *Tree) openForWriting(p place, req *guest.WriteFile) (int, error) {
