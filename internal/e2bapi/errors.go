@@ -3,6 +3,8 @@ package e2bapi
 import (
 	"context"
 	"errors"
+	"math"
+	"strconv"
 
 	"connectrpc.com/connect"
 
@@ -10,6 +12,31 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+// problem is an error in E2B's form. Its SDKs need the first two fields.
+type problem struct {
+	Code      int    `json:"code"`
+	Message   string `json:"message"`
+	ErrorCode string `json:"error_code,omitempty"`
+}
+
+// fail answers with an error in E2B's form. Should-Retry tells SDKs to repeat requests, three times, or not to: without
+// it they repeat all with 429, 502, 503 and 504.
+func (f *face) fail(w *httpd.Response, err error) {
+	p := f.Problem(w, err)
+	out := problem{Code: p.Status, Message: sentence(p.Detail, p.Hint)}
+	switch {
+	case errors.Is(err, errMismatch):
+		out.ErrorCode = "idempotency_request_mismatch"
+	case sandbox.KindOf(err) == sandbox.Busy:
+		out.ErrorCode = "sandbox_capacity_unavailable"
+	}
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
+	w.Header().Set("Should-Retry", strconv.FormatBool(p.RetryAfter > 0))
+	_ = writeJSON(w, p.Status, out)
+}
 
 // codeOf returns the code of an error of a call.
 func codeOf(err error) connect.Code {

@@ -20,6 +20,9 @@ import (
 // readFile is GET /files.
 func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	name := r.URL.Query().Get("path")
+	if err := checkUser(r.URL.Query().Get("username")); err != nil {
+		return err
+	}
 	file := pathIn(s, name)
 	i, err := s.Stat(r.Context(), file)
 	switch {
@@ -56,6 +59,9 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return sandbox.Invalidf("Content-Type", "is not a media type")
+	}
+	if err := checkUser(r.URL.Query().Get("username")); err != nil {
+		return err
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Metadata-") {

@@ -96,7 +96,7 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 	}
 	out := f.NewList(w, "")
 	for _, l := range list {
-		if err := out.Add(f.show(r, w.Key, l.sandbox)); err != nil {
+		if err := out.Add(f.show(w, r, l.sandbox)); err != nil {
 			return out.Fail(err)
 		}
 	}

@@ -1,9 +1,10 @@
 package e2bapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -37,36 +38,11 @@ type newSandbox struct {
 	AutoPause  bool              `json:"autoPause"`
 	Volumes    []json.RawMessage `json:"volumeMounts"`
 	MCP        json.RawMessage   `json:"mcp"`
+	IAM        json.RawMessage   `json:"iam"`
 }
 
-// network are the rules of a new sandbox.
-type network struct {
-	AllowOut []string `json:"allowOut"`
-	DenyOut  []string `json:"denyOut"`
-}
-
-// UnmarshalJSON refuses what would restrict the network and has no effect here.
-func (n *network) UnmarshalJSON(text []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return err
-	}
-	for name, value := range fields {
-		switch {
-		case name == "allowOut":
-			if err := json.Unmarshal(value, &n.AllowOut); err != nil {
-				return err
-			}
-		case name == "denyOut":
-			if err := json.Unmarshal(value, &n.DenyOut); err != nil {
-				return err
-			}
-		case name != "allowPublicTraffic" && name != "maskRequestHost" && string(value) != "null":
-			return fmt.Errorf("network.%.40s is not supported", name)
-		}
-	}
-	return nil
-}
+// given reports whether a request has a value for a field.
+func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
 // created is the answer to a request for a sandbox.
 type created struct {
@@ -76,6 +52,8 @@ type created struct {
 	EnvdVersion        string `json:"envdVersion"`
 	EnvdAccessToken    string `json:"envdAccessToken,omitempty"`
 	TrafficAccessToken string `json:"trafficAccessToken,omitempty"`
+	// Domain is that of the names of ports, with the port of this server. Without it SDKs use their setting.
+	Domain string `json:"domain,omitempty"`
 }
 
 // detail describes a sandbox.
@@ -88,6 +66,8 @@ type detail struct {
 	DiskSizeMB int64             `json:"diskSizeMB"`
 	State      string            `json:"state"`
 	Metadata   map[string]string `json:"metadata"`
+	Internet   bool              `json:"allowInternetAccess"`
+	Network    network           `json:"network"`
 }
 
 // readJSON decodes the body of a request; an empty one leaves the value unchanged. The caller calls release.
@@ -117,20 +97,52 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	create.Owner = w.Key
-	s, _, err := f.Engine().Create(r.Context(), create)
+	s, err := f.createOnce(r, &req, create)
 	if err != nil {
 		return err
 	}
 	if err := findHome(r.Context(), s); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return writeJSON(w, http.StatusCreated, f.show(r, w.Key, s).created)
+	return writeJSON(w, http.StatusCreated, f.show(w, r, s).created)
 }
+
+// createOnce creates a sandbox. Requests with the same Idempotency-Key get the same one while it lives.
+func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create) (*engine.Sandbox, error) {
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" {
+		s, _, err := f.Engine().Create(r.Context(), create)
+		return s, err
+	}
+	if len(key) > 255 {
+		return nil, sandbox.Invalidf("Idempotency-Key", "is longer than 255 characters")
+	}
+	text, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	named, asked := sha256.Sum256([]byte(key)), sha256.Sum256(text)
+	create.Name = "e2b-" + hex.EncodeToString(named[:16])
+	create.Spec.Metadata[requestName] = hex.EncodeToString(asked[:])
+	s, _, err := f.Engine().Create(r.Context(), create)
+	if err != nil {
+		return nil, err
+	}
+	if s.Info().Spec.Metadata[requestName] != create.Spec.Metadata[requestName] {
+		return nil, errMismatch
+	}
+	return s, nil
+}
+
+// errMismatch is an Idempotency-Key of another request.
+var errMismatch = &sandbox.Error{Kind: sandbox.Exists, Msg: "the Idempotency-Key was used with another request",
+	Fix: "use a new key"}
 
 // Metadata of a sandbox in which this package keeps what E2B knows of it. Clients cannot set it and do not see it.
 const (
 	reserved     = "e2b."
 	templateName = reserved + "template"
+	requestName  = reserved + "request" // the hash of the request, with an Idempotency-Key
 )
 
 // ownEnv is the environment of each sandbox, unless its request sets these variables.
@@ -150,8 +162,12 @@ func envOf(layers ...map[string]string) (env []string) {
 }
 
 func createOf(req *newSandbox) (c engine.Create, err error) {
-	if len(req.Volumes) > 0 || len(req.MCP) > 0 && string(req.MCP) != "null" {
-		return c, &sandbox.Error{Kind: sandbox.Unsupported, Msg: "volumes and MCP gateways are not supported"}
+	if len(req.Volumes) > 0 || given(req.MCP) || given(req.IAM) {
+		return c, &sandbox.Error{Kind: sandbox.Unsupported,
+			Msg: "volumes, MCP gateways and identities are not supported"}
+	}
+	if req.AutoPause {
+		return c, errNoPause
 	}
 	template, _, _ := strings.Cut(req.TemplateID, ":")
 	if !slices.Contains(baseTemplates, template) {
@@ -173,32 +189,35 @@ func createOf(req *newSandbox) (c engine.Create, err error) {
 		timeout = seconds(*req.Timeout)
 	}
 	c.Ends = engine.Ends{Idle: new(time.Duration), In: max(timeout, time.Second)}
-	switch {
-	case req.Internet != nil && !*req.Internet:
-	case req.Network != nil && len(req.Network.AllowOut) > 0:
-		c.Spec.Network = sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: req.Network.AllowOut,
-			Deny: req.Network.DenyOut}
-	default:
-		c.Spec.Network = sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
-		if req.Network != nil {
-			c.Spec.Network.Deny = req.Network.DenyOut
-		}
+	if c.Spec.Network, err = req.Network.policy(req.Internet); err != nil {
+		return c, err
 	}
-	return c, nil
+	return c, req.Network.ports(c.Spec.Metadata)
+}
+
+// domainOf returns the domain by whose name a client called, with the port of the server.
+func (f *face) domainOf(r *http.Request) string {
+	label := f.Label(r)
+	if label == "" {
+		return ""
+	}
+	return r.Host[len(label)+1:]
 }
 
 // show describes a sandbox.
-func (f *face) show(r *http.Request, owner string, s *engine.Sandbox) detail {
+func (f *face) show(w *httpd.Response, r *http.Request, s *engine.Sandbox) detail {
 	i := s.Info()
-	key, _ := f.Identity(r, owner)
-	token := f.tokens.of(owner, key, s.ID())
+	key, _ := f.Identity(r, w.Key)
+	token := f.tokens.of(w.Key, key, s.ID())
 	out := detail{
 		created: created{TemplateID: i.Spec.Metadata[templateName], SandboxID: string(s.ID()), ClientID: clientID,
-			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token},
+			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token,
+			Domain: f.domainOf(r)},
 		StartedAt: i.Created.UTC(), EndAt: i.Spec.Lifetime.EndsAt.UTC(), State: "running",
 		CPUCount: max(1, (i.Effective.Limits.CPUMillis+999)/1000), MemoryMB: i.Effective.Limits.MemoryBytes >> 20,
 		DiskSizeMB: i.Effective.Limits.DiskBytes >> 20, Metadata: map[string]string{},
 	}
+	out.Network, out.Internet = networkOf(&i.Spec.Network, i.Spec.Metadata)
 	for name, value := range i.Spec.Metadata {
 		if !strings.HasPrefix(name, reserved) {
 			out.Metadata[name] = value
@@ -242,7 +261,7 @@ func (f *face) owned(h inside) handler {
 }
 
 func (f *face) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	return writeJSON(w, http.StatusOK, f.show(r, w.Key, s))
+	return writeJSON(w, http.StatusOK, f.show(w, r, s))
 }
 
 func (f *face) deleteSandbox(w *httpd.Response, r *http.Request) error {
@@ -279,7 +298,7 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 			return err
 		}
 	}
-	return writeJSON(w, http.StatusOK, f.show(r, w.Key, s).created)
+	return writeJSON(w, http.StatusOK, f.show(w, r, s).created)
 }
 
 // setTimeout is POST /sandboxes/{id}/timeout.
@@ -301,11 +320,11 @@ func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	return nil
 }
 
+var errNoPause = &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not pause sandboxes",
+	Fix: "extend the timeout of the sandbox"}
+
 // pause is POST /sandboxes/{id}/pause.
-func (f *face) pause(*httpd.Response, *http.Request, *engine.Sandbox) error {
-	return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not pause sandboxes",
-		Fix: "extend the timeout of the sandbox"}
-}
+func (f *face) pause(*httpd.Response, *http.Request, *engine.Sandbox) error { return errNoPause }
 
 // health answers whether a sandbox lives.
 func (f *face) health(w *httpd.Response, _ *http.Request, _ *engine.Sandbox) error {

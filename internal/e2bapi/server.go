@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -16,15 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
-)
-
-// Headers by which a client names a sandbox and one of its services.
-const (
-	headerSandbox = "E2b-Sandbox-Id"
-	headerPort    = "E2b-Sandbox-Port"
-
-	portEnvd = "49983"
-	portCode = "49999"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // face serves E2B's wire on one server.
@@ -58,36 +48,70 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		"POST /sandboxes/{id}/timeout":    f.owned(f.setTimeout),
 		"POST /sandboxes/{id}/pause":      f.owned(f.pause),
 		"GET /sandboxes/{id}/metrics":     f.owned(f.metrics),
+		"PUT /sandboxes/{id}/network":     f.owned(f.updateNetwork),
 	}, false)...)
-	server.AddSide(httpd.Side{Match: serviceOf(portCode), Routes: routes(map[string]handler{
-		"GET /health":                      f.inside(f.health),
-		"POST /execute":                    f.inside(f.execute),
-		"GET /contexts":                    f.inside(f.listContexts),
-		"POST /contexts":                   f.inside(f.createContext),
-		"DELETE /contexts/{context}":       f.inside(inContext(f.deleteContext)),
-		"POST /contexts/{context}/restart": f.inside(inContext(f.restartContext)),
-	}, true)})
+	signed := routes(map[string]handler{
+		"GET /files": f.signed(opRead, f.readFile), "POST /files": f.signed(opWrite, f.writeFile)}, true)
+	for i := range signed {
+		signed[i].AnySite = true // a signature proves more than the origin of a page
+	}
+	server.Handle(signed...)
+	for _, path := range notServed {
+		server.Handle(httpd.Route{Path: path, Handler: f.refuse, Fail: f.fail})
+	}
+	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return a.port == portCode }), Fail: f.fail,
+		Routes: routes(map[string]handler{
+			"GET /health":                      f.inside(f.health),
+			"POST /execute":                    f.inside(f.execute),
+			"GET /contexts":                    f.inside(f.listContexts),
+			"POST /contexts":                   f.inside(f.createContext),
+			"DELETE /contexts/{context}":       f.inside(inContext(f.deleteContext)),
+			"POST /contexts/{context}/restart": f.inside(inContext(f.restartContext)),
+		}, true)})
 	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{})}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
 	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{watchers: watchers}, options...)
-	server.AddSide(httpd.Side{Match: serviceOf(portEnvd), Routes: routes(map[string]handler{
-		"GET /health":                      f.inside(f.health),
-		"GET /files":                       f.inside(f.readFile),
-		"POST /files":                      f.inside(f.writeFile),
-		"POST " + processPath + "{method}": f.inside(f.serve(processes)),
-		"POST " + filesPath + "{method}":   f.inside(f.serve(files)),
-	}, true)})
-	server.AddSide(httpd.Side{Match: other})
+	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return a.port == portEnvd }), Fail: f.fail,
+		Routes: append(routes(map[string]handler{
+			"GET /health":                      f.inside(f.health),
+			"POST " + processPath + "{method}": f.inside(f.serve(processes)),
+			"POST " + filesPath + "{method}":   f.inside(f.serve(files)),
+		}, true), signed...)})
+	toPort := func(anySite bool) []httpd.Route {
+		return []httpd.Route{{Path: "/{path...}", Handler: f.passPort, Open: true, Tail: true, AnySite: anySite,
+			Fail: f.fail}}
+	}
+	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return !a.broken && a.byHost }),
+		Routes: toPort(true)})
+	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return !a.broken }), Routes: toPort(false)})
+	server.AddSide(httpd.Side{Match: f.addressed(func(address) bool { return true }), // none is of another API
+		Routes: []httpd.Route{{Path: "/", Handler: badAddress, Open: true}}})
 	return watchers.close
 }
 
-// other is the rest of the requests for a sandbox: none may be taken for one of another API.
-func other(r *http.Request) bool { return r.Header.Get(headerSandbox) != "" }
+// notServed are the paths of E2B's API that this server does not serve. Their errors must have E2B's form.
+var notServed = []string{"/sandboxes/{path...}", "/v2/sandboxes/{path...}", "/v2/templates/{path...}", "/v3/{path...}",
+	"/templates", "/templates/{path...}", "/snapshots", "/snapshots/{path...}", "/volumes", "/volumes/{path...}",
+	"/secrets", "/secrets/{path...}"}
+
+// refuse answers a request for what this server does not serve.
+func (f *face) refuse(_ *httpd.Response, r *http.Request) error {
+	return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not serve " + r.Method + " " +
+		strings.ToValidUTF8(r.URL.Path[:min(len(r.URL.Path), 200)], "?"),
+		Fix: "docs/e2b.md lists what is served"}
+}
+
+var rpcErrors = connect.NewErrorWriter()
 
 // serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
 // messages of a stream are read one by one, in the room of one.
 func (f *face) serve(service http.Handler) inside {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+		if name, _, ok := r.BasicAuth(); ok {
+			if err := checkUser(name); err != nil {
+				return rpcErrors.Write(w, r, connect.NewError(connect.CodeUnauthenticated, err))
+			}
+		}
 		var err error
 		if strings.HasSuffix(r.URL.Path, "/StreamInput") {
 			err = f.Reserve(r.Context(), w, streamBytes)
@@ -135,13 +159,6 @@ const (
 	streamBytes  = 4 << 20 // of a message of a stream: as it came, unpacked, decoded, and on its way
 )
 
-// serviceOf matches requests to a service of a sandbox.
-func serviceOf(port string) func(*http.Request) bool {
-	return func(r *http.Request) bool {
-		return r.Header.Get(headerSandbox) != "" && r.Header.Get(headerPort) == port
-	}
-}
-
 // flusher lets connect flush each message.
 type flusher struct{ *httpd.Response }
 
@@ -149,21 +166,6 @@ func (f flusher) Flush() { _ = f.FlushError() } // a lost client ends the contex
 
 // Unwrap gives http.ResponseController the writer below.
 func (f flusher) Unwrap() http.ResponseWriter { return f.Response }
-
-// problem is an error in E2B's form. Its SDKs need both fields.
-type problem struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-// fail answers with an error in E2B's form.
-func (f *face) fail(w *httpd.Response, err error) {
-	p := f.Problem(w, err)
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
-	}
-	_ = writeJSON(w, p.Status, problem{p.Status, sentence(p.Detail, p.Hint)})
-}
 
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	text, err := json.Marshal(v)

@@ -7,12 +7,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
-	"net/http"
 	"os"
 	"strings"
 
-	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -73,41 +70,4 @@ func (t *Tokens) fits(token string, key []byte, id sandbox.ID) bool {
 	name, code, _ := strings.Cut(token, ".")
 	given, err := base64.RawURLEncoding.DecodeString(code)
 	return err == nil && hmac.Equal(given, t.code(name, key, id))
-}
-
-// inside handles a request to a service of a sandbox.
-type inside = func(*httpd.Response, *http.Request, *engine.Sandbox) error
-
-var errToken = &sandbox.Error{Kind: sandbox.Unauthorized,
-	Msg: "unauthorized access, please provide a valid access token or method signing if supported"}
-
-// inside finds the sandbox of a request to one of its services, by the access token.
-func (f *face) inside(h inside) handler {
-	return func(w *httpd.Response, r *http.Request) error {
-		// SDKs strip everything after the first dash, which old versions send.
-		text, _, _ := strings.Cut(r.Header.Get(headerSandbox), "-")
-		id := sandbox.ID(text)
-		token := r.Header.Get("X-Access-Token")
-		if token == "" {
-			token = r.Header.Get("E2B-Traffic-Access-Token")
-		}
-		owner, ok := ownerIn(token)
-		key, known := f.Identity(r, owner)
-		if !ok || !known || !f.tokens.fits(token, key, id) {
-			return errToken
-		}
-		f.Admit(w, r, owner)
-		s, err := f.Engine().Sandbox(r.Context(), owner, text)
-		if err == nil {
-			err = s.Ended() // it may be ending
-		}
-		if sandbox.KindOf(err) == sandbox.NotFound {
-			return writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": text, "code": http.StatusBadGateway,
-				"message": "The sandbox was not found"})
-		}
-		if err != nil {
-			return err
-		}
-		return h(w, r, s)
-	}
 }

@@ -1,0 +1,170 @@
+package e2bapi
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"hash"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// inside handles a request to a sandbox.
+type inside = func(*httpd.Response, *http.Request, *engine.Sandbox) error
+
+// Headers with the access token of a sandbox: of its services, and of its ports.
+const (
+	headerToken   = "X-Access-Token"
+	headerTraffic = "E2B-Traffic-Access-Token"
+)
+
+func unauthorized(msg string) error { return &sandbox.Error{Kind: sandbox.Unauthorized, Msg: msg} }
+
+var errToken = unauthorized(
+	"unauthorized access, please provide a valid access token or method signing if supported")
+
+// inside finds the sandbox of a request, whose access token it requires.
+func (f *face) inside(h inside) handler {
+	return func(w *httpd.Response, r *http.Request) error {
+		a, _ := f.addressOf(r)
+		owner, ok := f.tokenOwner(r, a.id)
+		if !ok {
+			return errToken
+		}
+		f.Admit(w, r, owner)
+		s, err := f.Engine().Sandbox(r.Context(), owner, string(a.id))
+		if s, err = f.living(w, a.id, s, err); s == nil {
+			return err
+		}
+		return h(w, r, s)
+	}
+}
+
+// tokenOwner returns the owner of a sandbox whose access token a request has.
+func (f *face) tokenOwner(r *http.Request, id sandbox.ID) (string, bool) {
+	for _, name := range []string{headerToken, headerTraffic} {
+		token := r.Header.Get(name)
+		owner, ok := ownerIn(token)
+		key, known := f.Identity(r, owner)
+		if ok && known && f.tokens.fits(token, key, id) {
+			return owner, true
+		}
+	}
+	return "", false
+}
+
+// living returns a sandbox that was found, or nil if it has ended: then the request is answered in the words of E2B's
+// proxy, unless there is an error.
+func (f *face) living(w *httpd.Response, id sandbox.ID, s *engine.Sandbox, err error) (*engine.Sandbox, error) {
+	if err == nil && s != nil {
+		err = s.Ended() // it may be ending
+	}
+	if s == nil && err == nil || sandbox.KindOf(err) == sandbox.NotFound {
+		return nil, writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "code": http.StatusBadGateway,
+			"message": "The sandbox was not found"})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Operations that a signature permits.
+const (
+	opRead  = "read"
+	opWrite = "write"
+)
+
+// signed finds the sandbox of a request for a file, by its access token or by the signature in its query, which permits
+// one operation on one path. The sandbox may be named by the signature alone.
+func (f *face) signed(op string, h inside) handler {
+	return func(w *httpd.Response, r *http.Request) error {
+		a, named := f.addressOf(r)
+		if r.Header.Get(headerToken) != "" {
+			if _, ok := f.tokenOwner(r, a.id); !named || !ok {
+				return unauthorized("access token present in header but does not match")
+			}
+			return f.inside(h)(w, r)
+		}
+		q := r.URL.Query()
+		if q.Get("signature") == "" {
+			return unauthorized("missing signature query parameter")
+		}
+		s, err := f.signer(r, a.id, newSignature(op, q.Get("path"), q.Get("username"),
+			q.Get("signature_expiration")), q.Get("signature"))
+		if s == nil {
+			return unauthorized("invalid signature")
+		}
+		if text := q.Get("signature_expiration"); text != "" {
+			second, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || time.Now().Unix() > second {
+				return unauthorized("signature is already expired")
+			}
+		}
+		f.Admit(w, r, s.Owner())
+		if s, err = f.living(w, s.ID(), s, err); s == nil {
+			return err
+		}
+		return h(w, r, s)
+	}
+}
+
+// signer returns the sandbox whose access token signed: that of an id, or any if the id is "".
+func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, given string) (*engine.Sandbox, error) {
+	if !strings.HasPrefix(given, signatureVersion) || len(given) != signatureLength {
+		return nil, nil
+	}
+	return f.Engine().Search(r.Context(), func(owner string, candidate sandbox.ID) bool {
+		key, known := f.Identity(r, owner)
+		if id != "" && id != candidate || !known {
+			return false
+		}
+		expected := signature.by(f.tokens.of(owner, key, candidate))
+		return subtle.ConstantTimeCompare([]byte(expected), []byte(given)) == 1
+	})
+}
+
+// signature is what a signature signs, besides the access token that is its key.
+type signature struct {
+	begun hash.Cloner // SHA-256 of all before the token, so that each candidate costs the same for any path
+	rest  string
+}
+
+const signatureVersion = "v1_"
+
+var signatureLength = len(signatureVersion) + base64.RawStdEncoding.EncodedLen(sha256.Size)
+
+func newSignature(op, path, user, expiration string) *signature {
+	begun := sha256.New()
+	begun.Write([]byte(path + ":" + op + ":" + user + ":"))
+	s := &signature{begun: begun.(hash.Cloner)}
+	if expiration != "" {
+		s.rest = ":" + expiration
+	}
+	return s
+}
+
+// by returns the signature that an access token makes.
+func (s *signature) by(token string) string {
+	h, err := s.begun.Clone()
+	if err != nil {
+		panic(err) // SHA-256 is always cloneable
+	}
+	h.Write([]byte(token + s.rest))
+	return signatureVersion + base64.RawStdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// checkUser refuses users that E2B's templates do not have. Those that they have all stand for the code's user: nothing
+// in a sandbox gets the rights of root.
+func checkUser(name string) error {
+	if name == "" || name == "user" || name == "root" {
+		return nil
+	}
+	return unauthorized("invalid username: '" + strings.ToValidUTF8(name[:min(len(name), 64)], "?") + "'")
+}

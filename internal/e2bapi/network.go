@@ -1,0 +1,154 @@
+package e2bapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// allTraffic is E2B's name for all destinations.
+const allTraffic = "0.0.0.0/0"
+
+// network are the rules of a sandbox in E2B's form: all is allowed that is not denied, and AllowOut wins.
+type network struct {
+	AllowOut []string `json:"allowOut,omitempty"`
+	DenyOut  []string `json:"denyOut,omitempty"`
+
+	Internet *bool `json:"allow_internet_access,omitempty"` // of an update
+
+	PublicTraffic *bool  `json:"allowPublicTraffic,omitempty"` // to ports
+	MaskHost      string `json:"maskRequestHost,omitempty"`
+
+	// Not supported: refused, as a sandbox without them would be open to more, or reach less.
+	Rules map[string]json.RawMessage `json:"rules,omitempty"`
+	Proxy json.RawMessage            `json:"egressProxy,omitempty"`
+	DNS   []string                   `json:"dnsServers,omitempty"`
+	HTTPS []int                      `json:"httpsPorts,omitempty"`
+}
+
+// UnmarshalJSON refuses unknown fields, which could restrict the network.
+func (n *network) UnmarshalJSON(text []byte) error {
+	type plain network
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode((*plain)(n))
+}
+
+// policy returns the policy of rules. With internet false, and nothing allowed, the sandbox has no network.
+func (n *network) policy(internet *bool) (sandbox.NetworkPolicy, error) {
+	if n == nil {
+		n = &network{}
+	}
+	if len(n.Rules) > 0 || given(n.Proxy) || len(n.DNS) > 0 || len(n.HTTPS) > 0 {
+		return sandbox.NetworkPolicy{}, &sandbox.Error{Kind: sandbox.Unsupported,
+			Msg: "rules, proxies, DNS servers and HTTPS ports of a network are not supported"}
+	}
+	if internet == nil {
+		internet = n.Internet
+	}
+	offline := internet != nil && !*internet
+	switch {
+	case offline && len(n.AllowOut) == 0:
+		return sandbox.NetworkPolicy{}, nil
+	case offline || slices.Contains(n.DenyOut, allTraffic):
+		return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: n.AllowOut}, nil
+	}
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
+	for _, target := range n.DenyOut {
+		if slices.Contains(n.AllowOut, target) {
+			continue
+		}
+		if i := slices.IndexFunc(n.AllowOut, func(allowed string) bool { return within(allowed, target) }); i >= 0 {
+			return p, sandbox.Invalidf("network.allowOut",
+				"%.80q is within the denied %.80q; deny %s, and allow the rest", n.AllowOut[i], target, allTraffic)
+		}
+		p.Deny = append(p.Deny, target)
+	}
+	for _, target := range n.AllowOut {
+		if _, err := prefixOf(target); err == nil { // a name is allowed already
+			p.Allow = append(p.Allow, target)
+		}
+	}
+	return p, nil
+}
+
+// within reports whether an allowed target could be within a denied one, which is an address or a prefix. A name could
+// have any address.
+func within(allowed, denied string) bool {
+	outer, err := prefixOf(denied)
+	if err != nil {
+		return false
+	}
+	inner, err := prefixOf(allowed)
+	return err != nil || outer.Overlaps(inner)
+}
+
+func prefixOf(target string) (netip.Prefix, error) {
+	if strings.Contains(target, "/") {
+		return netip.ParsePrefix(target)
+	}
+	addr, err := netip.ParseAddr(target)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return addr.Prefix(addr.BitLen())
+}
+
+// ports puts what rules say about ports into the metadata of a new sandbox.
+func (n *network) ports(metadata map[string]string) error {
+	metadata[portsName] = portsPublic
+	if n == nil {
+		return nil
+	}
+	if n.PublicTraffic != nil && !*n.PublicTraffic {
+		metadata[portsName] = portsPrivate
+	}
+	if n.MaskHost == "" {
+		return nil
+	}
+	if len(n.MaskHost) > 255 || strings.Trim(strings.ReplaceAll(n.MaskHost, "${PORT}", ""),
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]") != "" {
+		return sandbox.Invalidf("network.maskRequestHost", "%.80q is not a host", n.MaskHost)
+	}
+	metadata[maskName] = n.MaskHost
+	return nil
+}
+
+// networkOf describes the network of a sandbox in E2B's form.
+func networkOf(p *sandbox.NetworkPolicy, metadata map[string]string) (n network, internet bool) {
+	public := metadata[portsName] == portsPublic
+	n = network{AllowOut: p.Allow, DenyOut: p.Deny, PublicTraffic: &public, MaskHost: metadata[maskName]}
+	if p.Mode != sandbox.NetworkFull {
+		n.DenyOut = append([]string{allTraffic}, p.Deny...)
+	}
+	return n, p.Linked()
+}
+
+// updateNetwork is PUT /sandboxes/{id}/network: it replaces all rules for what the sandbox reaches.
+func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	var req network
+	release, err := f.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	policy, err := req.policy(nil)
+	if err != nil {
+		return err
+	}
+	if policy.Mode == "" { // a sandbox keeps its interface
+		policy.Mode = sandbox.NetworkRestricted
+	}
+	if err := s.Update(engine.Patch{Network: &policy}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,53 @@
+package e2bapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Metadata about the ports of a sandbox. Only a sandbox that E2B's wire created has public ports.
+const (
+	portsName = reserved + "ports" // "public" or "private"
+	maskName  = reserved + "mask"  // replaces the Host header for programs
+
+	portsPublic  = "public"
+	portsPrivate = "private"
+)
+
+// passPort passes a request on to a port of a sandbox. The access token opens all ports of its sandbox. A name of the
+// port alone opens it to everybody if its sandbox has public ports.
+func (f *face) passPort(w *httpd.Response, r *http.Request) error {
+	a, _ := f.addressOf(r)
+	owner, trusted := f.tokenOwner(r, a.id)
+	if !trusted && !a.byHost {
+		return errToken
+	}
+	s, err := f.Engine().Search(r.Context(), func(_ string, id sandbox.ID) bool { return id == a.id })
+	if trusted {
+		f.Admit(w, r, owner)
+	} else if s != nil && err == nil && s.Info().Spec.Metadata[portsName] != portsPublic {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte("Sandbox is secured with traffic access token. Token header '" +
+			strings.ToLower(headerTraffic) + "' is missing or wrong\n"))
+		return nil
+	}
+	if s, err = f.living(w, a.id, s, err); s == nil {
+		return err
+	}
+	to := httpd.PortTarget{Sandbox: s, Port: a.port, Tail: httpd.Tail(r), OwnOrigin: a.byHost}
+	if mask := s.Info().Spec.Metadata[maskName]; mask != "" {
+		to.Host = strings.ReplaceAll(mask, "${PORT}", strconv.Itoa(a.port))
+	}
+	err = f.PassToPort(w, r, to)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": a.id, "port": a.port,
+			"code": http.StatusBadGateway, "message": "The sandbox is running but port is not open"})
+	}
+	return err
+}
