@@ -20,22 +20,33 @@ if [ "${2:-}" = all ] && ! grep -qF "\"$JS\"" "$folder/node_modules/e2b/package.
     "@e2b/code-interpreter@$JS_INTERPRETER"
 fi
 
-rm -rf "$folder/state" "$folder/keys"
+rm -rf "$folder"/state* "$folder/keys" "$folder/certs"
 key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
-"$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/state" --no-local-socket --api-key-file "$folder/keys" \
-  2>"$folder/server.log" &
-server=$!
-trap 'kill "$server" 2>/dev/null; wait || true' EXIT
-url=
-for _ in $(seq $((START_SECONDS * 10))); do
-  url=$(sed -n 's/^.*listening on \(http:[^ ]*\).*$/\1/p' "$folder/server.log")
-  [ -z "$url" ] || break
-  kill -0 "$server"
-  sleep 0.1
-done
-[ -n "$url" ] || { cat "$folder/server.log" >&2 && exit 1; }
+"$fumehood" --quiet certs create sandbox.test --dir "$folder/certs" >/dev/null
+trap 'kill $(jobs -p) 2>/dev/null; wait || true' EXIT
 
-export E2B_API_URL=${url%/} E2B_SANDBOX_URL=${url%/} E2B_API_KEY=$key E2B_VALIDATE_API_KEY=false
+# start NAME FLAG...: starts a server, and sets url.
+start() {
+  local log=$folder/$1.log name=$1
+  shift
+  "$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/state-$name" --no-local-socket \
+    --api-key-file "$folder/keys" "$@" 2>"$log" &
+  url=
+  for _ in $(seq $((START_SECONDS * 10))); do
+    url=$(sed -n 's/^.*listening on \(https\{0,1\}:[^ ]*\).*$/\1/p' "$log")
+    [ -z "$url" ] || return 0
+    kill -0 $!
+    sleep 0.1
+  done
+  cat "$log" >&2 && exit 1
+}
+
+export E2B_API_KEY=$key E2B_VALIDATE_API_KEY=false
+start domain --domain sandbox.test --tls-cert "$folder/certs/cert.pem" --tls-key "$folder/certs/key.pem"
+E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$folder/certs/ca.pem "$folder/bin/python" test/e2b/domain.py
+
+start plain
+export E2B_API_URL=${url%/} E2B_SANDBOX_URL=${url%/}
 "$folder/bin/python" test/e2b/client.py
 [ "${2:-}" = all ] || exit 0
 cp test/e2b/client.mjs "$folder/client.mjs"

@@ -45,9 +45,9 @@ func (a *app) newRoot() *cobra.Command {
 		"runtime `NAME` of the container engine, such as runsc")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
-	keys, layers, images, templates := a.newKeys(), a.newDeps(), a.newImage(), a.newTemplate()
-	grouped(root, "run", "Run code",
-		a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(), layers, images, templates, keys)
+	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()
+	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(),
+		layers, images, templates, keys, certs)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
 		a.newCreate(), a.newExec(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(),
 		a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
@@ -56,8 +56,8 @@ func (a *app) newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true // so that the help fits a screen; package managers find it
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	for _, c := range slices.Concat(root.Commands(), keys.Commands(), layers.Commands(), images.Commands(),
-		templates.Commands()) {
+	for _, c := range slices.Concat(root.Commands(), keys.Commands(), certs.Commands(), layers.Commands(),
+		images.Commands(), templates.Commands()) {
 		switch {
 		case c.Name() == "completion": // cobra's own succeeds with the help for unknown shells
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

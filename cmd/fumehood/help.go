@@ -65,7 +65,8 @@ var flagGroups = map[string][]flagGroup{
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"serve": {
-		{"Server", []string{"listen", "host", "api-key-file", "drain-timeout", "no-local-socket"}},
+		{"Server", []string{"listen", "host", "domain", "tls-cert", "tls-key", "api-key-file",
+			"drain-timeout", "no-local-socket"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
 			"connections", "connections-per-key", "max-connections"}},
 		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},

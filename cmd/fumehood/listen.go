@@ -50,7 +50,7 @@ const localSocket = "fumehood.sock" // in the run folder; commands of the same u
 // listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If
 // that fails, it warns and returns nil: the server works without.
 func (a *app) listenLocal(f *serveFlags, runDir string) net.Listener {
-	if f.noLocalSocket || strings.HasPrefix(f.listen, client.UnixPrefix) {
+	if f.door.noLocalSocket || strings.HasPrefix(f.door.listen, client.UnixPrefix) {
 		return nil
 	}
 	root, err := rundir.Make(runDir)

@@ -39,13 +39,10 @@ type serveFlags struct {
 	config engine.Config // the fields that are flags
 	gates  egress.Limits
 
-	listen        string
-	keyFile       string
-	noLocalSocket bool
-	hosts         []string
-	images        []string // patterns of images that requests may name
-	drainTimeout  time.Duration
-	living        livingFlags
+	door         doorFlags
+	images       []string // patterns of images that requests may name
+	drainTimeout time.Duration
+	living       livingFlags
 
 	packageFlags
 	noPackages bool
@@ -72,7 +69,6 @@ func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
 	logs := (*sizeValue)(&f.config.Living.LogBytes)
 	*logs = eventlog.DefaultQuota
 	flags.Var(logs, "log-space", "disk for logs of ended runs; drops the oldest (default "+logs.String()+")")
-	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
 	flags.BoolVar(&f.living.private, "private", false, "end when stdin does, with all sandboxes; keep no state")
 }
 
@@ -129,10 +125,7 @@ func (a *app) newServe() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", defaultListen,
-		"`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
-	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
-	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from fumehood keys create")
+	f.door.add(flags)
 	flags.StringVar(&f.config.Default, "backend", "", "default backend `NAME` ("+defaultBackend+
 		"; auto if others can reach us)")
 	flags.StringSliceVar(&f.config.Allowed, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
@@ -170,18 +163,24 @@ func (a *app) newServe() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
-	keys, err := readKeys(f.keyFile)
+	keys, err := readKeys(f.door.keyFile)
+	if err == nil {
+		err = f.door.check()
+	}
 	if err != nil {
 		return err
 	}
 	var listener net.Listener
-	if err := a.afterPredecessor(ctx, f.listen, func() (err error) {
-		listener, err = listen(f.listen, keys)
+	if err := a.afterPredecessor(ctx, f.door.listen, func() (err error) {
+		listener, err = listen(f.door.listen, keys)
 		return err
 	}); err != nil {
 		return err
 	}
 	defer listener.Close()
+	if listener, err = a.wrap(listener, &f.door); err != nil {
+		return err
+	}
 	var kept *state
 	if !f.living.private {
 		if kept, err = a.openState(ctx, f.living.stateDir); err != nil {
@@ -198,9 +197,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	host := capacity.Host()
 	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gates.Complete().Bytes))()
-	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys, Hosts: f.hosts,
-		Log: a.logger(), MaxFile: int64(f.living.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
-		MaxConnections: f.descriptors().clients, Metrics: metrics})
+	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys,
+		Hosts: f.door.hosts, Domain: f.door.domain, Log: a.logger(), MaxFile: int64(f.living.maxFile),
+		MaxBodies: roomOf(host), MaxAnswers: roomOf(host), MaxConnections: f.descriptors().clients, Metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -219,7 +218,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	failed := make(chan error, len(doors))
 	for _, d := range doors {
 		go func() { failed <- d.server.Serve(d.listener) }() // until Shutdown or Close
-		a.note(terminal.Plain, "listening on %s", urlOf(d.listener.Addr()))
+		a.note(terminal.Plain, "listening on %s", d.url(&f.door))
 	}
 	select {
 	case err := <-failed:
@@ -240,6 +239,14 @@ func (f *serveFlags) descriptors() descriptors {
 type door struct {
 	server   *http.Server
 	listener net.Listener
+}
+
+// url returns the URL of the door.
+func (d *door) url(f *doorFlags) string {
+	if tcp := urlOf(d.listener.Addr()); f.cert == "" || !strings.HasPrefix(tcp, "http:") {
+		return tcp
+	}
+	return "https://" + d.listener.Addr().String()
 }
 
 // closeDoors ends all connections.

@@ -357,6 +357,9 @@ func TestServeRefuses(t *testing.T) {
 		{"no address", "is not an address", []string{"--listen", "everywhere"}},
 		{"a path that is taken", "is not a socket of yours", []string{"--listen", "unix:" + bad}},
 		{"plain key", "not a name and sha256:", []string{"--api-key-file", bad}},
+		{"no domain", "is not a domain name", []string{"--listen", "127.0.0.1:0", "--domain", "a_b"}},
+		{"a certificate without its key", "needs its key", []string{"--listen", "127.0.0.1:0", "--tls-cert", bad}},
+		{"no certificate", "--tls-cert", []string{"--listen", "127.0.0.1:0", "--tls-cert", bad, "--tls-key", bad}},
 		{"missing keys", "no such file", []string{"--api-key-file", bad + "x"}},
 		{"unknown backend", "is not one of", []string{"--listen", "127.0.0.1:0", "--backend", "moon"}},
 		{"negative slots", "slots", []string{"--listen", "127.0.0.1:0", "--slots", "-1"}},
@@ -479,7 +482,7 @@ func TestServeLiving(t *testing.T) {
 	if second := a.listenLocal(&serveFlags{}, run); second != nil {
 		t.Error("a living socket was replaced")
 	}
-	if closed := a.listenLocal(&serveFlags{noLocalSocket: true}, run); closed != nil {
+	if closed := a.listenLocal(&serveFlags{door: doorFlags{noLocalSocket: true}}, run); closed != nil {
 		t.Error("it listens against --no-local-socket")
 	}
 	first.Close()

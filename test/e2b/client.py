@@ -1,5 +1,6 @@
 """E2B's published Python SDK, unmodified, against a Fumehood server that E2B_API_URL and E2B_SANDBOX_URL name."""
 
+import json
 import os
 import urllib.error
 import urllib.request
@@ -127,12 +128,37 @@ def strangers(s):
         ("49999", {"X-Access-Token": token}, 401),
         ("49983", {"X-Access-Token": token[:-1]}, 401),
         ("8000", {"X-Access-Token": token}, 401),
+        ("8000", {"X-Access-Token": s._envd_access_token}, 502),
+        ("none", {"X-Access-Token": s._envd_access_token}, 400),
     ):
         headers |= {"E2b-Sandbox-Id": s.sandbox_id, "E2b-Sandbox-Port": port, "Content-Type": "application/json"}
         path = "/files?path=a" if port == "49983" else "/execute"
         request = urllib.request.Request(url + path, b'{"code": "1"}', headers)
         assert raises(urllib.error.HTTPError, urllib.request.urlopen, request).code == status, (port, headers)
     other.kill()
+
+
+def signed(s):
+    """A signature names its sandbox, so its URL needs no header."""
+    s.files.write("signed.txt", "secret")
+    with urllib.request.urlopen(s.download_url("signed.txt", use_signature_expiration=60)) as answer:
+        assert answer.read() == b"secret"
+    url = s.download_url("signed.txt", use_signature_expiration=-1)
+    assert raises(urllib.error.HTTPError, urllib.request.urlopen, url).code == 401
+
+
+def once():
+    """A request that the SDK repeats makes one sandbox."""
+    def create(body):
+        headers = {"X-API-Key": os.environ["E2B_API_KEY"], "Idempotency-Key": "k", "Content-Type": "application/json"}
+        request = urllib.request.Request(os.environ["E2B_API_URL"] + "/v2/sandboxes", body, headers)
+        return json.load(urllib.request.urlopen(request))["sandboxID"]
+
+    first = create(b'{"timeout": 60}')
+    assert create(b'{"timeout": 60}') == first
+    error = json.load(raises(urllib.error.HTTPError, create, b'{"timeout": 61}'))
+    assert error["error_code"] == "idempotency_request_mismatch", error
+    assert Sandbox.kill(first) and create(b'{"timeout": 60}') != first
 
 
 def life(s):
@@ -167,6 +193,8 @@ def life(s):
 
 if __name__ == "__main__":
     sandbox = Sandbox.create(timeout=300, metadata={"a": "b c"}, envs={"K": "V"})
-    for part in (code, commands, terminals, watches, files, strangers, life):
+    for part in (code, commands, terminals, watches, files, strangers, signed, life):
         part(sandbox)
         print("passed", part.__name__)
+    once()
+    print("passed once")

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"crypto/tls"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// doorFlags are the address, the names, the keys and the certificate of the server.
+type doorFlags struct {
+	listen        string
+	noLocalSocket bool
+	keyFile       string
+	hosts         []string
+
+	domain    string
+	cert, key string // files
+}
+
+func (f *doorFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "listen", defaultListen,
+		"`ADDRESS`: host:port, or unix:PATH (default "+defaultListen+")")
+	flags.BoolVar(&f.noLocalSocket, "no-local-socket", false, "do not also listen on the socket in the run folder")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` of API keys, from fumehood keys create")
+	flags.StringSliceVar(&f.hosts, "host", nil, "accept this `NAME` in the Host header, besides loopback (repeatable)")
+	flags.StringVar(&f.domain, "domain", "", "also serve api.`NAME`, and each port of a sandbox as PORT-ID.NAME")
+	flags.StringVar(&f.cert, "tls-cert", "", "serve HTTPS with this certificate `FILE` (PEM), and its chain")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` of the certificate's private key (PEM)")
+}
+
+// maxDomain leaves room in a name, of at most 253 characters (RFC 1035), for the label of a port.
+const maxDomain = 200
+
+var validDomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+// check checks the flags, and puts the domain into lower case.
+func (f *doorFlags) check() error {
+	f.domain = strings.ToLower(f.domain)
+	if f.domain != "" && (len(f.domain) > maxDomain || !validDomain.MatchString(f.domain)) {
+		return sandbox.Invalidf("--domain", "%.80q is not a domain name, such as sandbox.example.org", f.domain)
+	}
+	if (f.cert == "") != (f.key == "") {
+		return sandbox.Invalidf("--tls-cert", "a certificate needs its key: give --tls-cert and --tls-key")
+	}
+	return nil
+}
+
+// wrap makes a listener one for TLS, if there is a certificate. TLS 1.2 is the least version. HTTP/1.1 is the only
+// protocol, as for the server without TLS.
+func (a *app) wrap(l net.Listener, f *doorFlags) (net.Listener, error) {
+	if f.cert == "" {
+		return l, nil
+	}
+	c := &certificate{cert: f.cert, key: f.key, warn: func(err error) {
+		a.warn("cannot read the renewed certificate; the old one stays: %s", terminal.OneLine(err.Error()))
+	}}
+	if err := c.load(); err != nil {
+		return nil, hostfiles.Error("--tls-cert", err)
+	}
+	return tls.NewListener(l, &tls.Config{GetCertificate: c.current, NextProtos: []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12}), nil
+}
+
+// certificate is a certificate in files, which are read again when they have changed. Its methods are safe for
+// concurrent use.
+type certificate struct {
+	cert, key string
+	warn      func(error)
+
+	mu      sync.Mutex // guards all below
+	loaded  *tls.Certificate
+	changed time.Time // of the file, when it was last read
+	checked time.Time
+}
+
+// checkCertificate is how often a change of the certificate is looked for.
+const checkCertificate = time.Minute
+
+// load reads the files.
+func (c *certificate) load() error {
+	info, err := os.Stat(c.cert)
+	if err != nil {
+		return err
+	}
+	cert, err := hostfiles.ReadTrusted(c.cert, true)
+	if err != nil {
+		return err
+	}
+	key, err := hostfiles.ReadTrusted(c.key, true)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return err
+	}
+	c.loaded, c.changed, c.checked = &pair, info.ModTime(), time.Now()
+	return nil
+}
+
+// current is GetCertificate of tls.Config.
+func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < checkCertificate {
+		return c.loaded, nil
+	}
+	c.checked = time.Now()
+	if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.changed) {
+		if err := c.load(); err != nil {
+			c.changed = info.ModTime() // report it once
+			c.warn(err)
+		}
+	}
+	return c.loaded, nil
+}
