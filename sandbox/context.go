@@ -28,6 +28,9 @@ type Form struct {
 	Data []byte // of a text: UTF-8
 }
 
+// MediaChart is the media type of the data of a chart, in the form of E2B's charts: type, title, labels and elements.
+const MediaChart = "application/vnd.fumehood.chart+json"
+
 // DefaultContext is the name of the context that code runs in if none is named.
 const DefaultContext = "default"
 

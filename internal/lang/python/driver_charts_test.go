@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
@@ -31,7 +32,7 @@ func TestDriverCharts(t *testing.T) {
 			"p = figure(); p.line([1, 2], [1, 2])\nshow(p)", "display text/html text/plain <figure chart>\n"},
 		"PIL": {"from PIL import Image\nImage.new('RGB', (2, 2)).show()", "display image/png text/plain .*\n"},
 		"matplotlib": {"import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1])\nfig.show()\n",
-			"display image/png text/plain .*\n"},
+			"display application/vnd.fumehood.chart\\+json image/png text/plain .*\n"},
 		"webbrowser": {"import os, webbrowser\nopen('a b.html', 'w').write('<p>')\n" +
 			"webbrowser.open('file://' + os.getcwd() + '/a%20b.html'); webbrowser.open('http://127.0.0.1/')",
 			"display text/html <p> text/plain <IPython.core.display.HTML object>\nmain text/plain False\n"},
@@ -55,6 +56,55 @@ func TestDriverCharts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDriverChartData reads the data of figures.
+func TestDriverChartData(t *testing.T) {
+	d := langtest.StartDriver(t, python.Language, chartSite)
+	if o := d.Run("import matplotlib.pyplot as plt, datetime"); o.Error != nil {
+		t.Skipf("this machine lacks a package: %s", o.Error.Value)
+	}
+	const box = `"first_quartile": 2.0, "median": 3.0, "third_quartile": 4.0, "max": 4.0, "outliers": \[20.0\]}`
+	for code, want := range map[string]string{
+		"plt.plot([1, 2], ['a', 'b']); plt.axhline(1); plt.xlabel('Time (s)'); plt.title('T')": `{"type": "line", ` +
+			`"title": "T", "x_label": "Time \(s\)", "x_unit": "s", "y_label": null, .*"x_scale": "linear", .*` +
+			`"y_tick_labels": \["a", "b"\], "y_scale": "categorical", "elements": \[{"label": "Line 0", ` +
+			`"points": \[\[1.0, "a"\], \[2.0, "b"\]\]}\]}`,
+		"plt.plot([datetime.date(2026, 1, d) for d in (1, 2)], [1, float('nan')]); plt.yscale('log')": `.*` +
+			`"x_ticks": \["20..-..-..T00:00:00\+00:00", .*"x_scale": "datetime", .*"y_scale": "log", .*"points": ` +
+			`\[\["2026-01-01", 1.0\], \["2026-01-02", null\]\]}\]}`,
+		"plt.scatter([1], [2], label='S'); plt.axvline(1)": `{"type": "scatter", .*"label": "S", ` +
+			`"points": \[\[1.0, 2.0\]\]}\]}`,
+		"plt.bar(['a', 'b'], [1, 2], label='L'); plt.legend()": `{"type": "bar", .*"elements": \[` +
+			`{"label": "a", "group": "L", "value": 1.0}, {"label": "b", "group": "L", "value": 2.0}\]}`,
+		"plt.barh(['a'], [1]); plt.xlabel('x [EUR]')": `{"type": "bar", .*"y_label": "x \[EUR\]", ` +
+			`"y_unit": "EUR", .*"elements": \[{"label": "a", "group": "Group 0", "value": 1.0}\]}`,
+		"plt.pie([90, 10], labels=['x', 'y'], startangle=90)": `{"type": "pie", "title": null, "elements": \[` +
+			`{"label": "x", "angle": 324.0, "radius": 1.0}, {"label": "y", "angle": 36.0, "radius": 1.0}\]}`,
+		"plt.boxplot([[1, 2, 3, 4, 20]], patch_artist=True)": `{"type": "box_and_whisker", .*"label": "1", ` +
+			`"min": 1.0, ` + box + `\]}`,
+		"plt.boxplot([[1, 2, 3, 4, 20]], orientation='horizontal', patch_artist=True)": `{"type": ` +
+			`"box_and_whisker", .*"label": "1", "min": 1.0, ` + box + `\]}`,
+		"f, a = plt.subplots(1, 2); f.suptitle('S'); a[0].plot([1]); a[1].imshow([[1]])": `{"type": ` +
+			`"superchart", "title": "S", "elements": \[{"type": "line", .*{"type": "unknown", "title": null, ` +
+			`"elements": \[\]}\]}`,
+		"plt.subplots()":          "",
+		"plt.plot(range(100000))": "",
+	} {
+		o := d.Run("plt.close('all'); " + code + "\nplt.show()")
+		got := ""
+		for _, form := range o.Results[0].Forms {
+			if form.Type == sandbox.MediaChart {
+				got = string(form.Data)
+			}
+		}
+		if !regexp.MustCompile("^"+want+"$").MatchString(got) || want == "" && got != "" {
+			t.Errorf("%s: %s %s\nwant %s", code, got, o.Stderr, want)
+		}
+	}
+	if o := d.Run("plt.plot(range(100000))\nplt.show()"); !strings.Contains(forms(o), "it has 100000 points") {
+		t.Errorf("nothing reports that the data was left out: %s", forms(o))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
+	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/langtest"
 )
 
@@ -90,6 +91,7 @@ func TestDriverPackages(t *testing.T) {
 	if o := d.Run("import pandas as pd\nimport matplotlib.pyplot as plt\nimport PIL.Image"); o.Error != nil {
 		t.Skipf("this machine lacks a package: %s", o.Error.Value)
 	}
+	const chart = sandbox.MediaChart + " "
 	figure := "image/png text/plain <Figure size 640x480 with 1 Axes>\n"
 	for _, c := range []struct{ code, want string }{
 		{"df = pd.DataFrame({'a': [1, 2]})\ndf",
@@ -107,11 +109,11 @@ func TestDriverPackages(t *testing.T) {
 		{"df.a",
 			`main text/html application/json {"name":"a","index":[0,1],"data":[1,2]} text/plain 0    1` +
 				"\n1    2\nName: a, dtype: int64\n"},
-		{"plt.plot([1, 2])\nplt.show()\nplt.plot([2, 1]);", "display " + figure + "display " + figure},
+		{"plt.plot([1, 2])\nplt.show()\nplt.plot([2, 1]);", "display " + chart + figure + "display " + chart + figure},
 		{"fig, ax = plt.subplots()\nfig", "main " + figure},
 		{"fig, ax = plt.subplots()\nplt.show()\nfig", "display " + figure +
 			"main text/plain <Figure size 640x480 with 1 Axes>\n"},
-		{"fig, ax = plt.subplots()\nplt.pause(0.001)\nax.plot([1])\n1/0", "display " + figure},
+		{"fig, ax = plt.subplots()\nplt.pause(0.001)\nax.plot([1])\n1/0", "display " + chart + figure},
 		{"plt.figure();", ""},
 		{"plt.title('$\\\\bad$');", "display text/plain"},
 		{"PIL.Image.new('1', (1, 1));", ""},

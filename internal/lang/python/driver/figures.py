@@ -15,6 +15,12 @@ def picture(forms, main):
         figure.savefig(buffer, format="png", bbox_inches="tight")  # no limit: it may search fonts
     except Exception as e:
         forms.text = "<Figure: savefig raised %s: %s>" % (type(e).__name__, e)
+    need("chartdata")
+    chart = forms.call("chart", figure_chart, figure)
+    if type(chart) is int:
+        forms.notes.append("[the data of the chart was left out: it has %d points]" % chart)
+    elif chart:
+        forms.add("application/vnd.fumehood.chart+json", chart)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
     return buffer.getvalue() or None
