@@ -176,38 +176,3 @@ func (l *lines) end(e *engine.Ended) (err error) {
 	}
 	return l.line(map[string]any{"type": "end_of_execution"})
 }
-
-// fieldOf has the fields of results by media type; others are in extra.
-var fieldOf = map[string]string{"text/plain": "text", "text/html": "html", "text/markdown": "markdown",
-	"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpeg", "application/pdf": "pdf", "text/latex": "latex",
-	"application/javascript": "javascript"}
-
-// resultOf returns the line of a value that the code displayed.
-func resultOf(v *sandbox.Value) map[string]any {
-	out, extra := map[string]any{"type": "result", "is_main_result": v.Main}, map[string]any{}
-	for _, form := range v.Forms {
-		name, known := fieldOf[form.Type]
-		switch {
-		case form.Type == "application/json":
-			out["json"] = json.RawMessage(form.Data)
-		case form.Type == "image/png" || form.Type == "image/jpeg":
-			out[name] = form.Data // in base64
-		case form.Type == "text/plain":
-			out[name] = unquoted(string(form.Data))
-		case known:
-			out[name] = string(form.Data)
-		default:
-			extra[form.Type] = string(form.Data)
-		}
-	}
-	out["extra"] = extra
-	return out
-}
-
-// unquoted removes one pair of quotes around a text, as E2B does.
-func unquoted(text string) string {
-	if n := len(text); n >= 2 && (text[0] == '\'' || text[0] == '"') && text[n-1] == text[0] {
-		return text[1 : n-1]
-	}
-	return text
-}
