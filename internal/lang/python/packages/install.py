@@ -72,7 +72,7 @@ def gather(tree):
                     merge(os.path.join(versions, version, site), order["dir"])
         for folder in "bin", "share":
             merge(os.path.join(base, folder), os.path.join(order["dir"], folder))
-    shutil.rmtree(tree)
+    shutil.rmtree(tree, ignore_errors=True)  # pip makes none if it installs nothing
 
 
 def merge(source, to):
