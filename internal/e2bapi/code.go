@@ -39,6 +39,8 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return err
 	}
 	run.Request.Env = envOf(req.Env)
+	run.Request.Packages.Auto = s.Info().Spec.Network.Mode == sandbox.NetworkFull &&
+		s.MayNeedPackages(run.Request.Language, run.Request.Code)
 	run.Detach() // the client sets its own time limit
 	x, err := s.Start(r.Context(), run)
 	if err != nil {

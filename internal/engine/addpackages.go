@@ -219,6 +219,14 @@ func (x *Run) progress(line string) {
 	}
 }
 
+// MayNeedPackages reports whether code may import packages that the sandbox lacks and that can be added to it. It is a
+// glance: false is certain for languages that support it, and is the answer for all others.
+func (s *Sandbox) MayNeedPackages(language string, code []byte) bool {
+	l, err := s.engine.Language(language)
+	in := l.Installer
+	return err == nil && in != nil && in.NeedsNone != nil && s.takesPackages() && !in.NeedsNone(code, nil)
+}
+
 // takesPackages reports whether packages can be added.
 func (s *Sandbox) takesPackages() bool {
 	return s.engine.config.Packages != nil && s.engine.hasPackages(s.spec())
