@@ -52,6 +52,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"repl": {
 		{"Code", []string{"lang", "out"}},
+		{"A living sandbox", []string{"in", "context", "server", "key-file"}},
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"create": {

@@ -36,8 +36,8 @@ func (a *app) newRepl() *cobra.Command {
 		Use:   "repl [FLAGS]",
 		Short: "Type code into a sandbox, line by line",
 		Long: `Repl creates a sandbox and runs the code that you type, or that standard input contains, in one
-interpreter. It needs no server. Control-C interrupts the code, a second one ends it, and Control-D ends the sandbox.
-With --in, the code runs in a living sandbox of a server, which stays.`,
+interpreter. It needs no server. Control-C interrupts the code, a second one ends it, and Control-D
+ends the sandbox. With --in, the code runs in a living sandbox of a server, which stays.`,
 		Example: `  fumehood repl
   fumehood repl --lang javascript --workspace ./data
   fumehood repl --in work`,
