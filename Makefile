@@ -18,6 +18,8 @@ help: ## list the targets
 # Always build: Go detects what is stale, and an unchanged program costs a second.
 .PHONY: build
 build: guest-amd64 guest-arm64 runsc typescript ## bin/fumehood, a single file to ship
+	$(GO) run ./internal/libexec/compress $(foreach p,guest-linux-amd64 guest-linux-arm64 runsc-linux-$(ARCH) \
+		typescript-linux-$(ARCH),$(LIBEXEC)/fumehood-$(p))
 	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/fumehood ./cmd/fumehood
 
 # A user without permission gets the command to run as root. Root may have no Go, so this does not build as root.
@@ -29,7 +31,7 @@ install: $(if $(wildcard bin/fumehood),,build) ## bin/fumehood into DESTDIR, PRE
 .PHONY: programs
 programs: guest runsc typescript ## the programs for the demo and the tests, in build/bin
 	$(STATIC) -ldflags '$(LDFLAGS)' -o build/bin/fumehood ./cmd/fumehood
-	ln -sf $(CURDIR)/$(LIBEXEC)/* build/bin/
+	ln -sf $(CURDIR)/$(LIBEXEC)/*64 build/bin/
 
 .PHONY: guest
 guest: guest-$(ARCH)

@@ -166,7 +166,8 @@ internal/mcp:                sandbox api internal/answer internal/wording intern
                              github.com/modelcontextprotocol/go-sdk
 
 # wiring: lists, programs, the Go API
-internal/libexec:            sandbox internal/host/rundir | golang.org/x/sys
+internal/libexec:            sandbox internal/host/rundir | github.com/klauspost/compress/zstd golang.org/x/sys
+internal/libexec/compress:   | github.com/klauspost/compress/zstd
 internal/lang:               sandbox internal/lang/bash internal/lang/c internal/lang/golang internal/lang/java
                              internal/lang/javascript internal/lang/lua internal/lang/perl internal/lang/php
                              internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust

@@ -4,8 +4,19 @@ package libexec
 
 import _ "embed"
 
-//go:embed bin/fumehood-typescript-linux-amd64
-var typescriptProgram string
+// The files of bin that make build makes. They are strings because those are used in place: embed.FS would copy them at
+// each start. All are compressed but the guest of this processor, which starts with each sandbox.
+var (
+	//go:embed bin/fumehood-guest-linux-amd64
+	ownGuest string
+	//go:embed bin/fumehood-guest-linux-arm64.zst
+	otherGuest string // of an engine with other machines
+	//go:embed bin/fumehood-typescript-linux-amd64.zst
+	typescriptProgram string
+)
 
-// Sandboxes nearly always have this program's own processor.
-func init() { embedded["fumehood-typescript-linux-amd64"] = typescriptProgram }
+func init() {
+	embedded["fumehood-guest-linux-amd64"] = ownGuest
+	embedded["fumehood-guest-linux-arm64"] = otherGuest
+	embedded["fumehood-typescript-linux-amd64"] = typescriptProgram
+}

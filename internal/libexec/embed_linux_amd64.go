@@ -4,7 +4,7 @@ package libexec
 
 import _ "embed"
 
-//go:embed bin/fumehood-runsc-linux-amd64
+//go:embed bin/fumehood-runsc-linux-amd64.zst
 var runscProgram string
 
 // runsc is large, and only useful on this program's own processor.

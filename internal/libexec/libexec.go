@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -27,6 +29,8 @@ type kind struct {
 	title string
 	link  string // extra linker options; the Makefile has the same
 }
+
+const zstdMagic = "\x28\xb5\x2f\xfd" // RFC 8878, 3.1.1
 
 var (
 	guest = kind{name: "fumehood-guest", title: "the guest program"}
@@ -40,7 +44,8 @@ func (k kind) unavailable(msg, fix string, err error) error {
 
 func (k kind) folder() string { return "./cmd/" + k.name }
 
-// embedded has the embedded programs by file name. It is empty without the tag embed.
+// embedded has the embedded programs by file name, as they are or compressed by Zstandard. It is empty without the tag
+// embed.
 var embedded = map[string]string{}
 
 // Options are the places to look in.
@@ -185,6 +190,13 @@ func (p Program) Open() (*os.File, error) {
 }
 
 func (p Program) content() (io.ReadCloser, error) {
+	if strings.HasPrefix(p.data, zstdMagic) {
+		d, err := zstd.NewReader(strings.NewReader(p.data), zstd.WithDecoderMaxMemory(maxProgram))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
 	if p.data != "" {
 		return io.NopCloser(strings.NewReader(p.data)), nil
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -266,6 +268,26 @@ func TestSealedProgramRuns(t *testing.T) {
 			t.Errorf("%s: it could be changed when opened anew", name)
 		}
 		again.Close()
+	}
+}
+
+// TestCompressed: an embedded program may be compressed.
+func TestCompressed(t *testing.T) {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := bytes.Repeat([]byte("a program"), 1<<16)
+	for _, data := range [][]byte{program, w.EncodeAll(program, nil)} {
+		f, err := Program{Source: "embedded", kind: runsc, data: string(data)}.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got, err := io.ReadAll(io.NewSectionReader(f, 0, maxProgram))
+		if err != nil || !bytes.Equal(got, program) {
+			t.Errorf("%d bytes of %d, %v", len(got), len(program), err)
+		}
 	}
 }
 
