@@ -106,7 +106,7 @@ type Usage struct {
 	WallMS          *float64 `json:"wall_ms"`             // Milliseconds from the start of the program to its end.
 	CPUMS           *float64 `json:"cpu_ms"`              // Milliseconds of CPU, user and system, of all processes.
 	PeakMemoryBytes *int64   `json:"peak_memory_bytes"`   // Peak memory, with the files in the workspace.
-	OOMKills        int64    `json:"oom_kills,omitempty"` // Processes that the kernel killed for lack of memory.
+	OOMKills        int64    `json:"oom_kills,omitempty"` // Processes killed for lack of memory.
 }
 
 // Timings is the time of each phase, in milliseconds.

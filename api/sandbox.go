@@ -88,7 +88,7 @@ type SandboxUsage struct {
 	MemoryBytes     *int64   `json:"memory_bytes"` // Memory now, with the files in the workspace.
 	PeakMemoryBytes *int64   `json:"peak_memory_bytes"`
 	Pids            *int64   `json:"pids"`         // Processes and threads now.
-	OOMKills        *int64   `json:"oom_kills"`    // Processes that the kernel killed for lack of memory.
+	OOMKills        *int64   `json:"oom_kills"`    // Processes killed for lack of memory.
 	PidsRefused     *int64   `json:"pids_refused"` // Processes and threads that the kernel refused at the limit.
 }
 

@@ -10,8 +10,8 @@ import (
 // Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so
 // each is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed and Promoter on a
-// Box; Preflighter, Featured, Rooted and Restorer on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed, Promoter, Resizer
+// and GuestLimited on a Box; Preflighter, Featured, Rooted and Restorer on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -115,13 +115,18 @@ type Resizer interface {
 	Resize(ctx context.Context, l Limits) error
 }
 
+// GuestLimited is a Box whose guest may kill processes at the memory limit. The host's Usage does not count these.
+type GuestLimited interface {
+	GuestLimited() bool
+}
+
 // Usage is what a sandbox or a run has used. A negative figure is unknown on this backend.
 type Usage struct {
 	Wall        time.Duration
 	CPU         time.Duration // user and system, all processes
 	MemoryPeak  int64         // bytes, including the files in the writable places
 	MemoryNow   int64         // bytes
-	OOMKills    int64         // processes that the kernel killed for want of memory, since the sandbox began
+	OOMKills    int64         // processes killed for lack of memory since the sandbox began
 	PidsNow     int64
 	PidsRefused int64 // forks and threads that the kernel refused at the limit, since the sandbox began
 	DiskWritten int64

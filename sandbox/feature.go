@@ -14,14 +14,12 @@ type FeatureName string
 
 // The features.
 const (
-	FeatureHostRoot FeatureName = "host root" // the host's own system directories as the root
-	FeatureRootDir  FeatureName = "root directory"
-	FeatureImage    FeatureName = "image"
-	FeatureHostDirs FeatureName = "host directories" // as the workspace, and mounted
-	FeatureCommands FeatureName = "allowed commands"
-	FeatureInodes   FeatureName = "limit inodes"
-	// exceeding it kills one process, and the sandbox lives on
-	FeatureMemoryAlone  FeatureName = "memory limit of one process"
+	FeatureHostRoot     FeatureName = "host root" // the host's own system directories as the root
+	FeatureRootDir      FeatureName = "root directory"
+	FeatureImage        FeatureName = "image"
+	FeatureHostDirs     FeatureName = "host directories" // as the workspace, and mounted
+	FeatureCommands     FeatureName = "allowed commands"
+	FeatureInodes       FeatureName = "limit inodes"
 	FeatureCheckpoint   FeatureName = "checkpoint"
 	FeatureForkedPython FeatureName = "warm python"
 	FeatureBuild        FeatureName = "writable root" // for the steps of a template

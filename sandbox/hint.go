@@ -136,11 +136,11 @@ type (
 type (
 	// HintMemory: the program reported that it ran out of memory.
 	HintMemory struct{ Bound }
-	// HintMemoryKilled: the kernel killed the program at its memory limit.
+	// HintMemoryKilled: the program was killed at its memory limit.
 	HintMemoryKilled struct{ Bound }
 	// HintMemoryEnded: the kernel ended the whole sandbox at its memory limit.
 	HintMemoryEnded struct{ Bound }
-	// HintChildren: the kernel killed processes at the memory limit; the program went on.
+	// HintChildren: processes were killed at the memory limit; the program went on.
 	HintChildren struct {
 		Bound
 		Count int64 `json:"count"`

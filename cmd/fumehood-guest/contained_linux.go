@@ -26,7 +26,7 @@ func contained(plan *confine.Plan, err error) {
 	}
 	cfg := config(plan, stage)
 	cfg.Hold = func() error { return unlink(plan.Listen) }
-	cfg.Visited = plan.Visited
+	cfg.Visited, cfg.Memory = plan.Visited, plan.Memory
 	s, err := server.New(cfg)
 	if err != nil {
 		fail(err)

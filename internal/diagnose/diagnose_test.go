@@ -142,7 +142,7 @@ func TestHints(t *testing.T) {
 		{free, end{left: 2}, sandbox.Result{Status: sandbox.StatusSucceeded}, []string{"2 background processes " +
 			"were still running"}},
 		{free, end{usage: sandbox.Usage{OOMKills: 1}}, sandbox.Result{Status: sandbox.StatusSucceeded},
-			[]string{"kernel killed 1 process of"}},
+			[]string{"ended 1 process of"}},
 		{free, end{}, sandbox.Result{Status: sandbox.StatusSucceeded, Stdout: sandbox.Captured{Dropped: 2048}},
 			[]string{"2KiB in the middle"}},
 	} {

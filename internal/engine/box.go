@@ -15,6 +15,8 @@ type boxed struct {
 	guest   connection
 	passage sandbox.Passage // the way out of its network; nil if it has none
 	layers  supplied
+
+	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
 }
 
 // create takes a warm sandbox for a plan, or builds one.

@@ -13,7 +13,7 @@ type outcome struct {
 	cause  cause
 	exited guest.Exited // valid with causeExit only
 	usage  sandbox.Usage
-	oom    int64       // processes that the kernel killed for lack of memory, by the host's count
+	oom    int64       // processes killed for lack of memory
 	end    sandbox.End // of a lost box, if known
 	ended  bool        // end is known
 
@@ -36,7 +36,7 @@ func (o *outcome) status() sandbox.Status {
 	case causeExit:
 		return o.exitStatus()
 	}
-	if o.oom > 0 { // the kernel killed the guest too
+	if o.oom > 0 { // the host's kernel killed the guest too
 		return sandbox.StatusOutOfMemory
 	}
 	return sandbox.StatusLost

@@ -77,7 +77,7 @@ func (x *Run) observe(exited guest.Exited) *outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	var err error
-	if o.usage, err = x.sandbox.box.Usage(ctx); err != nil {
+	if o.usage, err = x.sandbox.usage(ctx, o.cause == causeLost); err != nil {
 		x.sandbox.engine.log.Warn("could not read the host's counters", "sandbox", x.sandbox.id, "err", err)
 		o.usage = unknownUsage
 	} else {

@@ -446,7 +446,7 @@ func (s *Sandbox) Stats(ctx context.Context) (sandbox.Usage, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
-	u, err := s.box.Usage(ctx)
+	u, err := s.usage(ctx, false)
 	u.Wall = time.Since(s.created)
 	return u, err
 }

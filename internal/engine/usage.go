@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -37,12 +38,32 @@ func (x *Run) measureBefore() {
 func (s *Sandbox) measure() sandbox.Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	usage, err := s.box.Usage(ctx)
+	usage, err := s.usage(ctx, false)
 	if err != nil {
 		return unknownUsage
 	}
 	s.measured(usage)
 	return usage
+}
+
+// usage reads the host's counters. Where the guest kills processes at the memory limit, it adds the guest's count: the
+// last one, if the guest has ended.
+func (s *Sandbox) usage(ctx context.Context, ended bool) (sandbox.Usage, error) {
+	u, err := s.box.Usage(ctx)
+	if limited, ok := s.box.(sandbox.GuestLimited); err != nil || u.OOMKills < 0 || !ok || !limited.GuestLimited() {
+		return u, err
+	}
+	if !ended {
+		_ = s.call(ctx, func(c *client.Client) error {
+			n, err := c.Memory(ctx, 0)
+			if err == nil {
+				s.guestKills.Store(n)
+			}
+			return err
+		})
+	}
+	u.OOMKills += s.guestKills.Load()
+	return u, nil
 }
 
 // measured keeps figures that were just read.

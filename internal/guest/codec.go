@@ -12,45 +12,47 @@ func Append(b []byte, m Message) []byte { return wire.Encode(b, m) }
 // Parse reads a body, which may be hostile. Byte slices lie within it afterwards, strings are copies.
 func Parse(body []byte, m Message) error { return wire.Decode(body, m) }
 
-func (*Hello) MessageType() Type     { return TypeHello }
-func (*Welcome) MessageType() Type   { return TypeWelcome }
-func (*Start) MessageType() Type     { return TypeStart }
-func (*Started) MessageType() Type   { return TypeStarted }
-func (*Attach) MessageType() Type    { return TypeAttach }
-func (*Output) MessageType() Type    { return TypeOutput }
-func (*Exited) MessageType() Type    { return TypeExited }
-func (*Input) MessageType() Type     { return TypeInput }
-func (*Accepted) MessageType() Type  { return TypeAccepted }
-func (*Ack) MessageType() Type       { return TypeAck }
-func (*Signal) MessageType() Type    { return TypeSignal }
-func (*Resize) MessageType() Type    { return TypeResize }
-func (*List) MessageType() Type      { return TypeList }
-func (*Processes) MessageType() Type { return TypeProcesses }
-func (*Wait) MessageType() Type      { return TypeWait }
-func (*KillAll) MessageType() Type   { return TypeKillAll }
-func (*Lease) MessageType() Type     { return TypeLease }
-func (*Reborn) MessageType() Type    { return TypeReborn }
-func (*Shutdown) MessageType() Type  { return TypeShutdown }
-func (*Stat) MessageType() Type      { return TypeStat }
-func (*ReadFile) MessageType() Type  { return TypeReadFile }
-func (*WriteFile) MessageType() Type { return TypeWriteFile }
-func (*ListDir) MessageType() Type   { return TypeListDir }
-func (*MakeDir) MessageType() Type   { return TypeMakeDir }
-func (*Move) MessageType() Type      { return TypeMove }
-func (*Remove) MessageType() Type    { return TypeRemove }
-func (*Watch) MessageType() Type     { return TypeWatch }
-func (*Changed) MessageType() Type   { return TypeChanged }
-func (*Pack) MessageType() Type      { return TypePack }
-func (*Unpack) MessageType() Type    { return TypeUnpack }
-func (*Unpacked) MessageType() Type  { return TypeUnpacked }
-func (*FileInfo) MessageType() Type  { return TypeFileInfo }
-func (*Data) MessageType() Type      { return TypeData }
-func (*Done) MessageType() Type      { return TypeDone }
-func (*Failed) MessageType() Type    { return TypeFailed }
-func (*Adopt) MessageType() Type     { return TypeAdopt }
-func (*Hold) MessageType() Type      { return TypeHold }
-func (*Dial) MessageType() Type      { return TypeDial }
-func (*Dialed) MessageType() Type    { return TypeDialed }
+func (*Hello) MessageType() Type       { return TypeHello }
+func (*Welcome) MessageType() Type     { return TypeWelcome }
+func (*Start) MessageType() Type       { return TypeStart }
+func (*Started) MessageType() Type     { return TypeStarted }
+func (*Attach) MessageType() Type      { return TypeAttach }
+func (*Output) MessageType() Type      { return TypeOutput }
+func (*Exited) MessageType() Type      { return TypeExited }
+func (*Input) MessageType() Type       { return TypeInput }
+func (*Accepted) MessageType() Type    { return TypeAccepted }
+func (*Ack) MessageType() Type         { return TypeAck }
+func (*Signal) MessageType() Type      { return TypeSignal }
+func (*Resize) MessageType() Type      { return TypeResize }
+func (*List) MessageType() Type        { return TypeList }
+func (*Processes) MessageType() Type   { return TypeProcesses }
+func (*Wait) MessageType() Type        { return TypeWait }
+func (*KillAll) MessageType() Type     { return TypeKillAll }
+func (*Lease) MessageType() Type       { return TypeLease }
+func (*Reborn) MessageType() Type      { return TypeReborn }
+func (*Shutdown) MessageType() Type    { return TypeShutdown }
+func (*Stat) MessageType() Type        { return TypeStat }
+func (*ReadFile) MessageType() Type    { return TypeReadFile }
+func (*WriteFile) MessageType() Type   { return TypeWriteFile }
+func (*ListDir) MessageType() Type     { return TypeListDir }
+func (*MakeDir) MessageType() Type     { return TypeMakeDir }
+func (*Move) MessageType() Type        { return TypeMove }
+func (*Remove) MessageType() Type      { return TypeRemove }
+func (*Watch) MessageType() Type       { return TypeWatch }
+func (*Changed) MessageType() Type     { return TypeChanged }
+func (*Pack) MessageType() Type        { return TypePack }
+func (*Unpack) MessageType() Type      { return TypeUnpack }
+func (*Unpacked) MessageType() Type    { return TypeUnpacked }
+func (*FileInfo) MessageType() Type    { return TypeFileInfo }
+func (*Data) MessageType() Type        { return TypeData }
+func (*Done) MessageType() Type        { return TypeDone }
+func (*Failed) MessageType() Type      { return TypeFailed }
+func (*Adopt) MessageType() Type       { return TypeAdopt }
+func (*Hold) MessageType() Type        { return TypeHold }
+func (*Dial) MessageType() Type        { return TypeDial }
+func (*Dialed) MessageType() Type      { return TypeDialed }
+func (*Memory) MessageType() Type      { return TypeMemory }
+func (*MemoryState) MessageType() Type { return TypeMemoryState }
 
 // The fields of each message with their tags, in the order in which they are sent.
 
@@ -178,6 +180,9 @@ func (m *Resize) Fields(c *wire.Codec) {
 }
 
 func (m *Processes) Fields(c *wire.Codec) { wire.List(c, 1, MaxProcesses, &m.Processes) }
+
+func (m *Memory) Fields(c *wire.Codec)      { wire.Uint(c, 1, &m.Limit) }
+func (m *MemoryState) Fields(c *wire.Codec) { wire.Uint(c, 1, &m.OOMKills) }
 
 func (m *ProcessInfo) Fields(c *wire.Codec) {
 	wire.String(c, 1, &m.ID)

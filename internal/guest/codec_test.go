@@ -15,7 +15,7 @@ import (
 // allTypes lists every type of the protocol.
 func allTypes() []Type {
 	var types []Type
-	for t := TypeHello; t <= TypeDialed; t++ {
+	for t := TypeHello; t <= TypeMemoryState; t++ {
 		types = append(types, t)
 	}
 	return types
@@ -27,7 +27,7 @@ func TestEveryTypeHasItsMessage(t *testing.T) {
 			t.Errorf("newMessage(%d) = %T", typ, m)
 		}
 	}
-	for _, typ := range []Type{0, TypeDialed + 1, 255} {
+	for _, typ := range []Type{0, TypeMemoryState + 1, 255} {
 		if m := newMessage(typ); m != nil {
 			t.Errorf("newMessage(%d) = %T, want nil", typ, m)
 		}
@@ -43,45 +43,47 @@ func newMessage(t Type) Message {
 }
 
 var makers = [...]func() Message{
-	TypeHello:     func() Message { return new(Hello) },
-	TypeWelcome:   func() Message { return new(Welcome) },
-	TypeStart:     func() Message { return new(Start) },
-	TypeStarted:   func() Message { return new(Started) },
-	TypeAttach:    func() Message { return new(Attach) },
-	TypeOutput:    func() Message { return new(Output) },
-	TypeExited:    func() Message { return new(Exited) },
-	TypeInput:     func() Message { return new(Input) },
-	TypeAccepted:  func() Message { return new(Accepted) },
-	TypeAck:       func() Message { return new(Ack) },
-	TypeSignal:    func() Message { return new(Signal) },
-	TypeResize:    func() Message { return new(Resize) },
-	TypeList:      func() Message { return new(List) },
-	TypeProcesses: func() Message { return new(Processes) },
-	TypeWait:      func() Message { return new(Wait) },
-	TypeKillAll:   func() Message { return new(KillAll) },
-	TypeLease:     func() Message { return new(Lease) },
-	TypeReborn:    func() Message { return new(Reborn) },
-	TypeShutdown:  func() Message { return new(Shutdown) },
-	TypeStat:      func() Message { return new(Stat) },
-	TypeReadFile:  func() Message { return new(ReadFile) },
-	TypeWriteFile: func() Message { return new(WriteFile) },
-	TypeListDir:   func() Message { return new(ListDir) },
-	TypeMakeDir:   func() Message { return new(MakeDir) },
-	TypeMove:      func() Message { return new(Move) },
-	TypeRemove:    func() Message { return new(Remove) },
-	TypeWatch:     func() Message { return new(Watch) },
-	TypeChanged:   func() Message { return new(Changed) },
-	TypePack:      func() Message { return new(Pack) },
-	TypeUnpack:    func() Message { return new(Unpack) },
-	TypeUnpacked:  func() Message { return new(Unpacked) },
-	TypeFileInfo:  func() Message { return new(FileInfo) },
-	TypeData:      func() Message { return new(Data) },
-	TypeDone:      func() Message { return new(Done) },
-	TypeFailed:    func() Message { return new(Failed) },
-	TypeAdopt:     func() Message { return new(Adopt) },
-	TypeHold:      func() Message { return new(Hold) },
-	TypeDial:      func() Message { return new(Dial) },
-	TypeDialed:    func() Message { return new(Dialed) },
+	TypeHello:       func() Message { return new(Hello) },
+	TypeWelcome:     func() Message { return new(Welcome) },
+	TypeStart:       func() Message { return new(Start) },
+	TypeStarted:     func() Message { return new(Started) },
+	TypeAttach:      func() Message { return new(Attach) },
+	TypeOutput:      func() Message { return new(Output) },
+	TypeExited:      func() Message { return new(Exited) },
+	TypeInput:       func() Message { return new(Input) },
+	TypeAccepted:    func() Message { return new(Accepted) },
+	TypeAck:         func() Message { return new(Ack) },
+	TypeSignal:      func() Message { return new(Signal) },
+	TypeResize:      func() Message { return new(Resize) },
+	TypeList:        func() Message { return new(List) },
+	TypeProcesses:   func() Message { return new(Processes) },
+	TypeWait:        func() Message { return new(Wait) },
+	TypeKillAll:     func() Message { return new(KillAll) },
+	TypeLease:       func() Message { return new(Lease) },
+	TypeReborn:      func() Message { return new(Reborn) },
+	TypeShutdown:    func() Message { return new(Shutdown) },
+	TypeStat:        func() Message { return new(Stat) },
+	TypeReadFile:    func() Message { return new(ReadFile) },
+	TypeWriteFile:   func() Message { return new(WriteFile) },
+	TypeListDir:     func() Message { return new(ListDir) },
+	TypeMakeDir:     func() Message { return new(MakeDir) },
+	TypeMove:        func() Message { return new(Move) },
+	TypeRemove:      func() Message { return new(Remove) },
+	TypeWatch:       func() Message { return new(Watch) },
+	TypeChanged:     func() Message { return new(Changed) },
+	TypePack:        func() Message { return new(Pack) },
+	TypeUnpack:      func() Message { return new(Unpack) },
+	TypeUnpacked:    func() Message { return new(Unpacked) },
+	TypeFileInfo:    func() Message { return new(FileInfo) },
+	TypeData:        func() Message { return new(Data) },
+	TypeDone:        func() Message { return new(Done) },
+	TypeFailed:      func() Message { return new(Failed) },
+	TypeAdopt:       func() Message { return new(Adopt) },
+	TypeHold:        func() Message { return new(Hold) },
+	TypeDial:        func() Message { return new(Dial) },
+	TypeDialed:      func() Message { return new(Dialed) },
+	TypeMemory:      func() Message { return new(Memory) },
+	TypeMemoryState: func() Message { return new(MemoryState) },
 }
 
 // fill sets every field of v, reached by reflection so that a field that the codec forgets is found.

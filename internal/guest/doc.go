@@ -56,6 +56,7 @@
 //	KillAll     Done                           kills every process except the guest, and waits until they are reaped
 //	Lease       Done                           sets or cancels the sandbox's lease; see Lease
 //	Reborn      Done                           after a restore: new key, identity, entropy, clock; see Reborn
+//	Memory      MemoryState                    changes the watched limit of memory; counts kills at it
 //	Hold        Done                           closes the socket and all connections; see Hold
 //	Dial        Dialed                         connects to a TCP port of the sandbox's loopback; see Dial
 //	Shutdown    Done                           the guest answers, then exits, and the sandbox ends

@@ -80,6 +80,8 @@ const (
 	TypeHold
 	TypeDial
 	TypeDialed
+	TypeMemory
+	TypeMemoryState
 )
 
 // Hello requests the guest's identity.
@@ -268,6 +270,17 @@ type Reborn struct {
 	Clock   time.Time // the host's wall clock, for a sandbox whose own clock can be set
 	Lease   time.Duration
 	Keep    []string
+}
+
+// Memory changes the limit that the guest watches (confine.Container.Memory) and asks for its state. The guest refuses
+// it if it watches no memory: sandbox.Unsupported.
+type Memory struct {
+	Limit uint64 // bytes; 0 keeps it
+}
+
+// MemoryState answers Memory.
+type MemoryState struct {
+	OOMKills uint32 // processes that the guest has killed at the limit
 }
 
 // Hold closes and unlinks the guest's socket while a file named HoldFile lies beside it, so that the sandbox can be

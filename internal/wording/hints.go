@@ -109,14 +109,14 @@ func (f Face) reached(h sandbox.Hint, interrupted bool) string {
 		return fmt.Sprintf("It ran out of memory; the limit is %s. Use less at a time%s.", value(h.Bound),
 			f.orRaise(h.Bound))
 	case sandbox.HintMemoryKilled:
-		return fmt.Sprintf("The program reached its memory limit of %s and was killed by the kernel. Use less at "+
-			"a time%s.", value(h.Bound), f.orRaise(h.Bound))
+		return fmt.Sprintf("The program reached its memory limit of %s and was killed. Use less at a time%s.",
+			value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintMemoryEnded:
 		return fmt.Sprintf("The sandbox reached its memory limit of %s and the kernel ended all of it, with its "+
 			"files. Use less at a time%s.", value(h.Bound), f.orRaise(h.Bound))
 	case sandbox.HintChildren:
-		return fmt.Sprintf("The kernel killed %s of the program at the memory limit of %s. Their work may be "+
-			"incomplete.%s", count(int(h.Count), "process", "processes"), value(h.Bound), f.toRaise(h.Bound))
+		return fmt.Sprintf("The memory limit of %s ended %s of the program. Their work may be incomplete.%s",
+			value(h.Bound), count(int(h.Count), "process", "processes"), f.toRaise(h.Bound))
 	case sandbox.HintOutputEnded:
 		return fmt.Sprintf("The program was %s because it wrote far past its output limit of %s; only the "+
 			"beginning and the latest output are kept. Print less, or write to a file.", ended(interrupted),

@@ -74,7 +74,7 @@ func (f *Fake) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureNetwork, Detail: "refused; it would be the host's"}}
 	for _, name := range []sandbox.FeatureName{sandbox.FeatureHostRoot, sandbox.FeatureRootDir, sandbox.FeatureHostDirs,
 		sandbox.FeatureCommands,
-		sandbox.FeatureInodes, sandbox.FeatureMemoryAlone} {
+		sandbox.FeatureInodes} {
 		list = append(list, sandbox.Feature{Name: name, Has: true})
 	}
 	return list

@@ -56,7 +56,7 @@ var coreCases = []string{"probe agrees with create", "dial", "dial again", "clos
 	"guest ends",
 	"reap spares the owned", "reattach refuses the owned", "output", "ports", "timeout", "left behind", "files in",
 	"files out",
-	"memory", "processes", "no network", "nothing survives"}
+	"memory", "memory of a child", "processes", "no network", "nothing survives"}
 
 // Core tests the core of Run and Walls: for -short on a slow backend.
 func Core(t *testing.T, open Open) {

@@ -164,7 +164,6 @@ func (b *Backend) Features() []sandbox.Feature {
 			Detail: "on an engine of this host; writable only if root runs fumehood or the code's user id owns them"},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
-		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureNetwork, Has: true,
 			Detail: "as root, with root's engine on this host and a runtime that shares its kernel"},
 		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},

@@ -21,8 +21,26 @@ type Box struct {
 	saving  sync.Mutex // held by Checkpoint and Promote
 }
 
-// Resize changes the limits of memory and CPUs.
-func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, ownMemory) }
+// GuestLimited reports whether the guest kills processes at the memory limit.
+func (box *Box) GuestLimited() bool { return box.Policy.Limits.MemoryBytes > 0 }
+
+// Resize changes the limits of memory and CPUs, on the host and, of memory, in the guest.
+func (box *Box) Resize(ctx context.Context, l sandbox.Limits) error {
+	if err := box.ResizeBy(l, ownMemory); err != nil || l.MemoryBytes == 0 {
+		return err
+	}
+	conn, err := box.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(ctx, conn, box.Key)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Memory(ctx, l.MemoryBytes)
+	return err
+}
 
 // watch waits for runsc's end, and kills processes that a killed runsc may have left.
 func (box *Box) watch() {

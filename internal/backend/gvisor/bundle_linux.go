@@ -44,10 +44,14 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 }
 
 // bundle writes runsc's config.json into the box's folder. It holds the guest's key, so only its owner may read it.
-func (box *Box) bundle(spec *sandbox.Spec, s *staging) error {
+// memory reports whether the memory limit is enforced.
+func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
 	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User,
 		Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
+	if memory {
+		plan.Memory = uint64(spec.Limits.MemoryBytes)
+	}
 	if plan.OneShot {
 		plan.Lease = int64(confine.StartLease)
 	}

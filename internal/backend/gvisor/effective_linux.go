@@ -113,7 +113,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureHostDirs, Has: true},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name: gVisor has no Landlock"},
 		{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: gVisor's tmpfs counts bytes only"},
-		{Name: sandbox.FeatureMemoryAlone, Detail: "the kernel kills gVisor itself, and the whole sandbox with it"},
 		{Name: sandbox.FeatureNetwork, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Has: true},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},

@@ -106,11 +106,14 @@ func (box *Box) rename(ctx context.Context, conn net.Conn, from *checkpoint) err
 		return err
 	}
 	again := guest.Reborn{Key: box.Key[:], ID: string(box.Sandbox), Entropy: make([]byte, entropyBytes),
-		Clock: time.Now(),
-		Lease: box.spec.Lifetime.GuestLease()}
+		Clock: time.Now(), Lease: box.spec.Lifetime.GuestLease()}
 	rand.Read(again.Entropy)
 	for _, p := range running {
 		again.Keep = append(again.Keep, p.ID)
 	}
-	return c.Reborn(ctx, again)
+	if err := c.Reborn(ctx, again); err != nil || !box.GuestLimited() {
+		return err
+	}
+	_, err = c.Memory(ctx, box.spec.Limits.MemoryBytes)
+	return err
 }

@@ -78,7 +78,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureHostDirs, Has: true},
 		{Name: sandbox.FeatureCommands, Has: true},
 		{Name: sandbox.FeatureInodes, Has: true},
-		{Name: sandbox.FeatureMemoryAlone, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},
 		{Name: sandbox.FeatureForkedPython, Has: true},
 		{Name: sandbox.FeatureBuild, Has: true, Detail: "as root, on Linux 5.19 or newer"},

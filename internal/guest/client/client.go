@@ -123,6 +123,14 @@ func (c *Client) List(ctx context.Context) ([]guest.ProcessInfo, error) {
 	return m.Processes, err
 }
 
+// Memory changes the limit of memory that the guest watches, unless it is 0, and returns the number of processes that
+// the guest has killed at the limit.
+func (c *Client) Memory(ctx context.Context, limit int64) (kills int64, err error) {
+	var m guest.MemoryState
+	err = c.roundTrip(ctx, "guest: memory", &guest.Memory{Limit: uint64(limit)}, &m)
+	return int64(m.OOMKills), err
+}
+
 func (c *Client) Wait(ctx context.Context, id string) (guest.Exited, error) {
 	var m guest.Exited
 	const op = "guest: wait"

@@ -36,6 +36,7 @@ func (p *Plan) Fields(c *wire.Codec) {
 	wire.Bool(c, 27, &p.Visited)
 	wire.Uint(c, 28, &p.Landlock.Flags)
 	wire.Bool(c, 29, &p.Builder)
+	wire.Uint(c, 30, &p.Memory)
 	wire.List(c, 20, anyNumber, &p.Root)
 	wire.List(c, 21, anyNumber, &p.Limits)
 	wire.List(c, 22, anyNumber, &p.Payload)

@@ -57,6 +57,9 @@ type Container struct {
 	Filter  Filter // used if Seccomp is empty
 	Threads int    // minimum number of threads before the guest serves: the process limit counts them
 	Visited bool   // the host connects by bridges, processes that the runtime starts beside the guest
+	// bytes for the code's processes and in-memory files, where the container has a kernel of its own: the guest kills
+	// the largest process beyond them; 0 is no limit
+	Memory uint64
 }
 
 // EnvPlan holds the plan, in base64, of a guest that a container runtime starts. The code never sees it: nothing inside

@@ -56,13 +56,12 @@ func FuzzRequest(f *testing.F) {
 		&guest.Ack{ID: "x", Channel: 3, Exit: true}, &guest.Signal{ID: "x", Signal: 9},
 		&guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
 		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Hold{}, &guest.Lease{For: time.Second},
-		&guest.Reborn{Key: make([]byte, 32), ID: "y"},
-		&guest.Shutdown{}} {
+		&guest.Reborn{Key: make([]byte, 32), ID: "y"}, &guest.Memory{Limit: 1 << 30}, &guest.Shutdown{}} {
 		f.Add(uint8(m.MessageType()), guest.Append(nil, m), uint8(guest.TypeAck), []byte{2})
 	}
 	answers := make(map[guest.Type]guest.Message)
 	for _, m := range []guest.Message{new(guest.Welcome), new(guest.Output), new(guest.Exited), new(guest.Accepted),
-		new(guest.Processes), new(guest.Done), new(guest.Failed)} {
+		new(guest.Processes), new(guest.MemoryState), new(guest.Done), new(guest.Failed)} {
 		answers[m.MessageType()] = m
 	}
 	f.Fuzz(func(t *testing.T, typ uint8, body []byte, typ2 uint8, body2 []byte) {

@@ -25,6 +25,7 @@ func init() { // not an initializer: hello lists them
 		guest.TypeKillAll:   (*Server).killAll,
 		guest.TypeLease:     parsed((*Server).renew),
 		guest.TypeReborn:    parsed((*Server).reborn),
+		guest.TypeMemory:    parsed((*Server).limitMemory),
 		guest.TypeHold:      (*Server).hold,
 		guest.TypeShutdown:  (*Server).shutdown,
 		guest.TypeDial:      parsed((*Server).dial),

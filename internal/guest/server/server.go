@@ -32,6 +32,10 @@ type Config struct {
 	// kills started processes before the guest. nil leaves scores alone.
 	OOMScore *os.File
 
+	// Memory makes a pid 1 kill the largest processes when more bytes are used than at its start and these. The kernel
+	// must be gVisor, which counts those of the sandbox alone. 0 is no limit.
+	Memory uint64
+
 	// Visited means that processes enter the sandbox from outside and connect hosts. The guest must not kill them.
 	Visited bool
 
@@ -60,10 +64,10 @@ type Server struct {
 	spawner *spawner
 	table   table
 	files   *files.Tree
+	memory  memoryWatch
 	wg      sync.WaitGroup // goroutines that outlive a call
 
-	setgroups groupsRule // guarded by the table's spawning lock
-	ended     chan struct{}
+	ended chan struct{}
 
 	mu         sync.Mutex // guards all below
 	end        End        // "" while it runs
@@ -96,6 +100,10 @@ func New(cfg Config) (*Server, error) {
 	s.setLease(cfg.Lease)
 	if cfg.Init {
 		s.run(s.reapAll)
+	}
+	if cfg.Init && cfg.Memory > 0 {
+		s.memory.begin(cfg.Memory)
+		s.run(s.watchMemory)
 	}
 	if cfg.Lifeline != nil {
 		s.run(func() { s.watchLifeline(cfg.Lifeline) })

@@ -108,7 +108,7 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 	}
 	defer s.table.spawning.Unlock()
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
-		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.setgroups.allowed(&s.proc)}
+		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.table.setgroups.allowed(&s.proc)}
 	}
 	o.Copy = !s.alone()
 	p.spawned = time.Now()

@@ -15,7 +15,8 @@ import (
 type table struct {
 	// spawning is held from before a fork until the process is in the table. The reaper takes it too, so it knows every
 	// dead child that it finds. Lock order: spawning, a process's mu, the mu of the table or the server.
-	spawning sync.Mutex
+	spawning  sync.Mutex
+	setgroups groupsRule // guarded by spawning
 
 	mu      sync.Mutex // guards all below
 	byID    map[string]*process
