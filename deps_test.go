@@ -136,7 +136,8 @@ internal/eventlog:           sandbox internal/host/nolink
 internal/store:              sandbox internal/host/nolink | modernc.org/sqlite
 
 # attacks on sandboxes, and the oracle
-internal/attack:             sandbox internal/engine internal/guest internal/guest/client internal/host/seccomp |
+internal/attack:             sandbox internal/egress internal/egress/intercept internal/engine internal/guest
+                             internal/guest/client internal/host/seccomp |
                              golang.org/x/sys
 
 # connections whose directions close independently

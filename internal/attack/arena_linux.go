@@ -32,6 +32,7 @@ type Arena struct {
 	log      *lockedBuffer
 	canaries *Canaries
 	host     *hostWatch
+	outside  *outside
 	kernel   sandbox.Kernel
 	weaker   []string // limits that this host cannot enforce and the attacks waive
 	alone    bool     // Options.Alone
@@ -57,11 +58,14 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	if len(languages) == 0 {
 		languages = Languages
 	}
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages,
-		Slots: attackSlots,
-		Warm:  o.Warm, Log: n.log.logger()})
-	if err != nil {
+	if n.outside, err = newOutside(n.canaries.Secret); err != nil {
 		return nil, err
+	}
+	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages,
+		Slots: attackSlots, Gate: n.outside, Ceiling: &sandbox.DefaultNetworkCeiling,
+		Warm: o.Warm, Log: n.log.logger()})
+	if err != nil {
+		return nil, errors.Join(err, n.outside.close())
 	}
 	defer func() {
 		if err != nil {
@@ -86,7 +90,7 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 }
 
 // Close ends everything running, and waits for it.
-func (n *Arena) Close() error { return n.engine.Close() }
+func (n *Arena) Close() error { return errors.Join(n.engine.Close(), n.outside.close()) }
 
 // Forked is how many attack programs began in a fork since the arena was opened. Ordinary runs do not count.
 func (n *Arena) Forked() int64 { return n.spy.forked.Load() }

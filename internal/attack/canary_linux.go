@@ -28,6 +28,7 @@ type Canaries struct {
 	files   []string // one in each, world-readable
 	sockets []string // unix sockets with a path
 	tcp     []string // addresses
+	own     []string // addresses of this host's interfaces, and broadcast addresses
 
 	hits    atomic.Int64 // connections and datagrams that arrived
 	mu      sync.Mutex   // guards last
@@ -81,6 +82,7 @@ func Plant() (_ *Canaries, err error) {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "plant canaries",
 			Msg: "nothing can listen on loopback"}
 	}
+	c.listenOwn()
 	return c, c.shareSegment()
 }
 
@@ -260,6 +262,7 @@ func (c *Canaries) Parameters(nonce string) []string {
 	p := []string{
 		"MARKER=" + c.marker, "PLACES=" + strings.Join(c.places, ":"), "FILES=" + strings.Join(c.files, ":"),
 		"SOCKETS=" + strings.Join(c.sockets, ":"), "ABSTRACT=" + c.marker, "LISTENERS=" + strings.Join(c.tcp, ","),
+		"OWN=" + strings.Join(c.own, ","),
 		"KEY=" + strconv.Itoa(int(c.segment)), "NONCE=" + nonce,
 	}
 	return p

@@ -38,16 +38,22 @@ type Attack struct {
 
 	timeout  time.Duration // a deadline under attack, or the limit on a hang
 	limits   sandbox.Limits
+	stage    stage
 	statuses []sandbox.Status // expected ends
 	shared   exception        // if the guest has the code's id: the breaches affect only the sandbox itself
 	// when the section "second" runs: "alongside" or "after" in another sandbox, or "anew"
 	second string
 	watch  bool                  // watch the guest from the host: it must never stop or be traced
-	drive  string                // the driver, if running the code is not enough
 	except map[string]*exception // further expectations by kind of isolation: see exceptionKinds
 
 	programs
 	want []*regexp.Regexp // each matches a line of stdout
+}
+
+// stage is how and where an attack is made.
+type stage struct {
+	drive   string // the driver, if running the code is not enough
+	network string // of its sandbox, by name; "" is none
 }
 
 // programs are the code of an attack.
@@ -173,7 +179,8 @@ func parseWant(section []byte) (all []*regexp.Regexp, err error) {
 
 func (a *Attack) set(key, value string) (err error) {
 	texts := map[string]*string{"id": &a.ID, "category": &a.Category, "class": &a.Class, "title": &a.Title,
-		"expect": &a.Expect, "oracle": &a.Oracle, "lang": &a.Lang, "second": &a.second, "drive": &a.drive}
+		"expect": &a.Expect, "oracle": &a.Oracle, "lang": &a.Lang, "second": &a.second, "drive": &a.stage.drive,
+		"network": &a.stage.network}
 	if text := texts[key]; text != nil {
 		*text = value
 		return nil
@@ -273,7 +280,9 @@ func (a *Attack) check() error {
 		return fmt.Errorf("second %q", a.second)
 	case a.timeout != probeTime && !slices.Contains(a.statuses, sandbox.StatusTimeout):
 		return fmt.Errorf("with a deadline, timeout must be an expected end, as a slow host may reach it")
-	case len(a.want) == 0 && a.drive == "":
+	case !slices.Contains([]string{"", "full", "planted"}, a.stage.network):
+		return fmt.Errorf("network %q", a.stage.network)
+	case len(a.want) == 0 && a.stage.drive == "":
 		return fmt.Errorf("it expects nothing")
 	case !a.isExplained():
 		return fmt.Errorf("an exception needs a reason, and a reason an exception")

@@ -24,7 +24,7 @@ var attacksElsewhere = map[string][]string{
 	// what was sent where is on record; paths are not decided about
 	"E16": {"internal/egress: TestFullDenies", "internal/egress: TestSecret"},
 
-	// broadcast addresses, and prefixes that a route makes the host's
+	// E17 to E20 and S10 also run from their files. Broadcast addresses, and prefixes that a route makes the host's:
 	"E17": {"internal/egress: TestCanaries", "internal/egress: TestRoutes", "internal/egress: TestRouteChanges"},
 	// a client of the API that names addresses which the operator does not list
 	"E18": {"internal/egress: TestCanaries", "cmd/fumehood: TestNetworkCeiling", "internal/egress/rules: TestCeiling",

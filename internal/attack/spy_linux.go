@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -146,6 +147,15 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 		return forked, err
 	}
 	return nil, sandbox.ErrNoZygote
+}
+
+// Link forwards to the box, if its backend has networks.
+func (b *spyBox) Link(ctx context.Context) (io.ReadWriteCloser, error) {
+	if linker, can := b.Box.(sandbox.Linker); can {
+		return linker.Link(ctx)
+	}
+	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "network",
+		Msg: "the " + b.spy.Name() + " backend gives sandboxes no network here"}
 }
 
 func (b *spyBox) Close() error {

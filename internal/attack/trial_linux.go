@@ -60,10 +60,10 @@ func (tr *trial) exceptions() (list []*exception) {
 
 // run runs the attack by its driver, or as its header says.
 func (tr *trial) run() {
-	if tr.attack.drive != "" {
-		drive := drivers[tr.attack.drive]
+	if tr.attack.stage.drive != "" {
+		drive := drivers[tr.attack.stage.drive]
 		if drive == nil {
-			tr.giveUp("there is no driver %q", tr.attack.drive)
+			tr.giveUp("there is no driver %q", tr.attack.stage.drive)
 		}
 		drive(tr)
 		return
@@ -96,6 +96,7 @@ func init() {
 		"A09": driveOwners, "A10": driveChanging, "A11": driveNames, "A13": driveLateUpload, "returned": driveReturned,
 		"O01": driveFlood, "O02": driveBytes, "O04": driveStreams, "O05": driveOrder, "O07": driveLog, "S06": driveName,
 		"G04": drivePlanted, "G05": driveSwap,
+		"E18": driveCeiling, "E19": driveDescriptors, "E20": driveHeads, "S10": driveSecret,
 	}
 }
 
@@ -126,7 +127,7 @@ func (tr *trial) enforcedLimits() sandbox.Limits {
 func (tr *trial) request(code []byte) engine.OneShot {
 	return engine.OneShot{
 		Spec: sandbox.Spec{Limits: tr.enforcedLimits(), Metadata: map[string]string{labelTrial: tr.nonce},
-			AllowUnenforced: tr.waived()},
+			AllowUnenforced: tr.waived(), Network: tr.arena.outside.policy(tr.attack.stage.network)},
 		Request: sandbox.Request{Language: tr.attack.Lang, Code: tr.attack.source(code), Env: tr.params(),
 			Timeout: tr.deadline,
 			Return:  sandbox.Return{Globs: []string{"**"}}},
