@@ -23,6 +23,7 @@ const (
 	maxQueries = 64               // answered at once. More are dropped; clients retry
 	maxAnswers = 32               // addresses in one answer
 	answerTTL  = 60               // seconds; pins live longer
+	maxQuery   = 4 << 10          // bytes of a query over TCP
 	maxUDP     = 1232             // bytes of an answer over UDP (DNS flag day 2020)
 	plainUDP   = 512              // the same, if the question has no EDNS (RFC 1035)
 	idleDNS    = 10 * time.Second // a connection over TCP ends after this long without a query
@@ -77,6 +78,9 @@ func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 	if failed != nil {
 		return
 	}
+	options := endpoint.SocketOptions() // these connections are in no room
+	options.SetReceiveBufferSize(minBuffer, true)
+	options.SetSendBufferSize(minBuffer, true)
 	c := gonet.NewTCPConn(&queue, endpoint)
 	defer c.Close()
 	for {
@@ -86,6 +90,9 @@ func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 			return
 		}
 		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if len(query) > maxQuery {
+			return
+		}
 		if _, err := io.ReadFull(c, query); err != nil {
 			return
 		}
@@ -122,11 +129,12 @@ func readQuestion(b []byte, limit int) (question, error) {
 	if limit > maxUDP {
 		q.limit = limit
 	}
-	all, err := p.AllQuestions()
-	if err != nil || len(all) != 1 {
+	if q.Question, err = p.Question(); err != nil {
+		return question{}, errors.New("not a question")
+	}
+	if _, err := p.Question(); err != dnsmessage.ErrSectionDone { // a message of 64 KiB could have 13,000
 		return question{}, errors.New("not one question")
 	}
-	q.Question = all[0]
 	if name, err := rules.CanonicalName(q.Name.String()); err == nil {
 		q.name = name
 	}
@@ -214,10 +222,11 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 	kept := 0
 	for _, address := range found {
 		address = rules.Canonical(address)
-		switch {
-		case address.Is4() != (network == "ip4") || len(out) == maxAnswers:
+		if address.Is4() != (network == "ip4") || len(out) == maxAnswers {
 			continue
-		case !policy.MayResolveTo(name, address, routeOfAddress(address)):
+		}
+		g.meter.pace.spend(routeTime)
+		if !policy.MayResolveTo(name, address, routeOfAddress(address)) {
 			kept++
 			a.Address = address
 			continue

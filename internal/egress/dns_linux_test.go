@@ -79,6 +79,10 @@ func TestResolver(t *testing.T) {
 	if _, err := io.ReadFull(c, reply); err != nil || reply[5]&15 != 0 || binary.BigEndian.Uint16(reply[8:]) != 0 {
 		t.Errorf("%x, %v", reply, err)
 	}
+	_, _ = c.Write(binary.BigEndian.AppendUint16(nil, maxQuery+1))
+	if n, err := c.Read(reply); err == nil {
+		t.Errorf("a query that is too long: %d bytes", n)
+	}
 }
 
 // TestQuestionRate: the host's resolver is asked no more often than the sandbox may connect, and not twice for the

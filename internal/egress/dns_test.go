@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -68,4 +70,21 @@ func many(n int) (list []netip.Addr) {
 		list = append(list, netip.AddrFrom4([4]byte{9, 9, 9, byte(i)}))
 	}
 	return list
+}
+
+// TestManyQuestions: a message with many questions is refused at the second one. Each takes 50 times its size as a
+// value, and 64 messages may be read at once.
+func TestManyQuestions(t *testing.T) {
+	const count = 13_000
+	query := []byte{0, 9, 1, 0, count >> 8, count & 0xff, 0, 0, 0, 0, 0, 0}
+	query = append(query, bytes.Repeat([]byte{0, 0, 1, 0, 1}, count)...) // of the root
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := readQuestion(query, 1<<16-1); err == nil {
+		t.Error("it was taken")
+	}
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(len(query)) {
+		t.Errorf("%d bytes were allocated for %d", grown, len(query))
+	}
 }

@@ -19,6 +19,7 @@ import (
 const (
 	frameTime      = 20 * time.Microsecond
 	frameBytes     = 1000                   // of a frame: each takes another microsecond
+	routeTime      = 10 * time.Microsecond  // to ask the kernel for a route
 	attemptTime    = 30 * time.Microsecond  // to decide and to log
 	connectionTime = 700 * time.Microsecond // to dial, and to end
 	handshakeTime  = 2 * time.Millisecond   // of TLS, with both sides

@@ -118,8 +118,9 @@ func (r *Rules) decide(d Destination) Verdict {
 	if len(d.Names) > 0 {
 		v.Name = d.Names[0]
 	}
+	inner := BehindNAT64(d.To.Addr())
 	for _, no := range r.deny.networks {
-		if no.prefix.Contains(d.To.Addr()) && no.ports.has(d.To.Port()) {
+		if (no.prefix.Contains(d.To.Addr()) || no.prefix.Contains(inner)) && no.ports.has(d.To.Port()) {
 			v.Rule, v.Reason = no.String(), Denied
 			return v
 		}

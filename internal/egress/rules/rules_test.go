@@ -125,6 +125,7 @@ func TestDecisions(t *testing.T) {
 		{open, "1.1.1.1:443", "x.ads.example", "full"}, {open, "udp 1.1.1.1:443", "", ""},
 		{open, "udp 1.1.1.1:444", "", "full"},
 		{open, "[64:ff9b::101:101]:80", "", "full"}, {open, "[64:ff9b::a01:203]:443", "", ""},
+		{open, "[64:ff9b::909:909]:53", "", ""}, {open, "[64:ff9b::909:909]:54", "", "full"},
 		{open, "[::ffff:10.9.0.1]:80", "", ""},
 		{open, "[::ffff:1.1.1.1]:80", "", "full"},
 		{open, "[2606:4700::1]:80", "", "full"},
