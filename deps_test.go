@@ -112,7 +112,7 @@ internal/packages/shared:    sandbox internal/packages | gocloud.dev
 
 # images, and the trees in which they are kept
 internal/trees:              sandbox internal/host/rundir | golang.org/x/sys
-internal/image:              sandbox internal/host/hostbox internal/trees | golang.org/x/sys
+internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/trees | golang.org/x/sys
                              github.com/google/go-containerregistry
 internal/template:           sandbox internal/engine internal/host/capacity internal/image |
                              github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher

@@ -50,9 +50,9 @@ type Preflighter interface {
 type Rooted interface {
 	Root(spec Spec) Root
 
-	// RootID identifies what an image holds now: its name may lead to another one after a pull. "" if that is not
-	// known, as before it is fetched.
-	RootID(ctx context.Context, image string) string
+	// ImageOf returns the image that a name leads to now. With fetch, it fetches a missing one where that is allowed.
+	// NotFound: the image is not on this machine. The zero Image: it is unknown whether it is.
+	ImageOf(ctx context.Context, name string, fetch bool) (Image, error)
 }
 
 // Restorer is a Backend that makes boxes from checkpoints.

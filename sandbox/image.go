@@ -19,3 +19,14 @@ func CheckImage(ref string) error {
 	}
 	return nil
 }
+
+// Image is what an image holds, and how its configuration wants it to be run.
+type Image struct {
+	Digest     string // of its content: it changes with it
+	Env        []string
+	User       User   // the zero value is DefaultUser
+	WorkDir    string // of commands; "" is Workspace
+	Entrypoint []string
+	Cmd        []string // arguments of Entrypoint, or a whole command without one
+	Note       string   // what of its configuration has no effect, and why; "" is nothing
+}

@@ -323,8 +323,7 @@ type PackageNeed struct {
 	Name     string // of the code's file
 	Code     []byte
 	Files    []File
-	Root     Root                             // zero: the host's own system directories
-	RootID   func(ctx context.Context) string // see Rooted; nil is not known
+	Root     Root // zero: the host's own system directories
 	// the code sees files that are unknown here: a directory of the host, or a living sandbox
 	Open     bool
 	Progress func(line string)

@@ -75,6 +75,11 @@ type Root struct {
 	// Writable makes the sandbox a builder: its code may change the whole root, and uid 0 in it is root. The changes
 	// are in memory, within the limits of disk and inodes; Changed returns them. Dir and Image stay as they are.
 	Writable bool
+
+	// The engine sets these from the image (Image).
+	Digest  string // of its content
+	WorkDir string // working directory of commands; "" is Workspace
+	Note    string // what of its configuration has no effect; "" is nothing
 }
 
 // Layer is a read-only, content-addressed directory of installed dependencies.

@@ -48,14 +48,16 @@ func (e *openedEngine) chooseForImage(ctx context.Context, run *engine.OneShot) 
 func (e *openedEngine) byImage(ctx context.Context, image string) []sandbox.Backend {
 	var here, others []sandbox.Backend
 	for _, b := range e.backends.Backends {
-		rooted, ok := b.(sandbox.Rooted)
-		switch {
-		case !sandbox.HasFeature(b, sandbox.FeatureImage):
-		case ok && rooted.RootID(ctx, image) != "":
-			here = append(here, b)
-		default:
-			others = append(others, b)
+		if !sandbox.HasFeature(b, sandbox.FeatureImage) {
+			continue
 		}
+		if rooted, ok := b.(sandbox.Rooted); ok {
+			if found, err := rooted.ImageOf(ctx, image, false); err == nil && found.Digest != "" {
+				here = append(here, b)
+				continue
+			}
+		}
+		others = append(others, b)
 	}
 	return append(here, others...)
 }

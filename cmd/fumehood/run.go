@@ -36,6 +36,7 @@ func (a *app) newRun() *cobra.Command {
   fumehood run [FLAGS] -c CODE [ARG...]    Python, or the language of --lang
   fumehood run [FLAGS] - [ARG...]          code from standard input, in the language of --lang
   fumehood run [FLAGS] -- CMD [ARG...]     any command, without a shell
+  fumehood run --image NAME [FLAGS]        the entry point of the image
 
 Flags end at FILE or --: the words after it belong to the program.
 
@@ -103,6 +104,7 @@ func (a *app) readSource(ctx context.Context, s source, run *engine.OneShot, f *
 	case s.hasCode:
 		run.Request.Language = cmp.Or(s.language, defaultLanguage)
 		run.Request.Code, run.Request.Args = []byte(s.code), args
+	case len(args) == 0 && run.Spec.Root.Image != "" && s.language == "": // the command of the image
 	case len(args) == 0:
 		return invalid("run", "FILE is missing", "fumehood run FILE, run -c CODE or run -- CMD")
 	case s.isCommand && s.language != "":

@@ -287,14 +287,14 @@ func (x *Run) installPackages(ctx context.Context) error {
 		need.Present = &sandbox.PresentPackages{
 			Folder: folder, Requirements: kept.Requirements, Packages: kept.Installed}
 	}
-	need.Root, need.RootID = rootOf(s.backend, s.spec())
+	need.Root = rootOf(s.backend, s.spec())
 	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.backend, s.spec())
 	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
 	if err != nil {
 		return err
 	}
 	defer supply.Release()
-	x.packages, x.missing, x.optional = supply.Packages, supply.Missing, supply.Optional
+	x.packages, x.absent = supply.Packages, absent{supply.Missing, supply.Optional}
 	var old []sandbox.Package // other versions of them
 	if need.Present != nil {
 		x.packages, old = in.Merge(had.Installed, supply.Packages)

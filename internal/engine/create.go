@@ -145,6 +145,15 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 	if backend, err = e.backend(ctx, c.Backend, spec.AllowUnenforced); err != nil {
 		return record, nil, err
 	}
+	image, err := e.imageOf(ctx, backend, spec, true)
+	if err != nil {
+		return record, nil, err
+	}
+	if rules := e.rules.OnImage(image); image.Digest != "" {
+		if spec, err = rules.Box(rules.Rooted(c.Spec, image)); err != nil {
+			return record, nil, err
+		}
+	}
 	spec.ID = sandbox.NewID()
 	if err := e.placePackages(backend, &spec); err != nil {
 		return record, nil, err

@@ -27,7 +27,7 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 		Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
 		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),
 		Beyond:  [2]int64{x.output.beyond(&r.Stdout, x.output.stdout), x.output.beyond(&r.Stderr, x.output.stderr)},
-		Network: x.network(), Missing: x.missing, Optional: x.optional,
+		Network: x.network(), Missing: x.absent.missing, Optional: x.absent.optional,
 		LineEnds: x.hasLineEnds, Used: x.used,
 	}
 	if o.ended {

@@ -27,20 +27,21 @@ func (e *Engine) Plan(ctx context.Context, run OneShot) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Spec: o.Spec, Argv: o.Argv, Programs: o.Programs(), Env: o.Env, Dir: o.Dir, CodePath: o.CodePath}
-	if o.Language != nil {
-		p.Language = o.Language.Name
-	}
-	if err := e.choose(ctx, o); sandbox.KindOf(err) == sandbox.Unsupported && o.asked == Auto {
+	p := &Plan{Spec: o.Spec}
+	if err := e.choose(ctx, o, false); sandbox.KindOf(err) == sandbox.Unsupported && o.asked == Auto {
 		p.Backend, p.Refusal = Auto, err
 		return p, nil
 	} else if err != nil {
 		return nil, err
 	}
-	p.Backend = o.backend.Name()
+	*p = Plan{Backend: o.backend.Name(), Spec: o.Spec, Argv: o.Argv, Programs: o.Programs(), Env: o.Env, Dir: o.Dir,
+		CodePath: o.CodePath}
+	if o.Language != nil {
+		p.Language = o.Language.Name
+	}
 	if b, ok := o.backend.(sandbox.Preflighter); ok {
 		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
 	}
-	p.Spec.Root, _ = rootOf(o.backend, p.Spec)
+	p.Spec.Root = rootOf(o.backend, p.Spec)
 	return p, nil
 }

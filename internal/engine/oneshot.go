@@ -48,7 +48,7 @@ func (e *Engine) Run(ctx context.Context, run OneShot) (result *sandbox.Result, 
 		return e.delivered(p, p.rejected())
 	}
 	if err == nil {
-		err = e.choose(ctx, p)
+		err = e.choose(ctx, p, true)
 	}
 	if err == nil && p.Request.Packages.Any() { // its steps belong to it, also while draining
 		if err = e.admission.enter(func() { e.runs.Add(1) }); err == nil {
@@ -71,6 +71,7 @@ func (e *Engine) Run(ctx context.Context, run OneShot) (result *sandbox.Result, 
 // oneShot is a planned Run.
 type oneShot struct {
 	job
+	given   OneShot
 	owner   string
 	backend sandbox.Backend
 	deliver func(*sandbox.Result) error
@@ -83,38 +84,61 @@ type oneShot struct {
 // job is a planned run with its name.
 type job struct {
 	*plan.Run
-	id    sandbox.ID
-	asked string        // the requested name of the backend
-	named bool          // its code's file is its own
-	plain bool          // start an interpreter instead of forking a zygote
-	work  *sandbox.Work // whose files are handed over; else nil
+	id      sandbox.ID
+	asked   string        // the requested name of the backend
+	named   bool          // its code's file is its own
+	baseEnv []string      // under those of the language and the request
+	plain   bool          // start an interpreter instead of forking a zygote
+	work    *sandbox.Work // whose files are handed over; else nil
 
 	packages []sandbox.Package // that were installed for it
-	missing  []string          // modules for which none was found
-	optional []string          // that its code can do without, and that were left out
+	absent   absent
 	checked  checked
 }
 
-// resolve checks a run and resolves all but its backend.
+// absent lists modules of a run for which no package was installed.
+type absent struct {
+	missing  []string // none was found
+	optional []string // its code can do without them
+}
+
+// resolve checks a run and resolves all but its backend and its image.
 func (e *Engine) resolve(run OneShot) (*oneShot, error) {
-	p := &oneShot{owner: run.Owner, deliver: run.Deliver, changes: run.Changes}
+	p := &oneShot{given: run, owner: run.Owner, deliver: run.Deliver, changes: run.Changes}
 	if run.Spec.Lifetime != (sandbox.Lifetime{}) {
 		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its run")
-	}
-	rules := e.rules
-	if run.installs {
-		rules.Ceiling = nil
-	}
-	spec, err := rules.BoxFor(run.Spec, &run.Request)
-	if err != nil {
-		return nil, err
 	}
 	if len(run.Request.Calls.Tools) > 0 {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: "a run in a fresh sandbox has no tools",
 			Fix: "create a living sandbox"}
 	}
-	p.job, err = e.newJob(run.ID, cmp.Or(run.Backend, e.defaultName()), run.Request, spec)
-	return p, err
+	return p, e.plan(p, sandbox.Image{})
+}
+
+// plan plans a run on an image. Without code, a command and an image, it plans no process: that of the image will run.
+func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
+	request := p.given.Request
+	if image.Digest != "" {
+		request = plan.WithCommand(request, image)
+	}
+	rules := e.rules.OnImage(image)
+	if p.given.installs {
+		rules.Ceiling = nil
+	}
+	spec, err := rules.BoxFor(rules.Rooted(p.given.Spec, image), &request)
+	if err != nil {
+		return err
+	}
+	asked := cmp.Or(p.given.Backend, e.defaultName())
+	if spec.Root.Image != "" && image.Digest == "" && !plan.HasSource(&request) {
+		p.job.id, p.job.asked = cmp.Or(p.given.ID, sandbox.NewID()), asked
+		p.job.Run = &plan.Run{Spec: spec, Request: request}
+		return nil
+	}
+	planned, err := e.newJob(cmp.Or(p.job.id, p.given.ID), asked, request, spec)
+	planned.checked, planned.baseEnv = p.job.checked, rules.DefaultEnv
+	p.job = planned
+	return err
 }
 
 // newJob plans a request in a sandbox of a complete spec. asked is the requested name of the backend.
@@ -129,10 +153,12 @@ func (e *Engine) newJob(id sandbox.ID, asked string, request sandbox.Request, sp
 	return j, err
 }
 
-// choose finds the backend of a run.
-func (e *Engine) choose(ctx context.Context, p *oneShot) (err error) {
-	p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced)
-	return err
+// choose finds the backend of a run, and the image of its root. With fetch, a missing image may be fetched.
+func (e *Engine) choose(ctx context.Context, p *oneShot, fetch bool) (err error) {
+	if p.backend, err = e.backend(ctx, p.asked, p.Spec.AllowUnenforced); err != nil {
+		return err
+	}
+	return e.enterImage(ctx, p, fetch)
 }
 
 // errStopped cancels the runs in progress when the engine closes.

@@ -49,7 +49,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return err
 	}
 	need := p.need(p.Request.Packages)
-	need.Root, need.RootID = rootOf(p.backend, p.Spec)
+	need.Root = rootOf(p.backend, p.Spec)
 	need.Open, need.Progress = p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress
 	need.Terms = termsOf(p.owner, p.backend, p.Spec)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -63,7 +63,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 		return err
 	}
 	p.supplied = newSupplied(s)
-	p.packages, p.missing, p.optional = s.Packages, s.Missing, s.Optional
+	p.packages, p.absent = s.Packages, absent{s.Missing, s.Optional}
 	if asked, in := p.Request.Packages, p.Installs.Installer; in.Plain != nil && p.Request.Code != nil &&
 		(asked.Auto || asked.Lock != "") {
 		p.Request.Code = in.Plain(p.Request.Code)
@@ -104,18 +104,13 @@ func (j *job) need(asked sandbox.Packages) sandbox.PackageNeed {
 		Name: strings.TrimPrefix(j.CodeName, sandbox.Workspace+"/"), Code: j.Request.Code, Files: j.Request.Files}
 }
 
-// rootOf returns the root of a spec on a backend, and a function that returns the id of its content.
-func rootOf(b sandbox.Backend, spec sandbox.Spec) (root sandbox.Root, id func(context.Context) string) {
-	root = spec.Root
-	if b, ok := b.(sandbox.Rooted); ok {
-		if root == (sandbox.Root{}) {
-			root = b.Root(spec)
-		}
-		if root.Image != "" {
-			id = func(ctx context.Context) string { return b.RootID(ctx, root.Image) }
-		}
+// rootOf returns the root of a spec on a backend.
+func rootOf(b sandbox.Backend, spec sandbox.Spec) sandbox.Root {
+	root := spec.Root
+	if b, ok := b.(sandbox.Rooted); ok && root.Dir == "" && root.Image == "" {
+		root.Image = b.Root(spec).Image
 	}
-	return root, id
+	return root
 }
 
 // termsOf returns what distinguishes workers: owner, backend and waivers.
@@ -132,7 +127,7 @@ func termsOf(owner string, b sandbox.Backend, spec sandbox.Spec) string {
 func (e *Engine) Supply(ctx context.Context, run OneShot) (*sandbox.Supply, error) {
 	p, err := e.resolve(run)
 	if err == nil {
-		err = e.choose(ctx, p)
+		err = e.choose(ctx, p, true)
 	}
 	if err == nil {
 		err = e.supply(ctx, p)
@@ -161,6 +156,9 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 			quick.Request.Stdin, quick.Request.Language, quick.Request.Code = nil, p.Installs.Name, w.Code
 			if step, err := e.resolve(quick); err == nil {
 				step.backend, step.entered = p.backend, p.entered
+				if err := e.enterImage(ctx, step, false); err != nil {
+					return nil, err
+				}
 				if result, err := e.runPlan(ctx, step); err != nil || result.Status == sandbox.StatusSucceeded ||
 					result.Status == sandbox.StatusCanceled {
 					return result, err
@@ -174,6 +172,9 @@ func (e *Engine) worker(p *oneShot) sandbox.Worker {
 				return nil, err
 			}
 			step.backend, step.work, step.entered = p.backend, &w, p.entered
+			if err := e.enterImage(ctx, step, false); err != nil {
+				return nil, err
+			}
 			result, err := e.runPlan(ctx, step)
 			if err != nil || !lacksProgram(result) {
 				return result, err

@@ -51,7 +51,7 @@ func (x *Run) slim() {
 	x.req.Request = sandbox.Request{Command: shortCommand(x.req.Request.Command),
 		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
-	x.output, x.baseline, x.results, x.exception, x.packages, x.missing, x.optional = nil, nil, nil, nil, nil, nil, nil
+	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
 	if r := x.result; r != nil && x.req.Background {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Results, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{},

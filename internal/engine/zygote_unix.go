@@ -50,7 +50,7 @@ func (x *Run) asFork() *sandbox.Fork {
 		len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
 		return nil
 	}
-	env := plan.MergeEnv(x.sandbox.engine.config.DefaultEnv, l.Env)
+	env := plan.MergeEnv(x.baseEnv, l.Env)
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
 		Reads: l.Zygote.Reads(env), Args: x.Request.Args, Dir: x.Dir}
 	if len(x.Spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment

@@ -18,49 +18,35 @@ type Roots struct {
 
 var _ hostbox.Images = (*Roots)(nil)
 
-// Fetches reports whether Hold fetches an image that is not here.
+// Fetches reports whether Find may fetch an image that is not here.
 func (r *Roots) Fetches() bool { return r.Fetch }
 
-// ID returns the id of an image's root file system, or "" if the image is not here.
-func (r *Roots) ID(name string) string {
+// Find returns the image that a name leads to. With fetch, it fetches a missing one if it may.
+func (r *Roots) Find(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
 	s, err := r.Open()
 	if err != nil {
-		return ""
+		return sandbox.Image{}, err
 	}
 	i, err := s.Find(name)
-	if err != nil {
-		return ""
+	if sandbox.KindOf(err) == sandbox.NotFound && fetch && r.Fetch {
+		i, err = s.Pull(ctx, name, r.Report)
 	}
-	return i.Tree
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	return s.settings(i), nil
 }
 
-// Hold returns the root file system of an image, which exists until release.
-func (r *Roots) Hold(ctx context.Context, name string) (root hostbox.ImageRoot, err error) {
+// Hold returns the root file system of a digest, which exists until release.
+func (r *Roots) Hold(digest string) (root hostbox.ImageRoot, err error) {
 	s, err := r.Open()
 	if err != nil {
 		return root, err
 	}
-	for {
-		i, err := s.Find(name)
-		if sandbox.KindOf(err) == sandbox.NotFound && r.Fetch {
-			i, err = s.Pull(ctx, name, r.Report)
-		}
-		if err != nil {
-			return root, err
-		}
-		root.ID = i.Tree
-		root.Dir, root.Release, err = s.Hold(i)
-		if !errors.Is(err, fs.ErrNotExist) { // otherwise it was removed meanwhile
-			return root, err
-		}
+	root.Release, err = s.trees.Hold(digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "image", Msg: "it was removed", Fix: "fetch it again"}
 	}
-}
-
-// Keep holds the root file system of an id again.
-func (r *Roots) Keep(id string) (release func(), err error) {
-	s, err := r.Open()
-	if err != nil {
-		return nil, err
-	}
-	return s.trees.Hold(id)
+	root.Dir = s.trees.Files(digest)
+	return root, err
 }

@@ -44,15 +44,6 @@ type Image struct {
 	LayerCount int       `json:"layers"`
 }
 
-// Config is how the image wants to be run.
-type Config struct {
-	Env        []string `json:"env,omitempty"`
-	User       string   `json:"user,omitempty"`
-	Dir        string   `json:"dir,omitempty"`
-	Entrypoint []string `json:"entrypoint,omitempty"`
-	Command    []string `json:"command,omitempty"`
-}
-
 // treeRecord is the record of a tree.
 type treeRecord struct {
 	Layers  []string `json:"layers"` // digests of the uncompressed layers, the lowest first

@@ -5,6 +5,7 @@ package image
 import (
 	"errors"
 	"io"
+	"os"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -20,3 +21,5 @@ func newUnpacker(string, Limits) (*unpacker, error) {
 func (u *unpacker) layer(io.Reader) error { return errors.ErrUnsupported }
 func (u *unpacker) isFolder(string) bool  { return false }
 func (u *unpacker) Close() error          { return nil }
+
+func openInside(string, string, bool) (*os.File, error) { return nil, errors.ErrUnsupported }

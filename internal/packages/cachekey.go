@@ -39,14 +39,14 @@ func (k keyer) bytes(b []byte) {
 
 func (k keyer) key() string { return hex.EncodeToString(k.sum.Sum(nil)) }
 
-// requestKey returns the key of a need on a root with an id. It is "" if the survey sees files that are unknown here.
-func requestKey(need *sandbox.PackageNeed, id string, index Index) string {
+// requestKey returns the key of a need. It is "" if the survey sees files that are unknown here.
+func requestKey(need *sandbox.PackageNeed, index Index) string {
 	if need.Auto && need.Open {
 		return ""
 	}
 	k := newKeyer("request")
 	k.add(need.Language.Name, index.URL, strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
-	k.add(rootIdentity(need.Root, id, need.Language.Installer.Witnesses)...)
+	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
 	k.add(need.Lock)
@@ -94,9 +94,9 @@ func statedImports(need *sandbox.PackageNeed) (stated []string) {
 }
 
 // rootIdentity identifies a root by the files that installing packages for its interpreter changes.
-func rootIdentity(root sandbox.Root, id string, witnesses []string) []string {
+func rootIdentity(root sandbox.Root, witnesses []string) []string {
 	if root.Image != "" {
-		return []string{"image", cmp.Or(id, root.Image)}
+		return []string{"image", cmp.Or(root.Digest, root.Image)}
 	}
 	witnessed := []string{"dir", root.Dir}
 	inside, err := os.OpenRoot("/" + strings.TrimPrefix(root.Dir, "/"))
@@ -112,10 +112,11 @@ func rootIdentity(root sandbox.Root, id string, witnesses []string) []string {
 	return witnessed
 }
 
-// setKey returns the key of a set of packages on a root with an id. It is the same for all requests.
-func setKey(need *sandbox.PackageNeed, id, platform, index string, order *sandbox.PackageOrder) string {
+// setKey returns the key of a set of packages. It is the same for all requests.
+func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
-	k.add(cmp.Or(id, need.Root.Image), need.Root.Dir) // the installer is a program of the root, which may be hostile
+	// The installer is a program of the root, which may be hostile.
+	k.add(cmp.Or(need.Root.Digest, need.Root.Image), need.Root.Dir)
 	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))

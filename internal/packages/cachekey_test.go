@@ -11,14 +11,13 @@ import (
 
 // TestRequestKey: all that a survey sees makes another key, and nothing else does.
 func TestRequestKey(t *testing.T) {
-	r, id := newRig(t), ""
+	r := newRig(t)
 	key := func(change func(*sandbox.PackageNeed, *Index)) string {
-		id = "d"
 		need, index := r.need(sandbox.Packages{Auto: true, Requirements: []string{"ab", "c"}}), Index{URL: "u"}
-		need.Name, need.Code, need.Root.Image = "n", []byte("code"), "i"
+		need.Name, need.Code, need.Root = "n", []byte("code"), sandbox.Root{Image: "i", Digest: "d"}
 		need.Files = []sandbox.File{{Path: "a", Data: []byte("x\x00y")}, {Path: "b", Data: make([]byte, 2<<20)}}
 		change(&need, &index)
-		return requestKey(&need, id, index)
+		return requestKey(&need, index)
 	}
 	same := key(func(n *sandbox.PackageNeed, _ *Index) {
 		slices.Reverse(n.Files)
@@ -30,9 +29,9 @@ func TestRequestKey(t *testing.T) {
 		"index":        func(_ *sandbox.PackageNeed, i *Index) { i.URL = "v" },
 		"build":        func(n *sandbox.PackageNeed, _ *Index) { n.AllowBuild = true },
 		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
-		"image":        func(n *sandbox.PackageNeed, _ *Index) { id = "e" },
-		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { id = "" },
-		"another":      func(n *sandbox.PackageNeed, _ *Index) { id, n.Root.Image = "", "j" },
+		"image":        func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "e" },
+		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "" },
+		"another":      func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Image: "j"} },
 		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },
 		"requirements": func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"a", "bc"} },
 		"fewer":        func(n *sandbox.PackageNeed, _ *Index) { n.Requirements = []string{"ab"} },
@@ -72,7 +71,7 @@ func TestStatedImports(t *testing.T) {
 			}
 			return found
 		}
-		return requestKey(&need, "d", Index{})
+		return requestKey(&need, Index{})
 	}
 	if key("b a", "n") != key("a\n\nb b", "n") {
 		t.Error("the order or the place of imports matters")

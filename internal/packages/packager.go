@@ -104,8 +104,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		return nil, err
 	}
 	j := &job{packager: p, cache: cache, need: &need, work: work, index: p.config.Indexes[in.Name]}
-	j.identify(ctx)
-	key := requestKey(&need, j.root, j.index)
+	key := requestKey(&need, j.index)
 	if key != "" {
 		if a, ok := cache.find(key, p.ttl(&need)); ok {
 			if s, err := cache.supply(&need, a); err == nil {
@@ -118,7 +117,7 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		return nil, err
 	}
 	defer a.release()
-	if key := requestKey(&need, j.root, j.index); key != "" { // the image may have been fetched since
+	if key != "" {
 		j.record(key, a.answer)
 	}
 	return cache.supply(&need, a.answer)
@@ -194,14 +193,6 @@ type job struct {
 	need     *sandbox.PackageNeed
 	work     sandbox.Worker
 	index    Index
-	root     string // the id of the root; "" if unknown
-}
-
-// identify determines the id of the root.
-func (j *job) identify(ctx context.Context) {
-	if j.root == "" && j.need.RootID != nil {
-		j.root = j.need.RootID(ctx)
-	}
 }
 
 // resolve surveys the code, and installs the packages that are missing.
@@ -218,7 +209,6 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 	if len(order.Requirements)+len(order.Found) == 0 && order.Lock == "" {
 		return kept{answer{Missing: dropped, Optional: optional, Made: now}, func() {}}, nil
 	}
-	j.identify(ctx)
 	if j.need.Auto { // its survey covered only the code
 		if survey, err = j.surveyRoot(ctx); err != nil {
 			return kept{}, err
@@ -231,7 +221,7 @@ func (j *job) resolve(ctx context.Context) (kept, error) {
 		return kept{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Fix: j.need.Language.Installer.Fix,
 			Msg: fmt.Sprintf("the root has no installer for %s, which needs %s", j.need.Language.Title, summary(order))}
 	}
-	key := setKey(j.need, j.root, survey.Platform, order.Index, &order)
+	key := setKey(j.need, survey.Platform, order.Index, &order)
 	tell := j.need.Progress
 	if tell == nil {
 		tell = func(string) {}
@@ -296,7 +286,7 @@ func (j *job) obtain(ctx context.Context, key string, survey *sandbox.PackageSur
 	// forged it.
 	if order.Lock == "" && a.Lock != "" && !order.AllowBuild {
 		order.Lock, order.Requirements, order.Found = a.Lock, nil, nil
-		keys = append(keys, setKey(j.need, j.root, survey.Platform, order.Index, &order))
+		keys = append(keys, setKey(j.need, survey.Platform, order.Index, &order))
 	}
 	for _, key := range keys {
 		j.record(key, a)
@@ -339,10 +329,10 @@ type rootSurvey struct {
 // may reach.
 func (j *job) surveyRoot(ctx context.Context) (*sandbox.PackageSurvey, error) {
 	key := ""
-	if j.need.Root.Image == "" || j.root != "" {
+	if j.need.Root.Image == "" || j.need.Root.Digest != "" {
 		k := newKeyer("root")
 		k.add(j.need.Language.Installer.At)
-		k.add(rootIdentity(j.need.Root, j.root, j.need.Language.Installer.Witnesses)...)
+		k.add(rootIdentity(j.need.Root, j.need.Language.Installer.Witnesses)...)
 		key = k.key()
 		var known rootSurvey
 		if j.cache.recall(key, &known) && time.Since(known.Made) < rootTTL {

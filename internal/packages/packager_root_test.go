@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -11,18 +10,13 @@ import (
 // TestMovedImage: packages belong to the content of an image, not to its name, which can move to another image.
 func TestMovedImage(t *testing.T) {
 	r := newRig(t)
-	ids := []string{"", "one", "one", "two"} // it is fetched with the first run
 	need := r.need(sandbox.Packages{Requirements: []string{"a"}})
-	need.Root.Image, need.RootID = "image:latest", func(context.Context) string {
-		id := ids[0]
-		if len(ids) > 1 {
-			ids = ids[1:]
-		}
-		return id
-	}
-	for _, want := range []int{1, 1, 2} {
-		if r.supply(need); r.installs != want {
-			t.Errorf("%d installs; want %d", r.installs, want)
+	for want, digest := range []string{"none", "one", "two"} {
+		need.Root = sandbox.Root{Image: "image:latest", Digest: digest}
+		for range 2 {
+			if r.supply(need); r.installs != want+1 {
+				t.Errorf("%d installs; want %d", r.installs, want+1)
+			}
 		}
 	}
 }

@@ -53,19 +53,10 @@ func CheckMetadata(metadata map[string]string) error {
 
 // checkSource checks that there is exactly one thing to run, and that it is valid.
 func checkSource(req *sandbox.Request) error {
-	var given []string
-	if req.Code != nil {
-		given = append(given, "code")
-	}
-	if req.Entry != "" {
-		given = append(given, "entry")
-	}
-	if len(req.Command) > 0 {
-		given = append(given, "command")
-	}
+	given := sources(req)
 	switch {
 	case len(given) == 0:
-		return sandbox.Invalidf("code", "is missing; give code or a command")
+		return ErrNoSource()
 	case len(given) > 1:
 		return sandbox.Invalidf(given[0], "cannot be given together with %s", given[1])
 	case req.Code != nil:
@@ -83,6 +74,26 @@ func checkSource(req *sandbox.Request) error {
 	}
 	return nil
 }
+
+// sources lists the things to run of a request.
+func sources(req *sandbox.Request) (given []string) {
+	if req.Code != nil {
+		given = append(given, "code")
+	}
+	if req.Entry != "" {
+		given = append(given, "entry")
+	}
+	if len(req.Command) > 0 {
+		given = append(given, "command")
+	}
+	return given
+}
+
+// HasSource reports whether a request has code or a command.
+func HasSource(req *sandbox.Request) bool { return len(sources(req)) > 0 }
+
+// ErrNoSource returns the error for a request without code and command.
+func ErrNoSource() error { return sandbox.Invalidf("code", "is missing; give code or a command") }
 
 func checkCode(req *sandbox.Request) error {
 	switch {

@@ -52,6 +52,9 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	}
 	p.Env = r.Env(p.Spec, nil, p.Request.Env)
 	p.Argv = p.Request.Command
+	if len(p.Request.Command) > 0 && p.Request.Dir == "" && spec.Root.WorkDir != "" {
+		p.Dir = spec.Root.WorkDir
+	}
 	if len(p.Request.Command) == 0 {
 		err = r.resolveCode(p)
 	} else if p.Request.Packages.Named() {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,17 +33,38 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 // Root returns the root of a sandbox of this spec.
 func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
 
-// RootID returns the id of an image that the engine has, or "".
-func (b *Backend) RootID(ctx context.Context, image string) string {
+// ImageOf returns the image that a name leads to in the engine. The users of an image have names only inside it.
+func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
-		return ""
+		return sandbox.Image{}, nil // Create reports it
 	}
-	found, err := to.describe(ctx, image)
-	if err != nil {
-		return ""
+	found, err := to.describe(ctx, name)
+	if errdefs.IsNotFound(err) && fetch && b.options.Fetch {
+		if err := to.pull(ctx, name); err != nil {
+			return sandbox.Image{}, err
+		}
+		found, err = to.describe(ctx, name)
 	}
-	return found.ID
+	if err != nil || found.Config == nil {
+		return sandbox.Image{Digest: found.ID}, nil // Create reports it
+	}
+	c := found.Config
+	image := sandbox.Image{Digest: found.ID, Env: c.Env, WorkDir: path.Clean("/" + c.WorkingDir),
+		Entrypoint: c.Entrypoint, Cmd: c.Cmd}
+	user, _, _ := strings.Cut(c.User, ":")
+	id, err := strconv.ParseUint(user, 10, 32)
+	switch {
+	case user == "" || user == "root" || err == nil && id == 0:
+	case err != nil:
+		image.Note = fmt.Sprintf("the image names the user %.40q; the code runs as %v", user, sandbox.DefaultUser)
+	default:
+		image.User = sandbox.User{UID: uint32(id), GID: uint32(id)}
+	}
+	if image.WorkDir == "/" {
+		image.WorkDir = ""
+	}
+	return image, nil
 }
 
 // noImage reports whether the engine failed because an image is missing.

@@ -120,11 +120,18 @@ func TestImages(t *testing.T) {
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
-		ids := map[string]bool{"": true, b.RootID(within(t), "localhost/fumehood-test-nowhere:1"): true}
+		digest := func(name string) string {
+			i, err := b.ImageOf(within(t), name, false)
+			if err != nil {
+				t.Error(err)
+			}
+			return i.Digest
+		}
+		ids := map[string]bool{"": true, digest("localhost/fumehood-test-nowhere:1"): true}
 		for _, content := range []string{"1", "2"} { // as a pull of the same tag
 			name := loadImageOf(t, to, "moves", made{to.arch, nil, map[string][]byte{"tmp/": nil,
 				"file": []byte(content)}})
-			ids[b.RootID(within(t), name)] = true
+			ids[digest(name)] = true
 		}
 		if len(ids) != 3 {
 			t.Errorf("ids of two images, and of none: %v", ids)

@@ -56,9 +56,9 @@ type Backend struct {
 	stderr  *os.File
 	caller  hostid.Caller
 
-	mu        sync.Mutex       // guards these
-	roots     map[string]*root // by host folder
-	rootsMade int              // total made so far
+	mu        sync.Mutex // guards these
+	roots     map[rootKey]*root
+	rootsMade int // total made so far
 
 	programMu sync.Mutex // guards program; held during its search or build
 	program   *os.File   // runsc; nil until the first sandbox is made
@@ -71,7 +71,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images}, options: o, null: null,
-		stderr: o.Stderr, roots: map[string]*root{}, caller: hostid.ReadCaller()}
+		stderr: o.Stderr, roots: map[rootKey]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null
 	}

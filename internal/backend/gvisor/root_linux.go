@@ -45,32 +45,39 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	}
 	if len(spec.Mounts)+len(spec.Layers) > 0 {
 		r := &root{dir: filepath.Join(dir, "root")}
-		if err := r.build(in, folder); err != nil {
+		if err := r.build(in, folder, spec.User); err != nil {
 			return nil, err
 		}
 		return r, r.places(spec)
 	}
-	r, err := b.shared(in, folder)
+	key := rootKey{folder, spec.User}
+	r, err := b.shared(in, key)
 	if err == nil && !r.current() {
-		b.forget(folder, r)
-		r, err = b.shared(in, folder)
+		b.forget(key, r)
+		r, err = b.shared(in, key)
 	}
 	return r, err
 }
 
+// rootKey identifies a shared root.
+type rootKey struct {
+	folder string
+	user   sandbox.User // of the code
+}
+
 // shared returns the root of all boxes that show only a folder.
-func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
+func (b *Backend) shared(in *instance.Instance, key rootKey) (*root, error) {
 	b.mu.Lock()
-	r := b.roots[folder]
+	r := b.roots[key]
 	if r == nil {
 		b.rootsMade++
 		r = &root{dir: filepath.Join(in.Dir, rootPrefix+strconv.Itoa(b.rootsMade))}
-		b.roots[folder] = r
+		b.roots[key] = r
 	}
 	b.mu.Unlock()
 	r.once.Do(func() {
-		if r.err = r.build(in, folder); r.err != nil {
-			b.forget(folder, r) // the cause may be gone next time
+		if r.err = r.build(in, key.folder, key.user); r.err != nil {
+			b.forget(key, r) // the cause may be gone next time
 			r.err = errors.Join(r.err, os.RemoveAll(r.dir))
 		}
 	})
@@ -81,11 +88,11 @@ func (b *Backend) shared(in *instance.Instance, folder string) (*root, error) {
 const rootPrefix = "root-"
 
 // forget makes the next box with this folder get a new root. Living boxes keep theirs.
-func (b *Backend) forget(folder string, r *root) {
+func (b *Backend) forget(key rootKey, r *root) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.roots[folder] == r {
-		delete(b.roots, folder)
+	if b.roots[key] == r {
+		delete(b.roots, key)
 	}
 }
 
@@ -108,8 +115,8 @@ const (
 	socketFile = "s"
 )
 
-func (r *root) build(in *instance.Instance, folder string) error {
-	steps, err := rootfs.System(folder)
+func (r *root) build(in *instance.Instance, folder string, user sandbox.User) error {
+	steps, err := rootfs.System(folder, user)
 	if err != nil {
 		return err
 	}

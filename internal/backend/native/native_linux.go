@@ -108,7 +108,7 @@ func (b *Backend) instance() (*instance.Instance, error) {
 }
 
 func (b *Backend) hostSteps() ([]confine.Step, error) {
-	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/") })
+	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/", sandbox.DefaultUser) })
 	return b.host, b.hostErr
 }
 

@@ -147,12 +147,12 @@ func (b *Backend) staticSteps(spec *sandbox.Spec) ([]confine.Step, []string, err
 func (b *Backend) systemSteps(dir string, spec *sandbox.Spec) ([]confine.Step, []string, error) {
 	switch {
 	case spec.Commands != nil:
-		return rootfs.Restricted(dir, spec.Commands)
-	case dir == "/":
+		return rootfs.Restricted(dir, spec.Commands, spec.User)
+	case dir == "/" && spec.User == sandbox.DefaultUser:
 		steps, err := b.hostSteps()
 		return steps, nil, err
 	}
-	steps, err := rootfs.System(dir)
+	steps, err := rootfs.System(dir, spec.User)
 	return steps, nil, err
 }
 

@@ -224,7 +224,8 @@ func identify(path string) (sourceID, error) {
 
 // makeTemplate makes a process build the root in a mount namespace, and keeps that.
 func (b *Backend) makeTemplate(ts *templates) (*template, error) {
-	steps, _, err := b.staticSteps(&sandbox.Spec{Limits: sandbox.Limits{CPUMillis: 1000 * int64(ts.processors)}})
+	steps, _, err := b.staticSteps(&sandbox.Spec{User: sandbox.DefaultUser,
+		Limits: sandbox.Limits{CPUMillis: 1000 * int64(ts.processors)}})
 	for _, point := range ts.points {
 		err = errors.Join(err, rootfs.CheckTarget(point))
 		steps = append(steps, confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(point, "/"), Mode: 0o755})

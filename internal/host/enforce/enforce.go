@@ -88,6 +88,9 @@ func addOnce(list []string, s string) []string {
 func (l List) Report(p *sandbox.Policy, spec *sandbox.Spec) {
 	p.Limits, p.Commands = spec.Limits, spec.Commands
 	p.Enforcers = map[sandbox.LimitName]string{}
+	if spec.Root.Note != "" {
+		p.Warnings = append(p.Warnings, spec.Root.Note)
+	}
 	for _, b := range l {
 		switch {
 		case b.By != "" && b.Gap != "":

@@ -11,20 +11,18 @@ import (
 
 // Images is a store of images, for backends whose boxes show a folder of this host as their root.
 type Images interface {
-	// Hold returns the root file system of an image, which exists until release.
-	Hold(ctx context.Context, image string) (ImageRoot, error)
-	// Keep holds the root file system of an id again.
-	Keep(id string) (release func(), err error)
-	// ID returns the id of an image's root file system, or "" if the image is not here.
-	ID(image string) string
-	// Fetches reports whether Hold fetches an image that is not here.
+	// Find returns the image that a name leads to. With fetch, it fetches a missing one if Fetches. NotFound: the image
+	// is not here.
+	Find(ctx context.Context, name string, fetch bool) (sandbox.Image, error)
+	// Hold returns the root file system of a digest, which exists until release. NotFound: it is not here.
+	Hold(digest string) (ImageRoot, error)
+	// Fetches reports whether Find may fetch an image that is not here.
 	Fetches() bool
 }
 
 // ImageRoot is the root file system of an image.
 type ImageRoot struct {
 	Dir     string
-	ID      string // of its content
 	Release func()
 }
 
@@ -46,44 +44,52 @@ const imageFile = "image"
 // Root returns the default root of a spec: that of the host.
 func (b *Base) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{} }
 
-// RootID returns the id of an image that is here, or "".
-func (b *Base) RootID(_ context.Context, image string) string {
+// ImageOf returns the image that a name leads to.
+func (b *Base) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
 	if b.Images == nil {
-		return ""
+		return sandbox.Image{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Backend + ": image",
+			Msg: "there is no store of images"}
 	}
-	return b.Images.ID(image)
+	image, err := b.Images.Find(ctx, name, fetch)
+	if sandbox.KindOf(err) == sandbox.NotFound && !b.Images.Fetches() {
+		err = &sandbox.Error{Kind: sandbox.NotFound, Op: b.Backend + ": image", Msg: name + " is not on this machine",
+			Fix: "fetch it on the server: fumehood image pull " + name}
+	}
+	return image, err
 }
 
 // CheckImage returns the error for an image that a box could not show.
-func (b *Base) CheckImage(image string) error {
-	switch {
-	case image == "":
+func (b *Base) CheckImage(name string) error {
+	_, err := b.ImageOf(context.Background(), name, false)
+	if b.Images != nil && b.Images.Fetches() && sandbox.KindOf(err) == sandbox.NotFound {
 		return nil
-	case b.Images == nil:
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Backend + ": image", Msg: "there is no store of images"}
-	case b.Images.ID(image) == "" && !b.Images.Fetches():
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: b.Backend + ": image", Msg: image + " is not on this machine",
-			Fix: "fetch it on the server: fumehood image pull " + image}
 	}
-	return nil
+	return err
 }
 
 // showImage makes the root file system of a spec's image the root of the box, and holds it until the box has ended.
 func (b *Base) showImage(ctx context.Context, c *Core, spec *sandbox.Spec, made *undo.Stack) error {
-	image := spec.Root.Image
-	if image == "" {
+	name, digest := spec.Root.Image, spec.Root.Digest
+	if name == "" {
 		return nil
 	}
-	if err := b.CheckImage(image); err != nil {
-		return err
+	if digest == "" {
+		image, err := b.ImageOf(ctx, name, true)
+		if err != nil {
+			return err
+		}
+		digest = image.Digest
 	}
-	root, err := b.Images.Hold(ctx, image)
+	if b.Images == nil {
+		return b.CheckImage(name)
+	}
+	root, err := b.Images.Hold(digest)
 	if err != nil {
 		return err
 	}
 	made.Add(func() error { root.Release(); return nil })
-	spec.Root.Dir, c.image = root.Dir, heldImage{image + " (" + root.ID + ")", root.Release}
-	return b.At("hold image", os.WriteFile(filepath.Join(c.Dir, imageFile), []byte(root.ID), 0o600))
+	spec.Root.Dir, c.image = root.Dir, heldImage{name + " (" + digest + ")", root.Release}
+	return b.At("hold image", os.WriteFile(filepath.Join(c.Dir, imageFile), []byte(digest), 0o600))
 }
 
 // KeepImage holds the root file system of a reattached box again. The box shows it already, so a root that was removed
@@ -93,7 +99,7 @@ func (b *Base) KeepImage(c *Core) {
 	if err != nil || b.Images == nil {
 		return
 	}
-	if release, err := b.Images.Keep(string(id)); err == nil {
-		c.image = heldImage{c.Policy.Image, release}
+	if root, err := b.Images.Hold(string(id)); err == nil {
+		c.image = heldImage{c.Policy.Image, root.Release}
 	}
 }

@@ -252,7 +252,7 @@ func (c *closure) folderLibraries(folder string) error {
 
 // Restricted returns the read-only part of a root with only the allowed commands and the files they need, and the
 // executable files.
-func Restricted(dir string, commands []string) ([]confine.Step, []string, error) {
+func Restricted(dir string, commands []string, user sandbox.User) ([]confine.Step, []string, error) {
 	c, err := commandClosure(dir, commands)
 	if err != nil {
 		return nil, nil, err
@@ -282,7 +282,7 @@ func Restricted(dir string, commands []string) ([]confine.Step, []string, error)
 			steps = append(steps, s)
 		}
 	}
-	etc, err := etcSteps(dir)
+	etc, err := etcSteps(dir, user)
 	return append(steps, etc...), c.exec, err
 }
 

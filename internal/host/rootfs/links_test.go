@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestLinksOut: what a foreign root shows lies in it, and is opened without following links that are put there later.
@@ -45,25 +46,25 @@ func TestLinksOut(t *testing.T) {
 	if err := os.Symlink("bin", filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Restricted(dir, []string{"missing"}); err == nil {
+	if _, _, err := Restricted(dir, []string{"missing"}, sandbox.DefaultUser); err == nil {
 		t.Error("a program behind a link to itself was found")
 	}
 	if err := os.Remove(filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := System(dir)
+	steps, err := System(dir, sandbox.DefaultUser)
 	if err != nil {
 		t.Fatal(err)
 	}
 	strict(steps)
-	if _, _, err := Restricted(dir, []string{"python3"}); err == nil || !strings.Contains(err.Error(),
-		"leads out of it") {
+	if _, _, err := Restricted(dir, []string{"python3"}, sandbox.DefaultUser); err == nil ||
+		!strings.Contains(err.Error(), "leads out of it") {
 		t.Errorf("a folder of modules that is a link out of the root: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "usr/lib/python3.99")); err != nil {
 		t.Fatal(err)
 	}
-	steps, _, err = Restricted(dir, []string{"python3"})
+	steps, _, err = Restricted(dir, []string{"python3"}, sandbox.DefaultUser)
 	if err != nil {
 		t.Fatal(err)
 	}

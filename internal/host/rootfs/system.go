@@ -20,7 +20,24 @@ var hostDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
 // ownDirs are top-level folders that every sandbox makes itself; a root's folders of these names are not shown.
 var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "var", "workspace", "mnt", "media",
-	"lost+found", "boot", "srv"}
+	"lost+found", "boot"}
+
+// mergedDirs are folders of which a sandbox makes one part, and a root other than the host's gives the rest, except
+// these entries.
+var mergedDirs = map[string][]string{
+	"home": {path.Base(sandbox.Home), path.Base(sandbox.WorkspaceAlias)},
+	"var":  {"tmp", "run", "lock", "log", "mail", "spool", "backups"},
+}
+
+// Shows reports whether sandboxes show an absolute path of a root other than the host's.
+func Shows(name string) bool {
+	top, rest, _ := strings.Cut(path.Clean(name)[1:], "/")
+	entry, _, _ := strings.Cut(rest, "/")
+	if own, merged := mergedDirs[top]; merged {
+		return entry != "" && !slices.Contains(own, entry)
+	}
+	return top == "root" || !slices.Contains(ownDirs, top)
+}
 
 // etcShown are the entries of /etc that programs need and that contain nothing about this host or its users: targets of
 // the dynamic linker and Debian's alternatives, public certificates, fonts, time zone, and number tables; and R's files
@@ -39,9 +56,6 @@ const Hostname = "sandbox"
 const Resolver = "nameserver 198.18.0.1\noptions edns0\n"
 
 const (
-	passwd = "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:" + sandbox.Home +
-		":/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-	group    = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n"
 	hosts    = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 )
@@ -50,8 +64,9 @@ const (
 var BuilderFiles = map[string]string{"etc/hostname": Hostname + "\n", "etc/hosts": hosts, "etc/resolv.conf": Resolver}
 
 // System returns the steps that show a root file system: its top-level folders, read-only, and the shown part of its
-// /etc. dir is "/" for the host itself. The folder may be hostile: links are copied as links, never followed.
-func System(dir string) ([]confine.Step, error) {
+// /etc, where user is that of the code. dir is "/" for the host itself. The folder may be hostile: links are copied as
+// links, never followed.
+func System(dir string, user sandbox.User) ([]confine.Step, error) {
 	names := hostDirs
 	if dir != "/" {
 		entries, err := os.ReadDir(dir)
@@ -60,7 +75,14 @@ func System(dir string) ([]confine.Step, error) {
 		}
 		names = nil
 		for _, e := range entries {
-			if !slices.Contains(ownDirs, e.Name()) {
+			switch _, merged := mergedDirs[e.Name()]; {
+			case merged && e.IsDir():
+				below, err := entriesOf(dir, e.Name())
+				if err != nil {
+					return nil, err
+				}
+				names = append(names, below...)
+			case Shows("/" + e.Name()):
 				names = append(names, e.Name())
 			}
 		}
@@ -80,9 +102,22 @@ func System(dir string) ([]confine.Step, error) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir,
 			Msg: "is not a root file system: no /usr, /bin or /lib"}
 	}
-	etc, err := etcSteps(dir)
+	etc, err := etcSteps(dir, user)
 	return append(steps, etc...), err
 }
+
+// entriesOf returns the shown entries of a merged folder, at most maxMerged, as each is a mount.
+func entriesOf(dir, top string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, top))
+	for _, e := range entries {
+		if name := path.Join(top, e.Name()); Shows("/"+name) && len(names) < maxMerged {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+const maxMerged = 32
 
 // show returns the steps that show one entry: links as links, folders and files as mounts, other kinds not at all.
 func show(dir, target string) ([]confine.Step, error) {
@@ -120,21 +155,22 @@ func bind(dir, target, source string) (confine.Step, error) {
 	return s, nil
 }
 
-func etcSteps(dir string) ([]confine.Step, error) {
+func etcSteps(dir string, user sandbox.User) ([]confine.Step, error) {
 	file := func(name, content string) confine.Step {
 		return confine.Step{Do: confine.File, Target: "etc/" + name, Source: content, Mode: 0o644}
-	}
-	steps := []confine.Step{
-		{Do: confine.Dir, Target: "etc", Mode: 0o755},
-		file("passwd", passwd), file("group", group), file("hostname", Hostname+"\n"), file("hosts", hosts),
-		file("nsswitch.conf", nsswitch), file("resolv.conf", Resolver), file("host.conf", "multi on\n"),
-		{Do: confine.File, Target: EmptyFile, Mode: 0o644},
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	passwd, group := accounts(root, dir, user)
+	steps := []confine.Step{
+		{Do: confine.Dir, Target: "etc", Mode: 0o755},
+		file("passwd", passwd), file("group", group), file("hostname", Hostname+"\n"), file("hosts", hosts),
+		file("nsswitch.conf", nsswitch), file("resolv.conf", Resolver), file("host.conf", "multi on\n"),
+		{Do: confine.File, Target: EmptyFile, Mode: 0o644},
+	}
 	for _, name := range etcShown {
 		// os.Root follows no link out of the folder, so a foreign root cannot make us read the host.
 		if _, err := root.Lstat(path.Join("etc", name)); err != nil {

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// ownVariables name the sandbox's own places and user, so an image does not set them.
+var ownVariables = []string{"HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "HOSTNAME"}
+
+// OnImage returns the rules for sandboxes on an image: its variables are above the default ones and under all others.
+// Its PATH is searched first.
+func (r Rules) OnImage(image sandbox.Image) Rules {
+	var env []string
+	for _, kv := range image.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if slices.Contains(ownVariables, name) || CheckEnv("env", []string{kv}) != nil {
+			continue
+		}
+		if name == "PATH" {
+			kv = name + "=" + joinPath(value, r.DefaultEnv)
+		}
+		env = append(env, kv)
+	}
+	if env != nil {
+		r.DefaultEnv = MergeEnv(r.DefaultEnv, env)
+	}
+	return r
+}
+
+// joinPath adds the folders of the default PATH that a PATH lacks.
+func joinPath(path string, defaults []string) string {
+	folders := strings.Split(path, ":")
+	for _, kv := range defaults {
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			for folder := range strings.SplitSeq(list, ":") {
+				if !slices.Contains(folders, folder) {
+					folders = append(folders, folder)
+				}
+			}
+		}
+	}
+	return strings.Join(folders, ":")
+}
+
+// Rooted returns a spec on an image, with the user of the image unless the spec names one.
+func (r *Rules) Rooted(spec sandbox.Spec, image sandbox.Image) sandbox.Spec {
+	if image.Digest == "" {
+		return spec
+	}
+	spec.Root.Digest, spec.Root.WorkDir, spec.Root.Note = image.Digest, image.WorkDir, image.Note
+	if spec.User == (sandbox.User{}) {
+		spec.User = image.User
+	}
+	return spec
+}
+
+// WithCommand returns a request with the command of an image if it has neither code nor a command. The arguments of the
+// request replace those of the image.
+func WithCommand(request sandbox.Request, image sandbox.Image) sandbox.Request {
+	if HasSource(&request) || len(image.Entrypoint)+len(image.Cmd) == 0 {
+		return request
+	}
+	args := image.Cmd
+	if len(request.Args) > 0 {
+		args, request.Args = request.Args, nil
+	}
+	request.Command = slices.Concat(image.Entrypoint, args)
+	return request
+}
