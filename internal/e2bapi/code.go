@@ -38,6 +38,12 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if err != nil {
 		return err
 	}
+	switch {
+	case run.Request.Language == "python":
+		run.Request.Code = []byte(dedented(req.Code))
+	case run.Context == "":
+		run.Request.Dir = homeOf(s)
+	}
 	run.Request.Env = envOf(req.Env)
 	run.Request.Packages.Auto = s.Info().Spec.Network.Mode == sandbox.NetworkFull &&
 		s.MayNeedPackages(run.Request.Language, run.Request.Code)
@@ -68,6 +74,21 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		panic(http.ErrAbortHandler) // an incomplete stream must not look complete
 	}
 	return nil
+}
+
+// dedented removes the indentation of the first line of code from all lines, as IPython does: E2B's users indent code
+// in strings of theirs.
+func dedented(code string) string {
+	first := strings.TrimLeft(code, "\n")
+	indent := first[:len(first)-len(strings.TrimLeft(first, " \t"))]
+	if indent == "" {
+		return code
+	}
+	lines := strings.Split(code, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, indent)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // keepAlive is how often a silent stream sends a line, so that a lost client is noticed.

@@ -31,12 +31,26 @@ func resultOf(v *sandbox.Value) map[string]any {
 			into[name] = string(form.Data)
 		}
 	}
+	if out["text"] == placeholderOf(v) { // of a value without a text
+		delete(out, "text")
+	}
 	if data := frameOf(v); data != nil {
 		delete(out, "json")
 		out["data"] = data
 	}
 	out["extra"] = extra
 	return out
+}
+
+// placeholderOf returns the text that the driver gives to forms that code displays without a text.
+func placeholderOf(v *sandbox.Value) string {
+	var types []string
+	for _, form := range v.Forms {
+		if form.Type != "text/plain" {
+			types = append(types, form.Type)
+		}
+	}
+	return "<" + strings.Join(types, ", ") + ">"
 }
 
 // maxFrame bounds the JSON of a frame that is decoded: one value of two bytes becomes 24 bytes in memory.

@@ -15,6 +15,7 @@ func TestResultOf(t *testing.T) {
 		want  string   // without is_main_result and type
 	}{
 		{[]string{"text/plain", "'a'"}, `{"extra":{},"text":"a"}`},
+		{[]string{"text/latex", "x", "text/plain", "<text/latex>"}, `{"extra":{},"latex":"x"}`},
 		{[]string{"image/png", "\x89PNG"}, `{"extra":{},"png":"iVBORw=="}`},
 		{[]string{"image/svg+xml", "<svg/>"}, `{"extra":{},"svg":"\u003csvg/\u003e"}`},
 		{[]string{"application/json", `{"a":1}`}, `{"extra":{},"json":{"a":1}}`},
@@ -40,6 +41,20 @@ func TestResultOf(t *testing.T) {
 		got, err := json.Marshal(line)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%q: %s %v, not %s", c.forms, got, err, c.want)
+		}
+	}
+}
+
+func TestDedented(t *testing.T) {
+	for code, want := range map[string]string{
+		"":                           "",
+		"a\n  b":                     "a\n  b",
+		"\n  a\n    b\n\n  c":        "\na\n  b\n\nc",
+		"\ta\n b":                    "a\n b",
+		"\n\n    if a:\n        b\n": "\n\nif a:\n    b\n",
+	} {
+		if got := dedented(code); got != want {
+			t.Errorf("%q: %q, not %q", code, got, want)
 		}
 	}
 }

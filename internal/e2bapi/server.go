@@ -57,8 +57,10 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 	}
 	server.Handle(signed...)
 	for _, path := range notServed {
-		server.Handle(httpd.Route{Path: path, Handler: f.refuse, Fail: f.fail})
+		server.Handle(httpd.Route{Path: path, Handler: refuse, Fail: f.fail})
 	}
+	refuseFor := func(w *httpd.Response, r *http.Request, _ *engine.Sandbox) error { return refuse(w, r) }
+	server.Handle(httpd.Route{Path: "/sandboxes/{id}/{path...}", Handler: f.owned(refuseFor), Fail: f.fail})
 	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return a.port == portCode }), Fail: f.fail,
 		Routes: routes(map[string]handler{
 			"GET /health":                      f.inside(f.health),
@@ -95,7 +97,7 @@ var notServed = []string{"/sandboxes/{path...}", "/v2/sandboxes/{path...}", "/v2
 	"/secrets", "/secrets/{path...}"}
 
 // refuse answers a request for what this server does not serve.
-func (f *face) refuse(_ *httpd.Response, r *http.Request) error {
+func refuse(_ *httpd.Response, r *http.Request) error {
 	return &sandbox.Error{Kind: sandbox.Unsupported, Msg: "this server does not serve " + r.Method + " " +
 		strings.ToValidUTF8(r.URL.Path[:min(len(r.URL.Path), 200)], "?"),
 		Fix: "docs/e2b.md lists what is served"}
