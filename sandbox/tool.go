@@ -35,8 +35,10 @@ const (
 type Calls struct {
 	Tools  []Tool
 	Limits CallLimits
-	// Call receives each call, in order, and must not block; may be nil. In a living sandbox calls are events too.
-	Call func(Call) `json:"-"`
+	// Call receives each call, in order; Answered each answer, with the error if it failed. While they block, the
+	// program does. Both may be nil. In a living sandbox calls are events too.
+	Call     func(Call)               `json:"-"`
+	Answered func(c Call, err string) `json:"-"`
 }
 
 // Call is one call of a tool.

@@ -154,10 +154,8 @@ func (c *calls) overLimit() error {
 
 // offer shows a call to the caller, and stops the clock of the run.
 func (x *Run) offer(r callRecord, end uint64) error {
-	if x.log.Log != nil {
-		if _, err := x.log.Append(eventlog.Call, end, encode(r)); err != nil {
-			return fmt.Errorf("the log of this run is full")
-		}
+	if _, err := x.log.Append(eventlog.Call, end, encode(r)); err != nil {
+		return fmt.Errorf("the log of this run is full")
 	}
 	x.calls.await(r, x.expire)
 	if show := x.Request.Calls.Call; show != nil {
@@ -230,7 +228,8 @@ func (c *calls) noCall(id uint64) error {
 		return &sandbox.Error{Kind: sandbox.NotFound, Op: op, Msg: "the run made no such call"}
 	}
 	return &sandbox.Error{Kind: sandbox.Exists, Op: op,
-		Msg: "it has an answer already: of another client, or an error because none came in time", Fix: "ignore it: the code got one answer"}
+		Msg: "it has an answer already: of another client, or an error because none came in time",
+		Fix: "ignore it: the code got one answer"}
 }
 
 // queue puts an answer behind the others for the driver.
@@ -302,7 +301,7 @@ func (x *Run) Answer(ctx context.Context, id uint64, a sandbox.CallAnswer) error
 	}
 	select {
 	case <-r.sent:
-	case <-x.done:
+	case <-x.calls.over:
 	case <-ctx.Done():
 	}
 	return nil
@@ -344,6 +343,9 @@ func (x *Run) passAnswer(ctx context.Context, in *interpreter, r *reply) bool {
 		return false
 	}
 	x.passCode(ctx, in, r.record.frame())
+	if show := x.Request.Calls.Answered; show != nil {
+		show(sandbox.Call{ID: r.record.ID, Name: r.record.Name}, r.record.Error)
+	}
 	if r.sent != nil {
 		close(r.sent)
 	}
@@ -352,68 +354,10 @@ func (x *Run) passAnswer(ctx context.Context, in *interpreter, r *reply) bool {
 
 // logAnswer logs an answer, for the next server.
 func (x *Run) logAnswer(r *reply) error {
-	if x.log.Log == nil {
-		return nil
-	}
 	if _, err := x.log.Append(eventlog.Answered, r.end, encode(r.record)); err != nil {
 		return err
 	}
 	return x.log.Sync()
-}
-
-// recall restores calls from the log: those that wait, and the time that the clock stopped.
-func (x *Run) recall(e eventlog.Event) {
-	if x.calls == nil || x.resumed.last.Finished {
-		return
-	}
-	switch e.Kind {
-	case eventlog.Call:
-		var r callRecord
-		if json.Unmarshal(e.Data, &r) == nil {
-			x.calls.recall(r, x.resumed.accepted.Add(e.Time), x.expire)
-		}
-	case eventlog.Answered:
-		var r answerRecord
-		if json.Unmarshal(e.Data, &r) == nil {
-			x.resumed.answer = &r
-			x.calls.forget(r, x.resumed.accepted.Add(e.Time))
-		}
-	}
-	x.resumed.reported = max(x.resumed.reported, e.Offset)
-}
-
-// recall restores a call that was made at a time of the run.
-func (c *calls) recall(r callRecord, at time.Time, expire func(uint64)) {
-	c.mu.Lock()
-	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Arguments))
-	c.mu.Unlock()
-	c.await(r, expire)
-	if len(c.pending) == 1 {
-		c.clock.recall(true, at)
-	}
-}
-
-// forget restores the answer to a call.
-func (c *calls) forget(r answerRecord, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Value)+len(r.Error))
-	if p := c.pending[r.ID]; p != nil {
-		p.late.Stop()
-		if delete(c.pending, r.ID); len(c.pending) == 0 {
-			c.clock.recall(false, at)
-		}
-	}
-}
-
-// restOfAnswer returns the bytes of the last answer that the interpreter lacks, which got so many bytes of stdin.
-func (r *resumed) restOfAnswer(sent uint64) []byte {
-	if r.answer == nil {
-		return nil
-	}
-	frame := r.answer.frame()
-	had := max(sent, r.answer.Request) - r.answer.Request
-	return frame[min(had, uint64(len(frame))):]
 }
 
 // decodeCall parses the data of a call or of an answer.

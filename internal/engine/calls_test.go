@@ -1,10 +1,12 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -142,6 +144,80 @@ func TestCallBounds(t *testing.T) {
 			got, _, ended := calling(t, s, req, c.answer)
 			if c.want != "" && got != c.want || ended.Status != c.status {
 				t.Errorf("%s: %q, want %s: %q", ended.Status, got, c.status, c.want)
+			}
+		})
+	}
+}
+
+// TestJavaScriptCalls: a tool is a function that returns a promise.
+func TestJavaScriptCalls(t *testing.T) {
+	_, s := contextRig(t)
+	for name, c := range map[string]struct{ code, want string }{
+		"object":     {"console.log('x', (await search({query: 'a', limit: 2}))[0])", "x { limit: 2, query: 'a' }\n"},
+		"positional": {"const r = await search('b'); console.log(r[0].query, search.description)", "b Searches.\n"},
+		"error": {"try { await search('fail') } catch (e) { console.log(e.name, e.message) }",
+			"ToolError ValueError: no\n"},
+		"schema": {"search({query: 1}).catch(e => console.log(/query/.test(e.message)))", ""},
+		"many": {"console.log((await Promise.all([...'abcdef'].map(q => search(q)))).map(r => r[0].query).join(''))",
+			"abcdef\n"},
+		"late":     {"setTimeout(() => search('late').catch(e => console.error(e.message)), 1)", ""},
+		"not JSON": {"try { await search(1n) } catch (e) { console.log(e.name) }", "TypeError\n"},
+		"tampered": {"for (const k of ['parse', 'stringify']) JSON[k] = null; const P = Promise; Promise = null;" +
+			"console.log((await search('t'))[0].query); globalThis.Promise = P", "t\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, ended := calling(t, s, withTools("javascript", c.code, searchTool), answerSearch(t))
+			if c.want != "" && got != c.want || ended.Status != sandbox.StatusSucceeded {
+				t.Errorf("%s: %q, want %q", ended.Status, got, c.want)
+			}
+		})
+	}
+}
+
+// TestHostileCalls: what code writes to the channel of its driver ends its context at worst.
+func TestHostileCalls(t *testing.T) {
+	_, s := contextRig(t)
+	forge := "import gc\ndriver = next(o for o in gc.get_objects() if type(o) is dict and 'write_pending' in o)\n" +
+		"def call(id, name='search', arguments='{\"query\": \"a\"}', run=None):\n" +
+		" driver['send'](b'call', run or driver['run_id'], id.encode(), name.encode(), arguments.encode())\n"
+	silent := func(*engine.Run, sandbox.Call) {}
+	for name, c := range map[string]struct {
+		code   string
+		events int // calls that the client sees
+		ended  bool
+	}{
+		"another run":   {"call('1', run=b'x')", 0, false},
+		"repeated id":   {"call('x'); call('x')", 1, true},
+		"empty id":      {"call('')", 0, true},
+		"long id":       {"call('x' * 100)", 0, true},
+		"too many":      {"for i in range(40): call('c%d' % i)", 32, true},
+		"not JSON":      {"call('x', arguments='{')", 0, false},
+		"not an object": {"call('x', arguments='[1]')", 0, false},
+		"deep":          {"call('x', arguments='{\"query\":' * 100 + '1' + '}' * 100)", 0, false},
+		"surrogate":     {"call('x', arguments='{\"query\": \"\\\\ud800\"}')", 1, false},
+		"twice":         {"call('x', arguments='{\"query\": 1, \"query\": \"a\"}')", 1, false},
+		"unknown":       {"call('x', name='é' * 30)", 0, false},
+		"long name":     {"call('x', name='x' * 200)", 0, true},
+		"large":         {"call('x', arguments='{\"query\": \"' + 'x' * (2 << 20) + '\"}')", 0, false},
+		"end": {"for i in range(1100):\n call('e%d' % i, name='none')\n" +
+			" while driver['request'] is None: driver['receive']()\n driver['request'] = None\n", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := withTools("python", forge+c.code+"\nprint('on')", searchTool)
+			req.Request.Calls.Limits.Calls = 50
+			got, events, ended := calling(t, s, req, silent)
+			seen := 0
+			for _, e := range events {
+				if e.Call != nil {
+					seen++
+					if !utf8.Valid(e.Call.Arguments) || !json.Valid(e.Call.Arguments) {
+						t.Errorf("arguments %q", e.Call.Arguments)
+					}
+				}
+			}
+			lost := ended.Status != sandbox.StatusSucceeded
+			if seen != c.events || lost != c.ended || !lost && got != "on\n" {
+				t.Errorf("%s: %d calls seen, %.300q", ended.Status, seen, got)
 			}
 		})
 	}

@@ -122,7 +122,7 @@ func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error)
 		select {
 		case <-x.ran:
 			x.verdict.claim(causeExit)
-			if x.code != 0 && x.wasSignaled() {
+			if x.code != 0 && x.wasSignaled() && !x.sandbox.oneShot {
 				x.found = append(x.found, sandbox.HintStateKept)
 			}
 			return guest.Exited{Code: int32(x.code)}, nil
@@ -149,7 +149,9 @@ func (x *Run) interrupt(in *interpreter) (guest.Exited, error) {
 		_ = in.interrupt(ctx) // an interpreter may miss a signal just before a blocking system call: repeat it
 		select {
 		case <-x.ran:
-			x.found = append(x.found, sandbox.HintStateKept)
+			if !x.sandbox.oneShot {
+				x.found = append(x.found, sandbox.HintStateKept)
+			}
 			return guest.Exited{}, nil
 		case <-in.gone:
 		case <-ctx.Done():
@@ -162,7 +164,7 @@ func (x *Run) interrupt(in *interpreter) (guest.Exited, error) {
 
 // withoutInterpreter ends a run whose interpreter has ended: by the code, or with it.
 func (x *Run) withoutInterpreter(in *interpreter) (guest.Exited, error) {
-	if x.sandbox.life.Err() == nil {
+	if x.sandbox.life.Err() == nil && !x.sandbox.oneShot {
 		x.found = append(x.found, sandbox.HintStateLost{Context: x.context.name})
 	}
 	if in.isGone() && in.err == nil {

@@ -63,6 +63,8 @@ type table struct {
 
 	ports *room.Room     // of open connections to ports of sandboxes
 	logs  eventlog.Quota // of all sandboxes
+
+	callers callers // runs in fresh sandboxes
 }
 
 type ownedName struct{ owner, name string }

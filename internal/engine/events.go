@@ -119,6 +119,9 @@ type begun struct {
 }
 
 func (x *Run) logBegan(b begun) {
+	if x.log.Log == nil {
+		return
+	}
 	x.log.began.Store(x.log.Last().ID + 1) // before there is a later event
 	b.Base, b.Runs = x.base, x.runs
 	x.logValue(eventlog.Began, 0, encode(b))

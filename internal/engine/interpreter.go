@@ -123,6 +123,7 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 // take receives one piece of the process's streams.
 func (in *interpreter) take(p *client.Process, m guest.Output) error {
 	var err error
+	in.late.edge = in.whole
 	switch m.Stream {
 	case sandbox.Channel:
 		err = in.takeReports(m)
@@ -228,6 +229,7 @@ type lateReports struct {
 
 	ended  *Run   // whose done report was handled, while its log may not be finished
 	before uint64 // offset of the channel before that report
+	edge   uint64 // interpreter.whole before the piece that is being taken
 }
 
 // lateReport is a report that waits for the output that was written before it.
@@ -297,6 +299,9 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	}
 	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
 		channel = at
+	}
+	if at := p.Offsets().Channel; channel > at { // that may be the middle of a report
+		channel = max(in.late.edge, in.acked.Channel)
 	}
 	if now.Stdout-in.acked.Stdout+now.Stderr-in.acked.Stderr+channel-in.acked.Channel < channelBuffer/4 {
 		return nil

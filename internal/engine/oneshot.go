@@ -109,8 +109,9 @@ func (e *Engine) resolve(run OneShot) (*oneShot, error) {
 		return nil, sandbox.Invalidf("lifetime", "a one-shot sandbox ends with its run")
 	}
 	if len(run.Request.Calls.Tools) > 0 {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: "a run in a fresh sandbox has no tools",
-			Fix: "create a living sandbox"}
+		if err := checkInContext(&run.Request); err != nil {
+			return nil, err
+		}
 	}
 	return p, e.plan(p, sandbox.Image{})
 }
@@ -239,7 +240,7 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created := time.Since(started)
-		result, err := s.newRun(p.job, RunRequest{Request: p.Request}).perform(ctx)
+		result, err := e.performOnce(ctx, s.newRun(p.job, RunRequest{Request: p.Request}))
 		if errors.Is(err, sandbox.ErrEntered) && !p.plain { // nothing has run; use another sandbox
 			e.closers.retire(s, func() {})
 			e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", s.id, "err", err)

@@ -237,7 +237,8 @@ func (r *takeover) counted(c *sandbox.ContextRecord) (runs uint64) {
 	return runs
 }
 
-// interpreter attaches to an interpreter, from the oldest report that its guest keeps. It reports whether it could.
+// interpreter attaches to an interpreter, from the last report in a log, or else the oldest that its guest keeps. It
+// reports whether it could.
 func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) bool {
 	s := r.sandbox
 	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
@@ -246,6 +247,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		if b := x.resumed.began; b != nil && string(b.Interpreter) == p.ID {
 			current = x
 			at.Stdout, at.Stderr = max(b.Base.Stdout, x.resumed.last.Stdout), max(b.Base.Stderr, x.resumed.last.Stderr)
+			at.Channel = x.resumed.reported // where a report begins; the guest may lack the beginning of the one before
 		}
 	}
 	process, err := s.attach(s.life, at)

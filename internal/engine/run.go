@@ -114,6 +114,22 @@ type runLog struct {
 	retired bool          // it is counted among the finished ones of its folder
 }
 
+// Append is that of eventlog.Log; the run of a fresh sandbox has no log.
+func (l *runLog) Append(kind eventlog.Kind, offset uint64, data []byte) (uint64, error) {
+	if l.Log == nil {
+		return 0, nil
+	}
+	return l.Log.Append(kind, offset, data)
+}
+
+// Sync is that of eventlog.Log.
+func (l *runLog) Sync() error {
+	if l.Log == nil {
+		return nil
+	}
+	return l.Log.Sync()
+}
+
 // Run executes one request and returns its result. Errors and statuses are those of Engine.Run. The output and the
 // files are the caller's: another Wait for the run gets a result without them.
 func (s *Sandbox) Run(ctx context.Context, req RunRequest) (*sandbox.Result, error) {
@@ -224,18 +240,29 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 		}
 		return x, nil
 	}
-	switch {
-	case len(req.Request.Stdin) > 0 || req.Interactive || req.Terminal != nil:
+	if req.Interactive || req.Terminal != nil {
 		return nil, sandbox.Invalidf("stdin", "code in a context has no input; run a command")
-	case len(req.Request.Args) > 0:
-		return nil, sandbox.Invalidf("args", "code in a context takes no arguments")
-	case len(req.Request.Env) > maxRunEnv:
-		return nil, sandbox.Invalidf("env", "a run of code in a context sets at most %d variables", maxRunEnv)
-	case req.Request.Dir != "":
-		return nil, sandbox.Invalidf("dir", "code in a context uses the context's directory")
+	}
+	if err := checkInContext(&req.Request); err != nil {
+		return nil, err
 	}
 	x.context, err = s.contextFor(req.Context, x.Language)
 	return x, err
+}
+
+// checkInContext refuses parts of a request that code in a context cannot have.
+func checkInContext(req *sandbox.Request) error {
+	switch {
+	case len(req.Stdin) > 0:
+		return sandbox.Invalidf("stdin", "code in a context has no input; run a command")
+	case len(req.Args) > 0:
+		return sandbox.Invalidf("args", "code in a context takes no arguments")
+	case len(req.Env) > maxRunEnv:
+		return sandbox.Invalidf("env", "a run of code in a context sets at most %d variables", maxRunEnv)
+	case req.Dir != "":
+		return sandbox.Invalidf("dir", "code in a context uses the context's directory")
+	}
+	return nil
 }
 
 // carryOut runs the run to its end and releases its slot.

@@ -195,7 +195,7 @@ func (s *Sandbox) openLogs() (*eventlog.Folder, []eventlog.Entry, error) {
 
 // save puts the record into the store.
 func (s *Sandbox) save() error {
-	if s.engine.config.Living.Store == nil {
+	if s.engine.config.Living.Store == nil || s.oneShot {
 		return nil
 	}
 	s.locks.saving.Lock()

@@ -51,6 +51,15 @@ func (a *apiV1) answerCall(w *httpd.Response, r *http.Request, x *engine.Run, re
 	return done(w, x.Answer(r.Context(), id, sandbox.CallAnswer{Value: req.Value, Error: req.Error}))
 }
 
+// answerOnce is POST /v1/runs/{run}/calls/{call}.
+func (a *apiV1) answerOnce(w *httpd.Response, r *http.Request) error {
+	x, err := a.Engine().CallingRun(sandbox.ID(r.PathValue("run")), w.Key)
+	if err != nil {
+		return err
+	}
+	return withBody(a, a.answerCall)(w, r, x)
+}
+
 // callIn is the number of the call in the path.
 func callIn(r *http.Request) (uint64, error) {
 	text := r.PathValue("call")

@@ -69,6 +69,9 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 		run.Request.Language = a.defaultLanguage()
 	}
 	include := req.Include // a closure would hold all of req
+	if len(req.Tools) > 0 && !wantsEvents(r) {
+		return sandbox.Invalidf("tools", "requires Accept: text/event-stream")
+	}
 	if wantsEvents(r) {
 		return a.stream(w, r, run, include, release)
 	}
@@ -100,6 +103,7 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, i
 	})
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
+	run.Request.Calls.Call, run.Request.Calls.Answered = events.call, events.answered
 	text, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
 		o := answer.NewOutcome(wording.HTTP, r, include...)
 		return answer.JSONOf(&o), events.holdRest(r)

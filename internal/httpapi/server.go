@@ -41,7 +41,8 @@ func Add(server *httpd.Server) {
 // handlers returns the handler of each operation, by its name.
 func (a *apiV1) handlers() map[string]handler {
 	return map[string]handler{
-		"run": a.run, "execute": a.execute, "capabilities": a.capabilities, "languages": a.languages,
+		"run": a.run, "answerOnce": a.answerOnce, "execute": a.execute,
+		"capabilities": a.capabilities, "languages": a.languages,
 		"healthz": a.healthz, "readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),

@@ -95,6 +95,18 @@ func (s *runStream) progress(text string) {
 	}
 }
 
+// call sends a call of a tool.
+func (s *runStream) call(c sandbox.Call) {
+	_ = s.do(false, func() { s.add(api.EventCall, showCall(s.now(), c)) })
+}
+
+// answered sends that a call has its answer.
+func (s *runStream) answered(c sandbox.Call, failure string) {
+	_ = s.do(false, func() {
+		s.add(api.EventAnswered, api.AnsweredEvent{TimeMS: s.now(), Call: c.ID, Name: c.Name, Error: failure})
+	})
+}
+
 // holdRest keeps the events of a result that were not sent yet until done, and returns their size in memory. It never
 // waits for the client: it takes no lock, as no output comes after the result.
 func (s *runStream) holdRest(r *sandbox.Result) (size int64) {

@@ -12,6 +12,8 @@ var (
 	driverCore string
 	//go:embed aside.js
 	driverAside string
+	//go:embed calls.js
+	driverCalls string
 	//go:embed rewrite.js
 	driverRewrite string
 	//go:embed traces.js
@@ -21,12 +23,14 @@ var (
 )
 
 // driverSource is the driver with its parts inserted.
-var driverSource = strings.NewReplacer("/* aside.js */", driverAside, "/* rewrite.js */", driverRewrite,
+var driverSource = strings.NewReplacer("/* aside.js */", driverAside, "/* calls.js */", driverCalls,
+	"/* rewrite.js */", driverRewrite,
 	"/* traces.js */", driverTraces,
 	"/* values.js */", driverValues).Replace(driverCore)
 
 // driver passes its source as one argument, which has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
 var driver = &sandbox.Driver{
+	Calls: true,
 	Argv: func(program string) []string {
 		// Interrupting code makes Node's record of asynchronous calls inconsistent. With the checks, Node would abort.
 		return []string{program, "--no-force-async-hooks-checks", "-e", driverSource}

@@ -130,6 +130,8 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
   for (const name of Object.keys(plain)) if (typeof plain[name] === "function") console[name] = plain[name];
 }
 
+/* calls.js */
+
 /* traces.js */
 
 /* values.js */
@@ -288,6 +290,7 @@ function conclude(mine) {
     report("error", [mine.id, bounded(name, MAX_NAME), bounded(value, MAX_ERROR), bounded(trace, MAX_ERROR)]);
   }
   exchange(mine.env);
+  calls = { __proto__: null };
   report("done", [mine.id, String(code)]);
   run = null;
   command("Runtime.releaseObjectGroup", { objectGroup: "run" });
@@ -506,10 +509,12 @@ function feed(bytes) {
     const fields = [];
     let at = 0;
     for (let i = 0; i < head.lengths.length; i++) fields[i] = cut(all, at, at += head.lengths[i]);
-    queue[queue.length] = { kind: head.kind, fields };
+    const { kind } = head;
     head = null;
     parts = [cut(all, at)];
     size = parts[0].length;
+    if (kind === "answer") takeAnswer(textOf(fields[0]), textOf(fields[1]), fields[2]);
+    else queue[queue.length] = { kind, fields };
   }
 }
 
@@ -524,6 +529,7 @@ function next() {
     for (let i = 2; i < fields.length; i++) env[i - 2] = textOf(fields[i]);
     return begin(textOf(fields[0]), fields[1], env);
   }
+  if (kind === "tools") defineTools(textOf(fields[0]));
   if (kind === "complete") complete(textOf(fields[0]), fields[1], Number(textOf(fields[2])));
   setImmediate(next);
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 import pytest
 
-from fumehood import AsyncSandbox, Sandbox, Tool
+from fumehood import AsyncSandbox, Client, Sandbox, Tool
 from fumehood._tools import schema_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,16 @@ def test_background(sandbox: Sandbox) -> None:
     other = sandbox.find_run(run.id)
     assert other.wait(tools=[search]).text == "'b 0'"
     assert [e.name for e in other.events() if e.name in ("call", "answered")] == ["call", "answered"]
+
+
+def test_fresh(server: Server) -> None:
+    with Client(server.address) as client:
+        answer = client.run("x = search('a')\nx[0], len(x)", tools=[search], env={"A": "1"}, files={"f": "x"})
+        assert (answer.ok, answer.text, answer.hint) == (True, "('a 0', 3)", None)
+        answer = client.run("print(open('f').read()); search('x', limit=0)", tools=[search], files={"f": "x"})
+        assert (answer.status, answer.stdout, answer.exception.name) == ("failed", "x\n", "ToolError")
+        answer = client.run("search('x')\nwhile True: pass", tools=[search], timeout_s=1)
+        assert answer.status == "timeout"
 
 
 def test_two_clients(sandbox: Sandbox) -> None:

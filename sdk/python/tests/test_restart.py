@@ -71,3 +71,21 @@ def test_followers_survive_a_restart(restarted):
             assert (await run.wait()).stdout == WHOLE
 
     asyncio.run(main())
+
+
+def test_calls_survive_restarts(restarted):
+    """The server is killed while calls wait: each gets its answer once, and the code notices nothing."""
+    seen = []
+
+    def echo(n: int, text: str) -> str:
+        seen.append(n)
+        if n in (3, 7):
+            restarted.end(kill=True)
+            restarted.start()
+        return text
+
+    code = "for i in range(10):\n t = str(i) * 300_000\n assert echo(i, t) == t\ni"
+    with Sandbox(server=restarted.address) as sandbox:
+        answer = sandbox.run(code, tools=[echo], timeout_s=20)
+        assert (answer.status, answer.text, answer.stderr) == ("succeeded", "9", "")
+        assert seen == list(range(10))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fumehood._async import _io
 from fumehood._errors import AlreadyExists, FumehoodError, NotFound, TooLarge, Unavailable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from fumehood._async._transport import AsyncTransport
     from fumehood._tools import Tool
+
+Answering: TypeAlias = "Callable[[AsyncTransport, str], AsyncCalls]"  # for the path of a run
 
 RETRY_SECONDS = 60.0  # how long an answer is sent again to a server that restarts
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from fumehood._async import _io
+from fumehood._async._calls import AsyncCalls
 from fumehood._async._sandbox import AsyncSandbox
 from fumehood._async._transport import AsyncTransport
 from fumehood._errors import Unavailable
@@ -13,7 +16,7 @@ from fumehood._events import Collector, split
 from fumehood._models._runs import Answer
 from fumehood._models._sandboxes import SandboxInfo, SandboxList
 from fumehood._models._server import Capabilities, Languages
-from fumehood._wire import EVENTS, body_of, sandbox_path, shell
+from fumehood._wire import EVENTS, RUN_HEADER, body_of, sandbox_path, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from fumehood._arguments import OneShotArguments
+    from fumehood._async._calls import Answering
     from fumehood._models._requests import SandboxOptions
     from fumehood._models._server import Language
 
@@ -64,11 +68,20 @@ class AsyncClient:
         A failed program is a status of the answer.
         """
         what = {"code": code, "language": language} if command is None else {"command": shell(command)}
-        callbacks, _, body = split({**arguments, **what})
+        callbacks, tools, body = split({**arguments, **what})
+        collector = Collector(callbacks)
+        if tools:
+            async with _io.tasks() as start:
+                return await self._stream(body, collector, partial(AsyncCalls, tools=tools, start=start))
         if not callbacks:
             return await self._transport.ask(Answer, "POST", "/v1/run", json=body, timeout=WHOLE_RUN)
+        return await self._stream(body, collector)
+
+    async def _stream(self, body: dict[str, Any], collector: Collector, calls: Answering | None = None) -> Answer:
         async with self._transport.stream("POST", "/v1/run", json=body, headers=EVENTS) as response:
-            answer = await self._transport.collect(response, Collector(callbacks))
+            if calls:
+                collector.on_call = calls(self._transport, f"/v1/runs/{response.headers[RUN_HEADER]}").take
+            answer = await self._transport.collect(response, collector)
         if answer is None:
             raise Unavailable("the server's stream of events broke off; it ended the run")
         return answer

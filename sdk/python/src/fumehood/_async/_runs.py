@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from fumehood._arguments import Output
+    from fumehood._async._calls import Answering
     from fumehood._async._sandbox import AsyncSandbox
     from fumehood._async._transport import AsyncTransport
     from fumehood._events import RawEvent
@@ -143,7 +144,7 @@ async def stream_to_end(
     sandbox: AsyncSandbox,
     collector: Collector,
     body: dict[str, Any],
-    answering: Callable[[AsyncTransport, str], AsyncCalls] | None = None,
+    answering: Answering | None = None,
 ) -> Answer:
     """Run to the end, and collect the events."""
     transport, path, run = sandbox._transport, sandbox_path(sandbox.id, "run"), None

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+)
+
+// recall restores calls from the log: those that wait, and the time that the clock stopped.
+func (x *Run) recall(e eventlog.Event) {
+	if x.calls == nil || x.resumed.last.Finished {
+		return
+	}
+	switch e.Kind {
+	case eventlog.Call:
+		var r callRecord
+		if json.Unmarshal(e.Data, &r) == nil {
+			x.calls.recall(r, x.resumed.accepted.Add(e.Time), x.expire)
+		}
+	case eventlog.Answered:
+		var r answerRecord
+		if json.Unmarshal(e.Data, &r) == nil {
+			x.resumed.answer = &r
+			x.calls.forget(r, x.resumed.accepted.Add(e.Time))
+		}
+	}
+	x.resumed.reported = max(x.resumed.reported, e.Offset)
+}
+
+// recall restores a call that was made at a time of the run.
+func (c *calls) recall(r callRecord, at time.Time, expire func(uint64)) {
+	c.mu.Lock()
+	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Arguments))
+	c.mu.Unlock()
+	c.await(r, expire)
+	if len(c.pending) == 1 {
+		c.clock.recall(true, at)
+	}
+}
+
+// forget restores the answer to a call.
+func (c *calls) forget(r answerRecord, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Value)+len(r.Error))
+	if p := c.pending[r.ID]; p != nil {
+		p.late.Stop()
+		if delete(c.pending, r.ID); len(c.pending) == 0 {
+			c.clock.recall(false, at)
+		}
+	}
+}
+
+// restOfAnswer returns the bytes of the last answer that the interpreter lacks, which got so many bytes of stdin.
+func (r *resumed) restOfAnswer(sent uint64) []byte {
+	if r.answer == nil {
+		return nil
+	}
+	frame := r.answer.frame()
+	had := max(sent, r.answer.Request) - r.answer.Request
+	return frame[min(had, uint64(len(frame))):]
+}
