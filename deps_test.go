@@ -160,7 +160,8 @@ internal/e2bapi/generated/process/processconnect:       internal/e2bapi/generate
 internal/e2bapi/generated/filesystem/filesystemconnect: internal/e2bapi/generated/filesystem | connectrpc.com/connect
 internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/e2bapi/generated/filesystem
                              internal/e2bapi/generated/process/processconnect
-                             internal/e2bapi/generated/filesystem/filesystemconnect internal/engine internal/eventlog internal/room
+                             internal/e2bapi/generated/filesystem/filesystemconnect internal/engine
+                             internal/eventlog internal/room
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
                              internal/nearest |

@@ -356,7 +356,8 @@ func TestInterruptLiving(t *testing.T) {
 
 // TestFlagsOfRunIn: run --in supports a flag or refuses it. It ignores none.
 func TestFlagsOfRunIn(t *testing.T) {
-	done := strings.Fields("allow-build checks code config context env env-file file help in interactive json key-file lang out overwrite packages pass-env " +
+	done := strings.Fields("allow-build checks code config context env env-file file help in interactive json key-file " +
+		"lang out overwrite packages pass-env " +
 		"pass-secret quiet return rm server stdin strict-files timeout tty verbose")
 	refused := append(append(flagsOfSandbox(), flagsOfServer()...), "dry-run", "lock", "workdir")
 	a := testApp(t)
