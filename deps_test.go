@@ -71,7 +71,8 @@ internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap int
                              internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
                              golang.org/x/sys github.com/opencontainers/runtime-spec
 test/backendtest:            sandbox internal/attack internal/engine internal/guest internal/guest/client
-                             internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp |
+                             internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp
+                             internal/volume |
                              golang.org/x/sys
 
 # spelling
@@ -112,6 +113,7 @@ internal/packages/shared:    sandbox internal/packages | gocloud.dev
 
 # images, and the trees in which they are kept
 internal/trees:              sandbox internal/host/rundir | golang.org/x/sys
+internal/volume:             sandbox | golang.org/x/sys
 internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/trees | golang.org/x/sys
                              github.com/google/go-containerregistry
 internal/template:           sandbox internal/engine internal/host/capacity internal/image |
@@ -175,8 +177,8 @@ internal/lang:               sandbox internal/lang/bash internal/lang/c internal
                              internal/lang/python internal/lang/r internal/lang/ruby internal/lang/rust
                              internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor
-                             internal/host/hostbox internal/host/hostid internal/image internal/libexec
-                             internal/host/rundir
+                             internal/host/hostbox internal/host/hostid internal/host/instance internal/image
+                             internal/libexec internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term golang.org/x/sys
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
@@ -188,7 +190,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
                              internal/host/nolink internal/image internal/plan internal/host/rundir
-                             internal/store internal/template
+                             internal/store internal/template internal/volume
                              internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine

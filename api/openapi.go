@@ -3,6 +3,7 @@ package api
 import (
 	_ "embed"
 	"net/http"
+	"slices"
 )
 
 // OpenAPI is the OpenAPI 3.1 document of the API, generated from Operations and the types of this package:
@@ -187,7 +188,20 @@ var Operations = append([]Operation{
 	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}",
 		Summary: "Send a request to an HTTP server in a sandbox",
 		Detail:  portDetail, Problems: append([]int{405, 502}, problems...)},
-}, append(runOperations, append(contextOperations, fileOperations()...)...)...)
+}, slices.Concat(runOperations, contextOperations, fileOperations(), volumeOperations)...)
+
+var volumeOperations = []Operation{
+	{Name: "createVolume", Method: "POST", Path: "/v1/volumes", Summary: "Create a volume that outlives sandboxes",
+		Body: VolumeRequest{}, Example: `{"name": "data", "size_mib": 2048}`, Status: http.StatusCreated,
+		Answer: Volume{}, Problems: bodyProblems},
+	{Name: "listVolumes", Method: "GET", Path: "/v1/volumes", Summary: "Volumes", Answer: VolumeList{},
+		Problems: problems},
+	{Name: "getVolume", Method: "GET", Path: "/v1/volumes/{name}", Summary: "One volume", Answer: Volume{},
+		Problems: problems},
+	{Name: "deleteVolume", Method: "DELETE", Path: "/v1/volumes/{name}",
+		Summary: "Remove a volume that no sandbox uses; its files are lost", Status: http.StatusNoContent,
+		Problems: problems},
+}
 
 var runOperations = []Operation{
 	{Name: "runInside", Method: "POST", Path: sandboxPath + "/run", Summary: "Run code in a living sandbox",

@@ -52,6 +52,8 @@ type Isolation struct {
 	Image   string  `json:"image,omitempty" example:"python:3.12-slim"`
 	Limits  Limits  `json:"limits,omitzero"`  // A limit that is named here is enforced, or the request is refused.
 	Network Network `json:"network,omitzero"` // The network policy. The default is no network.
+	// Storage that the sandbox shows besides its own.
+	Volumes []VolumeMount `json:"volumes,omitempty" max:"16"`
 	// Names of limits, or commands, that need not be enforced where this host cannot do it.
 	AllowUnenforced []string `json:"allow_unenforced,omitempty" max:"64"`
 }

@@ -18,6 +18,7 @@ const (
 	FeatureRootDir      FeatureName = "root directory"
 	FeatureImage        FeatureName = "image"
 	FeatureHostDirs     FeatureName = "host directories" // as the workspace, and mounted
+	FeatureVolumes      FeatureName = "volumes"          // named, if the host can bound them; in memory
 	FeatureCommands     FeatureName = "allowed commands"
 	FeatureInodes       FeatureName = "limit inodes"
 	FeatureCheckpoint   FeatureName = "checkpoint"

@@ -13,6 +13,7 @@ type Spec struct {
 	Root      Root
 	Layers    []Layer
 	Mounts    []Mount
+	Volumes   []Volume
 	Workspace string // host directory that is /workspace, read-write, without links in its path; "" is a bounded tmpfs
 	Limits    Limits // every field filled
 	Named     []LimitName
@@ -57,10 +58,25 @@ func (s *Spec) IsNamed(name LimitName) bool {
 	return false
 }
 
-// HostWritable reports whether the code can write to a directory of the host.
+// HostWritable reports whether the code can write to a directory of the host, or to a named volume.
 func (s *Spec) HostWritable() bool {
 	for _, m := range s.Mounts {
 		if m.Writable {
+			return true
+		}
+	}
+	for _, v := range s.Volumes {
+		if v.Name != "" && !v.ReadOnly {
+			return true
+		}
+	}
+	return s.Workspace != ""
+}
+
+// Unbounded reports whether the code can write to a directory of the host without a limit.
+func (s *Spec) Unbounded() bool {
+	for _, m := range s.Mounts {
+		if m.Writable && m.Open == nil {
 			return true
 		}
 	}
@@ -94,6 +110,11 @@ type Mount struct {
 	Source   string // absolute host path, of which no element is a symbolic link
 	Target   string // absolute path in the sandbox
 	Writable bool
+
+	// Volume is the name of the named volume that is mounted. The code owns its files, also of a read-only mount.
+	Volume string `json:",omitempty"`
+	// Open, if set, returns a new detached mount (fsmount(2)) in place of Source, which the caller closes.
+	Open func() (fd int, err error) `json:"-"`
 }
 
 // User is the user of the code inside the sandbox.

@@ -14,6 +14,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/volume"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -65,6 +66,11 @@ type app struct {
 		noPull         bool // clients of serve must not fill the host's disk, and doctor changes nothing
 	}
 
+	volumes struct {
+		options volume.Options
+		store   *volume.Store // made on first use
+	}
+
 	mu        sync.Mutex // guards intercept
 	intercept func()     // receives interrupts from the keyboard; nil: they end the command
 }
@@ -89,6 +95,9 @@ func (m Main) Run(ctx context.Context, args []string) int {
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	err := root.ExecuteContext(ctx)
+	if s := a.volumes.store; s != nil {
+		err = errors.Join(err, s.Close())
+	}
 	var code exitError
 	switch {
 	case err == nil:

@@ -46,8 +46,9 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
 	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()
+	volumes := a.newVolume()
 	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(),
-		layers, images, templates, keys, certs)
+		layers, images, templates, volumes, keys, certs)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
 		a.newCreate(), a.newExec(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(),
 		a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
@@ -57,7 +58,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range slices.Concat(root.Commands(), keys.Commands(), certs.Commands(), layers.Commands(),
-		images.Commands(), templates.Commands()) {
+		images.Commands(), templates.Commands(), volumes.Commands()) {
 		switch {
 		case c.Name() == "completion": // cobra's own succeeds with the help for unknown shells
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -78,12 +78,16 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags) erro
 	if mode := policy.Wanted(); mode != "" && mode != sandbox.NetworkNone {
 		network = answer.NetworkRequest(policy)
 	}
+	volumes, err := f.volumeFlags.parse()
+	if err != nil {
+		return err
+	}
 	s, made, err := c.Create(ctx, api.SandboxRequest{
 		Name: f.name, IfExists: f.ifExists, Packages: f.packages, AllowBuild: f.build,
 		Env: byName(variables), Metadata: metadata, Lifetime: f.lifetime,
 		Isolation: api.Isolation{Backend: f.backend, Image: f.unchecked.Root.Image,
 			Limits: answer.NewLimits(f.unchecked.Limits), Network: network,
-			AllowUnenforced: f.unchecked.AllowUnenforced}})
+			AllowUnenforced: f.unchecked.AllowUnenforced, Volumes: answer.NewVolumeMounts(volumes)}})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,6 @@ var defaultBackend = map[bool]string{true: "native", false: "docker"}[runtime.GO
 // openedEngine is an engine over the backends of this system.
 type openedEngine struct {
 	*engine.Engine
-	app       *app
 	backends  *backend.Set
 	recovered sync.WaitGroup
 }
@@ -67,12 +66,13 @@ func (a *app) openEngine(config engine.Config) (*openedEngine, error) {
 	if config.Gate == nil {
 		config.Gate = a.gate(egress.Limits{})
 	}
+	config.Volumes.Store = a.volumeStore()
 	config.Log = a.logger()
 	e, err := engine.New(config)
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())
 	}
-	return &openedEngine{Engine: e, app: a, backends: backends}, nil
+	return &openedEngine{Engine: e, backends: backends}, nil
 }
 
 // gate returns the gate of the sandboxes' networks.
@@ -96,9 +96,9 @@ func (a *app) withEngine(config engine.Config, f *packageFlags, do func(e *opene
 	return do(e)
 }
 
-// recoverAside calls recover in the background. Close waits for it.
-func (e *openedEngine) recoverAside(ctx context.Context) {
-	e.recovered.Go(func() { e.app.recover(ctx, e.backends) })
+// recoverAside calls recover in the background. The Close of the engine waits for it.
+func (a *app) recoverAside(ctx context.Context, e *openedEngine) {
+	e.recovered.Go(func() { a.recover(ctx, e.backends) })
 }
 
 // recover removes the remains of dead processes of Fumehood. It only logs failures: the next start tries again.

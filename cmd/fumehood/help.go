@@ -35,7 +35,7 @@ var (
 	environmentGroup = flagGroup{"Environment", environmentNames}
 	isolationGroup   = flagGroup{"Isolation", slices.Concat(isolationFlags, containerFlags)}
 	packagesGroup    = flagGroup{"Packages", keptPackages}
-	filesGroup       = flagGroup{"Files", []string{"workspace", "mount"}}
+	filesGroup       = flagGroup{"Files", []string{"workspace", "mount", "volume", "tmpfs"}}
 	outputGroup      = flagGroup{"Output", []string{"json", "quiet", "verbose", "config"}}
 )
 
@@ -45,7 +45,8 @@ var flagGroups = map[string][]flagGroup{
 	"run": {
 		{"Code", []string{"code", "lang", "interactive", "stdin", "checks", "check-allow", "check-deny"}},
 		{"A living sandbox", []string{"in", "context", "server", "key-file"}},
-		{"Files", []string{"file", "workspace", "workdir", "mount", "out", "return", "overwrite", "strict-files"}},
+		{"Files", []string{"file", "workspace", "workdir", "mount", "volume", "tmpfs", "out", "return", "overwrite",
+			"strict-files"}},
 		{"Packages", append([]string{"packages", "lock", "allow-build"}, keptPackages...)},
 		limitsGroup, environmentGroup, isolationGroup,
 		{"Output", append([]string{"dry-run"}, outputGroup.flags...)},
@@ -56,7 +57,8 @@ var flagGroups = map[string][]flagGroup{
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"create": {
-		{"Sandbox", []string{"name", "if-exists", "idle", "max-age", "metadata", "packages", "allow-build"}},
+		{"Sandbox", []string{"name", "if-exists", "idle", "max-age", "metadata", "packages", "allow-build",
+			"volume", "tmpfs"}},
 		limitsGroup, environmentGroup, isolationGroup,
 		{"Server", []string{"server", "key-file"}},
 		outputGroup,
@@ -71,6 +73,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
 			"connections", "connections-per-key", "max-connections"}},
 		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},
+		{"Volumes", []string{"volumes-per-key", "max-volume", "allow-volume-dir"}},
 		{"Packages", append([]string{"no-packages"}, keptPackages...)},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},

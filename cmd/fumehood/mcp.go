@@ -83,7 +83,7 @@ func (a *app) serveMCP(ctx context.Context, f *boxFlags, kept *packageFlags) (er
 	}
 	living.Ends = engine.Ends{Idle: &mcpIdle, In: engine.MaxLifetime}
 	return a.withEngine(engine.Config{}, kept, func(e *openedEngine) error {
-		e.recoverAside(ctx)
+		a.recoverAside(ctx, e)
 		server := mcp.New(mcp.Config{Engine: e.Engine, Version: versionOf(), Living: living, Ahead: true,
 			Log: a.logger()})
 		defer server.Close()

@@ -108,7 +108,7 @@ func (a *app) runRepl(cmd *cobra.Command, f *replFlags) error {
 		if err := e.chooseForImage(ctx, &run); err != nil {
 			return err
 		}
-		e.recoverAside(ctx)
+		a.recoverAside(ctx, e)
 		box, _, err := e.Create(ctx, engine.Create{Backend: run.Backend, Spec: run.Spec,
 			// it ends with this process
 			Ends: engine.Ends{Idle: new(time.Duration), In: engine.MaxLifetime}})

@@ -266,7 +266,7 @@ func (a *app) runFresh(ctx context.Context, run engine.OneShot, f *sandboxFlags)
 		}
 		defer to.close()
 		to.strict = f.strictFiles
-		e.recoverAside(ctx)
+		a.recoverAside(ctx, e)
 		out := a.newOutput()
 		run.Request.Progress = out.progress
 		if !a.json {

@@ -66,7 +66,7 @@ func (a *app) runIn(cmd *cobra.Command, in *inFlags, s source, f *sandboxFlags, 
 
 // flagsOfSandbox returns the flags that are fixed when a sandbox is created.
 func flagsOfSandbox() []string {
-	flags := append([]string{"workspace", "mount"}, isolationFlags...)
+	flags := append([]string{"workspace", "mount", "volume", "tmpfs"}, isolationFlags...)
 	for _, l := range settings.LimitFlags {
 		if l.Name != sandbox.LimitTimeout {
 			flags = append(flags, l.Flag)

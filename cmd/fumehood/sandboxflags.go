@@ -14,6 +14,7 @@ import (
 type boxFlags struct {
 	environmentFlags
 	networkFlags
+	volumeFlags
 	backend   string
 	unchecked sandbox.Spec // the fields that need nothing of this host
 
@@ -32,6 +33,7 @@ func (f *boxFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.unchecked.Root.Image, "image", "",
 		"image `REF` that is the root file system, on docker and podman")
 	f.networkFlags.add(cmd)
+	f.volumeFlags.add(flags)
 	allowFlag(cmd, &f.unchecked.AllowUnenforced, allowUsage)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 }
@@ -134,6 +136,9 @@ func (a *app) spec(f *boxFlags) (spec sandbox.Spec, err error) {
 		if spec.Root.Dir, err = a.host().Dir("--root", f.root); err != nil {
 			return spec, err
 		}
+	}
+	if err := a.volumesOf(&f.volumeFlags, &spec); err != nil {
+		return spec, err
 	}
 	for _, text := range f.mounts {
 		m, err := a.host().Mount(text)

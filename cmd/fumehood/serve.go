@@ -54,6 +54,7 @@ type livingFlags struct {
 	stateDir string
 	private  bool // for one program: ends with standard input, and keeps no state
 	maxFile  sizeValue
+	volumes  serveVolumeFlags
 }
 
 func (f *serveFlags) addLiving(flags *pflag.FlagSet) {
@@ -158,6 +159,7 @@ func (a *app) newServe() *cobra.Command {
 	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
 	f.checking.add(cmd)
 	f.network.add(cmd)
+	f.living.volumes.add(flags)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
 }
@@ -187,6 +189,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, kept.Close()) }()
+	}
+	if err := a.offerVolumes(f, kept); err != nil {
+		return err
 	}
 	metrics := httpd.NewMetrics(versionOf())
 	f.config.Observer = metrics

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
@@ -83,6 +84,17 @@ func containers(o Options) []sandbox.Backend {
 // Tool opens one of our programs that sandboxes run beside the code (sandbox.Compile).
 func (o Options) Tool(name string) (io.ReadCloser, error) {
 	return libexec.Tool(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir}, name)
+}
+
+// HasBox reports whether a box of a sandbox exists below a run folder, of any backend.
+func HasBox(runDir string, id sandbox.ID) (bool, error) {
+	for _, dir := range []string{runDir, filepath.Join(runDir, "gvisor"), filepath.Join(runDir, docker.Name),
+		filepath.Join(runDir, docker.Podman)} {
+		if has, err := instance.HasBox(dir, id); has || err != nil {
+			return has, err
+		}
+	}
+	return false, nil
 }
 
 // Set holds the backends of this system, best default first.

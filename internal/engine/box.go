@@ -52,7 +52,13 @@ func (s *Sandbox) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	release, err := s.mountVolumes(ctx, &spec)
+	if err != nil {
+		gone()
+		return err
+	}
 	box, err := s.backend.Create(ctx, spec)
+	release()
 	gone()
 	if err != nil {
 		return err

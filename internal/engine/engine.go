@@ -56,6 +56,7 @@ type Config struct {
 	Checks  Checks
 
 	Packages sandbox.Packager // finds and installs packages; nil is none
+	Volumes  VolumeConfig
 
 	// highest limits that a run may name; a zero field is no maximum. It lowers sandbox.DefaultLimits, but not Defaults
 	Max sandbox.Limits
@@ -169,7 +170,8 @@ func New(config Config) (*Engine, error) {
 		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
 			AllowUnenforced: config.AllowUnenforced,
 			NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
-			Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling},
+			Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
+			VolumeDirs: config.Volumes.Dirs},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one

@@ -54,7 +54,8 @@ const (
 // never kept warm: long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before
 // the box is used.
 func fingerprint(backend string, spec sandbox.Spec) string {
-	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || spec.Root.Dir != "" ||
+	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || len(spec.NamedVolumes()) > 0 ||
+		spec.Root.Dir != "" ||
 		len(spec.Devices) > 0 || spec.Network.Authority != nil {
 		return ""
 	}

@@ -41,7 +41,8 @@ func requestOf(p *api.Program) (r sandbox.Request, err error) {
 
 // specOf converts the isolation of a request into a partial spec.
 func specOf(in *api.Isolation) (spec sandbox.Spec, err error) {
-	spec = sandbox.Spec{AllowUnenforced: in.AllowUnenforced, Root: sandbox.Root{Image: in.Image}}
+	spec = sandbox.Spec{AllowUnenforced: in.AllowUnenforced, Root: sandbox.Root{Image: in.Image},
+		Volumes: answer.VolumesOf(in.Volumes)}
 	if in.Image != "" {
 		if err := sandbox.CheckImage(in.Image); err != nil {
 			return spec, err

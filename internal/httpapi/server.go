@@ -64,6 +64,9 @@ func (a *apiV1) handlers() map[string]handler {
 		"readFileBy": a.in(a.readFiles), "writeFileBy": a.in(a.writeFile), "removeFileBy": a.in(a.removeFile),
 		"moveFile": a.in(withBody(a, a.moveFile)), "makeFolder": a.in(withBody(a, a.makeFolder)),
 		"clean": a.in(a.clean),
+
+		"createVolume": a.createVolume, "listVolumes": a.listVolumes, "getVolume": a.getVolume,
+		"deleteVolume": a.deleteVolume,
 	}
 }
 

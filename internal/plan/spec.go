@@ -21,6 +21,7 @@ type Rules struct {
 	Images          func(reference string) bool        // reports whether specs may name an image; nil is all
 	Network         func(*sandbox.NetworkPolicy) error // completes the rules of a network; nil refuses all networks
 	Ceiling         *sandbox.NetworkCeiling            // of networks; nil is none
+	VolumeDirs      []sandbox.VolumeDir                // directories of the host that requests may mount
 }
 
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is
@@ -60,6 +61,9 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(r.Defaults)
 	if err := CheckDisk(spec.Limits); err != nil {
+		return spec, err
+	}
+	if err := r.checkVolumes(&spec); err != nil {
 		return spec, err
 	}
 	env, err := networkEnv(&spec)

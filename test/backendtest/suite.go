@@ -39,6 +39,11 @@ func Run(t *testing.T, open Open) {
 	runCases(t, open, contractCases)
 	runCases(t, open, programCases)
 	runCases(t, open, fileCases)
+	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureVolumes) {
+		runCases(t, open, volumeCases)
+	} else {
+		t.Logf("%s mounts no volumes", b.Name())
+	}
 	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureCheckpoint) {
 		runCases(t, open, checkpointCases)
 	} else {

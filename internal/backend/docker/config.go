@@ -107,6 +107,14 @@ func (to *connection) tmpfs(spec *sandbox.Spec) map[string]string {
 			mounts[p.target] += ",nr_inodes=" + strconv.FormatInt(max(spec.Limits.Inodes*p.parts/allParts, 2), 10)
 		}
 	}
+	for _, v := range spec.MemoryVolumes() {
+		mounts[v.Path] = fmt.Sprintf("rw,nosuid,nodev,exec,size=%d,mode=1777", max(v.Bytes/pageSize, 1)*pageSize)
+		if to.podman {
+			mounts[v.Path] += ",notmpcopyup"
+		} else {
+			mounts[v.Path] += ",nr_inodes=" + strconv.FormatInt(max(spec.Limits.Inodes, 2), 10)
+		}
+	}
 	if to.podman { // makes these writable and unlimited with a read-only root
 		for _, target := range []string{"/run", varTmp} {
 			mounts[target] = "rw,nosuid,nodev,noexec,size=65536,mode=755,notmpcopyup"
@@ -135,6 +143,9 @@ func (box *Box) plan(spec *sandbox.Spec) *confine.Plan {
 	list := places(spec)
 	if box.to.podman {
 		list = append(list, place{target: varTmp, mode: 0o755})
+	}
+	for _, v := range spec.MemoryVolumes() {
+		list = append(list, place{target: v.Path, mode: 0o1777})
 	}
 	for _, w := range list {
 		step := confine.Step{Do: confine.Dir, Target: strings.TrimPrefix(w.target, "/"), Mode: w.mode}

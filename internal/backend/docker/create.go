@@ -51,7 +51,8 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	err = os.Mkdir(box.Dir, 0o700)
 	if err == nil {
 		made.Add(func() error { return os.RemoveAll(box.Dir) })
-		err = os.Mkdir(filepath.Join(box.Dir, socketFolder), 0o700)
+		err = errors.Join(os.Mkdir(filepath.Join(box.Dir, socketFolder), 0o700),
+			os.Mkdir(filepath.Join(box.Dir, emptyFolder), 0o755))
 	}
 	if err == nil && spec.Network.Linked() {
 		err = os.WriteFile(filepath.Join(box.Dir, resolverFile), []byte(rootfs.Resolver), 0o644)
@@ -200,7 +201,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	if err := b.Fail(failVerify, err); err != nil {
 		return err
 	}
-	if err := b.Fail(failDirs, box.showWritable(spec, found.State.Pid)); err != nil || !spec.Network.Linked() {
+	if err := b.Fail(failDirs, box.showMapped(spec, found.State.Pid)); err != nil || !spec.Network.Linked() {
 		return err
 	}
 	return b.Fail(failLink, box.plug(ctx))

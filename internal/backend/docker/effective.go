@@ -162,6 +162,8 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true,
 			Detail: "on an engine of this host; writable only if root runs fumehood or the code's user id owns them"},
+		{Name: sandbox.FeatureVolumes, Has: true,
+			Detail: "named ones only if root runs fumehood, with root's engine on this host"},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name"},
 		inodes,
 		{Name: sandbox.FeatureNetwork, Has: true,

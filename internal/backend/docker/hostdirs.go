@@ -2,17 +2,25 @@ package docker
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// emptyFolder in a box's folder is where a volume goes until showMapped mounts it.
+const emptyFolder = "empty"
+
 // shown lists the mounts for the engine. A writable directory is mounted writable at once if the code's user owns it;
-// otherwise showWritable later mounts it with mapped owners.
+// otherwise showMapped later mounts it with mapped owners, as it does all volumes.
 func (box *Box) shown(spec *sandbox.Spec) []sandbox.Mount {
 	list := rootfs.HostMounts(spec)
 	for i, m := range list {
+		if m.Open != nil {
+			list[i].Source, list[i].Writable = filepath.Join(box.Dir, emptyFolder), false
+			continue
+		}
 		if m.Writable {
 			list[i].Writable = !box.to.mapsOwners()
 		}
@@ -32,6 +40,15 @@ func (to *connection) checkDirs(spec *sandbox.Spec) error {
 		op := "mount " + m.Source
 		if err := rootfs.CheckTarget(m.Target); err != nil {
 			return err
+		}
+		if m.Open != nil && !to.mapsOwners() {
+			return &sandbox.Error{Kind: sandbox.Unsupported, Op: "mount volume " + m.Volume,
+				Msg:   "the engine maps user ids, or fumehood is not root",
+				Fix:   "run fumehood as root with root's engine",
+				Fixes: []sandbox.Hint{sandbox.ChooseBackend("native")}}
+		}
+		if m.Open != nil {
+			continue
 		}
 		info, err := nolink.Stat(m.Source)
 		switch {

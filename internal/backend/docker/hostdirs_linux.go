@@ -30,10 +30,10 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 	return st.Uid, true
 }
 
-// showWritable mounts the writable directories in the container's mount namespace, over the engine's read-only mounts.
-// The owner on disk stays; inside, the code's user is the owner. No code runs yet, and the mounts end with the
-// container.
-func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
+// showMapped mounts the writable directories and the volumes in the container's mount namespace, over the engine's
+// read-only mounts. The owner on disk stays; inside, the code's user is the owner. No code runs yet, and the mounts end
+// with the container.
+func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		}
 	}()
 	for _, m := range rootfs.HostMounts(spec) {
-		if !m.Writable {
+		if !m.Writable && m.Open == nil {
 			continue
 		}
 		fd, err := idmap.Detach(m, spec.User.UID, 0)
@@ -54,6 +54,9 @@ func (box *Box) showWritable(spec *sandbox.Spec, pid int) (err error) {
 		entries = append(entries, entry{fd, m.Target})
 		// Later mounts on the host do not propagate in, nor these mounts to the host.
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+		if !m.Writable {
+			attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+		}
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 			return os.NewSyscallError("mount_setattr", err)
 		}

@@ -54,7 +54,7 @@ func TestShowWritableOnlyToGuest(t *testing.T) {
 	box := &Box{to: &connection{local: true}}
 	s := spec()
 	s.Mounts = []sandbox.Mount{{Source: t.TempDir(), Target: t.TempDir(), Writable: true}}
-	if err := box.showWritable(&s, os.Getpid()); err == nil || !strings.Contains(err.Error(), "not the sandbox") {
+	if err := box.showMapped(&s, os.Getpid()); err == nil || !strings.Contains(err.Error(), "not the sandbox") {
 		t.Errorf("it says %v", err)
 	}
 	text, err := os.ReadFile("/proc/self/mountinfo")

@@ -20,7 +20,7 @@ func (to *connection) mapsOwners() bool                       { return false }
 func (to *connection) linkable() error                        { return tap.Available() }
 func ownerOf(fs.FileInfo) (uint32, bool)                      { return 0, false }
 func (box *Box) dialSocket(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }
-func (box *Box) showWritable(*sandbox.Spec, int) error        { return nil }
+func (box *Box) showMapped(*sandbox.Spec, int) error          { return nil }
 func (box *Box) plug(context.Context) error                   { return tap.Available() }
 
 type counters struct{ pid int }

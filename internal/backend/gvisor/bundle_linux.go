@@ -67,6 +67,9 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
 	writable := rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
 	plan.Root = rootfs.CoverProcessors(writable, spec.Limits)
+	for _, v := range spec.MemoryVolumes() {
+		plan.Root = append(plan.Root, rootfs.Memory(v, spec.Limits, false))
+	}
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,

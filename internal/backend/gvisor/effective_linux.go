@@ -111,6 +111,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureRootDir, Has: true},
 		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true},
+		{Name: sandbox.FeatureVolumes, Has: true},
 		{Name: sandbox.FeatureCommands, Detail: "refused unless waived by name: gVisor has no Landlock"},
 		{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: gVisor's tmpfs counts bytes only"},
 		{Name: sandbox.FeatureNetwork, Has: true},

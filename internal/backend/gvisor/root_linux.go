@@ -43,7 +43,7 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	if err != nil {
 		return nil, err
 	}
-	if len(spec.Mounts)+len(spec.Layers) > 0 {
+	if len(spec.Mounts)+len(spec.Layers)+len(spec.MemoryVolumes()) > 0 {
 		r := &root{dir: filepath.Join(dir, "root")}
 		if err := r.build(in, folder, spec.User); err != nil {
 			return nil, err
@@ -141,6 +141,9 @@ func (r *root) build(in *instance.Instance, folder string, user sandbox.User) er
 // places makes the mount points of a spec that the root lacks.
 func (r *root) places(spec *sandbox.Spec) error {
 	list := rootfs.HostMounts(spec)
+	for _, v := range spec.MemoryVolumes() {
+		list = append(list, sandbox.Mount{Source: "memory", Target: v.Path, Open: noFile})
+	}
 	// The root contains the host folder's links unchanged, and another user's link may lead anywhere: os.Root follows
 	// none that leads out.
 	inside, err := os.OpenRoot(r.dir)
@@ -163,6 +166,9 @@ func (r *root) places(spec *sandbox.Spec) error {
 	return r.unmask()
 }
 
+// noFile is the Open of a mount that is only a place.
+func noFile() (int, error) { return -1, unix.ENOENT }
+
 // placeShown refuses a target in a read-only host folder unless a mount point of the right kind exists there.
 func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	target := path.Clean(m.Target)
@@ -174,24 +180,24 @@ func (r *root) placeShown(m sandbox.Mount, all []sandbox.Mount) error {
 	if i < 0 {
 		return nil
 	}
-	folder, err := os.OpenRoot(r.shows[i].source)
+	source, err := os.OpenRoot(r.shows[i].source)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer source.Close()
 	no := func(msg string) error {
 		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + m.Source, Msg: msg,
 			Fix: "choose a target outside " + r.shows[i].target}
 	}
-	there, err := folder.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
+	there, err := source.Stat(strings.TrimPrefix(target, r.shows[i].target+"/"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return no(target + " does not exist, and " + r.shows[i].target + " is read-only")
 	}
 	if err != nil {
 		return nil // a link leads out of the folder, to another part of the sandbox's root
 	}
-	info, err := os.Stat(m.Source)
-	if err == nil && info.IsDir() != there.IsDir() {
+	folder, err := isFolder(m)
+	if err == nil && folder != there.IsDir() {
 		err = no("it and " + target + " must both be folders or both files")
 	}
 	return err
@@ -212,6 +218,15 @@ func (r *root) unmask() error {
 	})
 }
 
+// isFolder reports whether a mount is of a folder.
+func isFolder(m sandbox.Mount) (bool, error) {
+	if m.Open != nil {
+		return true, nil
+	}
+	info, err := os.Stat(m.Source)
+	return err == nil && info.IsDir(), err
+}
+
 // placeFor makes the mount point of a mount, if missing.
 func placeFor(inside *os.Root, m sandbox.Mount) error {
 	target := strings.TrimPrefix(path.Clean(m.Target), "/")
@@ -222,11 +237,11 @@ func placeFor(inside *os.Root, m sandbox.Mount) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	info, err := os.Stat(m.Source)
+	folder, err := isFolder(m)
 	if err != nil {
 		return err
 	}
-	if info.IsDir() {
+	if folder {
 		return inside.MkdirAll(target, 0o755)
 	}
 	return errors.Join(inside.MkdirAll(path.Dir(target), 0o755), inside.WriteFile(target, nil, 0o644))

@@ -70,11 +70,6 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		return nil, err
 	}
 	m, hostUID := b.chooseIDs(&spec, box.IDs)
-	p, err := b.makePlan(&spec, m, box, t)
-	if err != nil {
-		return nil, err
-	}
-	defer p.close()
 	g, err := b.spawn(&spec, box, m, listener, t)
 	if err == nil {
 		made.Add(g.destroy)
@@ -83,6 +78,11 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		return nil, err
 	}
 	protectGuest(g.process.PID)
+	p, err := b.makePlan(&planning{&spec, m, g.process.PID, t, box}) // the guest waits for it
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
 	if err := g.plan(ctx, &p.Plan, p.mounts); err != nil {
 		return nil, err
 	}

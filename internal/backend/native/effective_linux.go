@@ -76,6 +76,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureRootDir, Has: true},
 		{Name: sandbox.FeatureImage, Has: true},
 		{Name: sandbox.FeatureHostDirs, Has: true},
+		{Name: sandbox.FeatureVolumes, Has: true},
 		{Name: sandbox.FeatureCommands, Has: true},
 		{Name: sandbox.FeatureInodes, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Detail: "the kernel has none that is safe with hostile processes"},

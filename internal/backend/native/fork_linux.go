@@ -36,6 +36,7 @@ const pipeSize = 256 << 10
 //
 // A sandbox with a network starts a new program, whose environment and certificates the zygote does not have. Layers
 // are allowed unless they cover files of the zygote: the fork loads nothing from them before it has confined itself.
+// So are volumes, which never cover system directories.
 //
 // The zygote waits while its child enters, so a slow child delays all others. This excludes sandboxes with less than a
 // CPU, whose start may have used up their quota, and those with too little memory.
@@ -47,7 +48,7 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 	}
 	return b.user.UID == 0 && !spec.Lifetime.Living && !spec.Network.Linked() && spec.Root == (sandbox.Root{}) &&
 		spec.Commands == nil &&
-		len(spec.Mounts) == 0 && spec.Workspace == "" &&
+		onlyVolumes(spec) && spec.Workspace == "" &&
 		!slices.ContainsFunc(spec.Layers, func(l sandbox.Layer) bool {
 			return !strings.HasPrefix(l.At, "/opt/fumehood/")
 		})

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -62,7 +63,8 @@ type Backend struct {
 	filters  sync.Map // compiled policy by seccomp.Options
 
 	templates      templates // for sandboxes with one processor and without layers
-	otherTemplates sync.Map  // *templates by the number of processors and where the layers go
+	otherTemplates sync.Map  // *templates by the number of processors and the mount points of layers and volumes
+	templateCount  atomic.Int32
 	zygotes        zygotes
 	entries        entries
 	hoards         hoards

@@ -33,8 +33,18 @@ func (p *planned) walls() *confine.Plan {
 	return &confine.Plan{Code: p.Code, Limits: p.Limits, Payload: p.Payload, Landlock: p.Landlock, Seccomp: p.Seccomp}
 }
 
-// makePlan turns a spec into the set-up stage's plan, in the root of t unless t is nil.
-func (b *Backend) makePlan(spec *sandbox.Spec, m ids, box *Box, t *template) (_ *planned, err error) {
+// planning is what a plan is made from.
+type planning struct {
+	spec     *sandbox.Spec
+	ids      ids
+	guestPID int       // of the process that gets the plan
+	template *template // its root; nil if it makes its own
+	box      *Box
+}
+
+// makePlan turns a spec into the set-up stage's plan.
+func (b *Backend) makePlan(from *planning) (_ *planned, err error) {
+	spec, m, t, box := from.spec, from.ids, from.template, from.box
 	p := &planned{Plan: confine.Plan{
 		ID: string(spec.ID), Key: box.Key[:], Hostname: rootfs.Hostname,
 		Guest: m.guest, Code: m.code,
@@ -72,12 +82,16 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, box *Box, t *template) (_ 
 		}
 	}
 	for _, mount := range rootfs.HostMounts(spec) {
-		if err := p.addMount(mount, m, restricted); err != nil {
+		if err := p.addMount(mount, from, restricted); err != nil {
 			return nil, err
 		}
 		if mount.Writable && mount.Target != sandbox.Workspace {
 			writable = append(writable, mount.Target)
 		}
+	}
+	for _, v := range spec.MemoryVolumes() {
+		p.Root = append(p.Root, rootfs.Memory(v, spec.Limits, restricted))
+		writable = append(writable, v.Path)
 	}
 	p.Limits, p.Payload = confine.Rlimits(spec.Limits)
 	p.Landlock = b.kernel.ruleset()
@@ -90,12 +104,14 @@ func (b *Backend) makePlan(spec *sandbox.Spec, m ids, box *Box, t *template) (_ 
 // addMount mounts a host file or folder in the sandbox. Root opens it here, so the sandbox's ids need no access to its
 // path, and maps a writable one's owner to the code's user by an id-mapped mount, so files keep their owner on disk. An
 // ordinary user's guest opens it by path, and its code has the user's own id on the host.
-func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
+func (p *planned) addMount(mount sandbox.Mount, from *planning, noExec bool) error {
 	if err := rootfs.CheckTarget(mount.Target); err != nil {
 		return err
 	}
-	if _, err := nolink.Stat(mount.Source); err != nil {
-		return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + mount.Source, Err: err}
+	if mount.Open == nil {
+		if _, err := nolink.Stat(mount.Source); err != nil {
+			return &sandbox.Error{Kind: sandbox.Invalid, Op: "mount " + mount.Source, Err: err}
+		}
 	}
 	step := confine.Step{Do: confine.Bind, Target: strings.TrimPrefix(path.Clean(mount.Target), "/"),
 		Source: mount.Source,
@@ -107,7 +123,7 @@ func (p *planned) addMount(mount sandbox.Mount, m ids, noExec bool) error {
 		step.Flags |= confine.NoExec
 	}
 	if os.Geteuid() == 0 {
-		fd, err := idmap.Detach(mount, m.Lines[len(m.Lines)-1].Host, 0)
+		fd, err := idmap.DetachIn(mount, from.ids.code, from.ids.Lines[len(from.ids.Lines)-1].Host, from.guestPID)
 		if err != nil {
 			return err
 		}

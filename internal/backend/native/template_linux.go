@@ -24,7 +24,7 @@ import (
 // template costs only time.
 type templates struct {
 	processors int         // that the root shows
-	points     []string    // mount points of the layers: no sandbox can make them in a template
+	points     []string    // mount points of layers and volumes: no sandbox can make them in a template
 	proven     atomic.Bool // a sandbox started without a template, so the kernel grants what a template needs
 
 	mu     sync.Mutex // guards all below, and stale and uses of each template
@@ -39,6 +39,7 @@ type templates struct {
 const (
 	templateEvery   = time.Second // for hosts whose mounts keep changing
 	templateBackoff = time.Minute
+	maxTemplates    = 64 // each holds a mount namespace
 )
 
 // template is a finished root: a mount namespace without processes. Only this process's descriptor holds it.
@@ -60,20 +61,41 @@ type sourceID struct {
 
 // templatable reports whether a template can be the whole root of a spec. A sandbox cannot make further folders in one.
 func (b *Backend) templatable(spec *sandbox.Spec) bool {
-	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && len(spec.Mounts) == 0
+	return b.user.UID == 0 && spec.Root == (sandbox.Root{}) && spec.Commands == nil && onlyVolumes(spec)
 }
 
-// templatesFor returns the templates for a spec: one for each number of processors and set of mount points of layers.
+// onlyVolumes reports whether all mounts of a spec are volumes.
+func onlyVolumes(spec *sandbox.Spec) bool {
+	return !slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Volume == "" })
+}
+
+// templatesFor returns the templates for a spec: one for each number of processors and set of mount points of layers
+// and volumes.
 func (b *Backend) templatesFor(spec *sandbox.Spec) *templates {
 	n := rootfs.Processors(spec.Limits)
-	if len(spec.Layers) == 0 && n == b.templates.processors {
+	var points []string
+	for _, l := range spec.Layers {
+		points = append(points, l.At)
+	}
+	for _, m := range spec.Mounts {
+		points = append(points, m.Target)
+	}
+	for _, v := range spec.MemoryVolumes() {
+		points = append(points, v.Path)
+	}
+	if len(points) == 0 && n == b.templates.processors {
 		return &b.templates
 	}
-	key, points := strconv.Itoa(n), []string(nil)
-	for _, l := range spec.Layers {
-		key, points = key+"\x00"+l.At, append(points, l.At)
+	key := strings.Join(append([]string{strconv.Itoa(n)}, points...), "\x00")
+	if known, ok := b.otherTemplates.Load(key); ok {
+		return known.(*templates)
 	}
-	all, _ := b.otherTemplates.LoadOrStore(key, &templates{processors: n, points: points})
+	made := &templates{processors: n, points: points}
+	if b.templateCount.Add(1) > maxTemplates { // requests choose the paths of volumes
+		b.templateCount.Add(-1)
+		return made // which makes none, as no sandbox has proven it
+	}
+	all, _ := b.otherTemplates.LoadOrStore(key, made)
 	return all.(*templates)
 }
 

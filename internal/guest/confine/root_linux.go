@@ -188,7 +188,11 @@ func (r *root) build(i int, s Step) error {
 		}
 		return r.bind(r.sources[i], s.Target)
 	case Tmpfs:
-		fd, err := tmpfs(s, 0)
+		attr := 0
+		if s.Flags&NoExec != 0 {
+			attr = unix.MOUNT_ATTR_NOEXEC
+		}
+		fd, err := tmpfs(s, attr)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (l List) Report(p *sandbox.Policy, spec *sandbox.Spec) {
 
 // Directories returns a limit on the sandbox's own writable places, which does not cover host directories.
 func Directories(b Limit, spec *sandbox.Spec) Limit {
-	if b.By != "" && spec.HostWritable() {
+	if b.By != "" && spec.Unbounded() {
 		b.Gap = "not for files in host directories"
 		b.Why = "nothing limits the files that code writes to a host directory"
 		b.Fix = "leave out the workspace and the writable mounts"

@@ -89,6 +89,23 @@ func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
 	return "", noBox(id)
 }
 
+// HasBox reports whether the folder of a box exists below a run folder.
+func HasBox(run string, id sandbox.ID) (bool, error) {
+	root, err := rundir.Open(run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	_, err = makerOf(root, id)
+	if sandbox.KindOf(err) == sandbox.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func noBox(id sandbox.ID) error {
 	return &sandbox.Error{Kind: sandbox.NotFound, Op: "reattach " + string(id),
 		Msg: "no such sandbox: it was closed, or the host has restarted"}

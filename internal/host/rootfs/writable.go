@@ -50,6 +50,16 @@ func Writable(l sandbox.Limits, code sandbox.User, hostWorkspace, noExec bool) [
 	return append(steps, confine.Step{Do: confine.Detach, Target: diskDir})
 }
 
+// Memory returns the step that makes a volume in memory. It may have as many files as the writable places.
+func Memory(v sandbox.Volume, l sandbox.Limits, noExec bool) confine.Step {
+	s := confine.Step{Do: confine.Tmpfs, Target: strings.TrimPrefix(v.Path, "/"), Mode: 0o1777, Size: v.Bytes,
+		Inodes: l.Inodes}
+	if noExec {
+		s.Flags |= confine.NoExec
+	}
+	return s
+}
+
 // Places returns the steps that make the mount points of the sandbox's own file systems.
 func Places() []confine.Step {
 	dir := func(target string, mode uint32) confine.Step {

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// maxVolumes is the most volumes of a sandbox.
+const maxVolumes = 16
+
+// covered are folders of the sandbox itself. No volume may cover them or lie in one of them, and none may cover the
+// folders above them.
+var covered = []string{sandbox.Workspace, sandbox.WorkspaceAlias, sandbox.Home, "/tmp", "/run", "/var/tmp", "/proc",
+	"/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot"}
+
+// checkVolumes checks volumes, and turns those that are directories of the host into mounts. The store checks whether
+// the named ones exist.
+func (r *Rules) checkVolumes(spec *sandbox.Spec) error {
+	if len(spec.Volumes) > 0 && spec.Root.Writable {
+		return sandbox.Invalidf("volumes", "a build has none")
+	}
+	if len(spec.Volumes) > maxVolumes {
+		return sandbox.Invalidf("volumes", "%d are over the maximum of %d", len(spec.Volumes), maxVolumes)
+	}
+	var kept []sandbox.Volume
+	var places []string
+	for _, m := range spec.Mounts {
+		places = append(places, m.Target)
+	}
+	names := map[string]bool{}
+	for i, v := range spec.Volumes {
+		field := fmt.Sprintf("volumes[%d]", i)
+		if err := checkVolumePath(field+".path", v.Path, places); err != nil {
+			return err
+		}
+		places = append(places, v.Path)
+		var err error
+		switch {
+		case v.Name != "" && v.HostDir == "" && v.Bytes == 0:
+			if err = sandbox.CheckVolumeName(v.Name); err == nil && names[v.Name] {
+				err = sandbox.Invalidf(field+".name", "%s is mounted twice", v.Name)
+			}
+			names[v.Name] = true
+		case v.Name == "" && v.HostDir != "" && v.Bytes == 0:
+			err = r.checkVolumeDir(field+".host_dir", v)
+		case v.Name == "" && v.HostDir == "" && v.Bytes != 0:
+			if v.Bytes < 0 || v.Bytes > spec.Limits.MemoryBytes {
+				err = sandbox.Invalidf(field+".size", "%s is not from 1 byte to the memory limit of %s",
+					sandbox.FormatBytes(v.Bytes), sandbox.FormatBytes(spec.Limits.MemoryBytes))
+			} else if v.ReadOnly {
+				err = sandbox.Invalidf(field, "a volume in memory is empty, and cannot be read-only")
+			}
+		default:
+			err = sandbox.Invalidf(field, "needs either the name of a volume, a size in memory, or a host directory")
+		}
+		if err != nil {
+			return err
+		}
+		if v.HostDir == "" {
+			kept = append(kept, v)
+			continue
+		}
+		spec.Mounts = append(slices.Clone(spec.Mounts),
+			sandbox.Mount{Source: v.HostDir, Target: v.Path, Writable: !v.ReadOnly})
+	}
+	spec.Volumes = kept
+	return nil
+}
+
+// checkVolumePath refuses a path of a volume that covers, or lies in, another part of the sandbox.
+func checkVolumePath(field, p string, taken []string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > MaxPath || strings.IndexByte(p, 0) >= 0 {
+		return sandbox.Invalidf(field, "%.80q is not a clean absolute path below /", p)
+	}
+	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+	for _, dir := range covered {
+		if within(p, dir) || within(dir, p) {
+			err := sandbox.Invalidf(field, "%.80q belongs to the sandbox itself", p)
+			err.Fix = "choose a path such as /data"
+			return err
+		}
+	}
+	for _, other := range taken {
+		if within(p, other) || within(other, p) {
+			return sandbox.Invalidf(field, "%.80q and %.80q overlap", p, other)
+		}
+	}
+	return nil
+}
+
+// checkVolumeDir checks a directory of the host against those that the operator allows.
+func (r *Rules) checkVolumeDir(field string, v sandbox.Volume) error {
+	if err := checkHostPath(field, v.HostDir); err != nil {
+		return err
+	}
+	for _, allowed := range r.VolumeDirs {
+		if v.HostDir == allowed.Dir || strings.HasPrefix(v.HostDir, allowed.Dir+"/") {
+			if allowed.ReadOnly && !v.ReadOnly {
+				return sandbox.Invalidf(field, "this server offers %.200q read-only", v.HostDir)
+			}
+			return nil
+		}
+	}
+	return sandbox.Invalidf(field, "this server does not offer the directory %.200q", v.HostDir)
+}

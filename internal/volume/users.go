@@ -1,0 +1,156 @@
+package volume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// user is the content of a user's file.
+type user struct {
+	ReadOnly bool   `json:"read_only"`
+	RunDir   string `json:"run_dir"` // below which its box is
+}
+
+// lockPoll is the time between two attempts at a lock.
+const lockPoll = 2 * time.Millisecond
+
+// locked opens a file, which it makes if it is missing, and waits for its lock.
+func locked(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch err := tryLock(f); {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, errLocked):
+			return nil, errors.Join(err, f.Close())
+		}
+		select {
+		case <-time.After(lockPoll):
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		}
+	}
+}
+
+// users returns the living users of a volume, and removes the files of the others. The caller holds the volume's lock.
+func (s *Store) users(dir string) (list []sandbox.VolumeUser, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, usersDir))
+	for _, e := range entries {
+		id, err := sandbox.ParseID(e.Name())
+		if err != nil {
+			continue
+		}
+		path := filepath.Join(dir, usersDir, e.Name())
+		u, lives, err := s.user(path, id)
+		if err != nil {
+			return nil, err
+		}
+		if lives {
+			list = append(list, sandbox.VolumeUser{Sandbox: id, ReadOnly: u.ReadOnly})
+		} else if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return list, err
+}
+
+// user reads the file of a user, and reports whether its sandbox lives, or is being made.
+func (s *Store) user(path string, id sandbox.ID) (u user, lives bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return u, false, err
+	}
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(&u); err != nil {
+		return u, false, nil // its process was killed before it made a sandbox
+	}
+	switch err := tryLock(f); {
+	case errors.Is(err, errLocked):
+		return u, true, nil
+	case err != nil:
+		return u, false, err
+	}
+	lives, err = s.options.Lives(u.RunDir, id)
+	return u, lives, err
+}
+
+// Hold makes a sandbox a user of a volume of its owner, before its box is made. Call Release once the box exists, or
+// could not be made. NotFound: the owner has none of this name. Exists: another sandbox writes to it.
+func (s *Store) Hold(ctx context.Context, owner string, id sandbox.ID, v sandbox.Volume) (h sandbox.HeldVolume,
+	err error) {
+	rec, err := s.find(owner, v.Name)
+	if err != nil {
+		return h, err
+	}
+	dir := s.path(folder(owner, v.Name))
+	lock, err := locked(ctx, filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, notFound(v.Name)
+	}
+	if err != nil {
+		return h, failed("lock "+v.Name, err)
+	}
+	defer lock.Close()
+	users, err := s.users(dir)
+	if errors.Is(err, fs.ErrNotExist) { // removed after find
+		return h, notFound(v.Name)
+	}
+	if err != nil {
+		return h, failed("list the users of "+v.Name, err)
+	}
+	for _, u := range users {
+		if !v.ReadOnly && !u.ReadOnly {
+			return h, &sandbox.Error{Kind: sandbox.Exists, Op: "volume",
+				Msg: fmt.Sprintf("sandbox %s writes to %s, and only one may", u.Sandbox, v.Name),
+				Fix: "use it read-only, or end that sandbox first"}
+		}
+	}
+	claim, err := s.claim(filepath.Join(dir, usersDir, string(id)), user{v.ReadOnly, s.options.RunDir})
+	if err != nil {
+		return h, failed("use "+v.Name, err)
+	}
+	h.Mount = sandbox.Mount{Volume: v.Name, Writable: !v.ReadOnly}
+	release := func() {}
+	if rec.Disk {
+		h.Mount.Open, release, err = s.mount(ctx, filepath.Join(dir, diskFile))
+	} else {
+		h.Mount.Source = filepath.Join(dir, filesDir)
+	}
+	if err != nil {
+		return h, failed("mount "+v.Name, errors.Join(err, claim.Close()))
+	}
+	h.Release = func() {
+		release()
+		claim.Close()
+	}
+	return h, nil
+}
+
+// claim writes the file of a user and locks it.
+func (s *Store) claim(path string, u user) (f *os.File, err error) {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	if err = tryLock(f); err == nil {
+		_, err = f.Write(text)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return f, nil
+}
