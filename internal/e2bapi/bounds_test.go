@@ -90,6 +90,22 @@ func TestListRoom(t *testing.T) {
 	r.waitHeld(0)
 }
 
+// TestNames: files whose names are not UTF-8 are listed too.
+func TestNames(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	r.sh(`mkdir odd; cd odd; echo > $'a\xff'; ln -s $'b\xfe' c; echo > d`)
+	status, text := r.call("/filesystem.Filesystem/ListDir", `{"path":"odd"}`)
+	var list struct {
+		Entries []struct{ Name, SymlinkTarget string }
+	}
+	if err := json.Unmarshal(text, &list); err != nil || status != 200 {
+		t.Fatalf("%d: %s", status, text)
+	}
+	if got, want := fmt.Sprint(list.Entries), "[{a\ufffd } {c /workspace/odd/b\ufffd} {d }]"; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
 // TestSandboxPages: the list of sandboxes is sent as it is made, with as many as the client requests.
 func TestSandboxPages(t *testing.T) {
 	r := newRig(t, httpd.Config{MaxAnswers: 2 << 10})

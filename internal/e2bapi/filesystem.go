@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -22,8 +23,10 @@ type filesystem struct {
 	watchers *watchers
 }
 
-// entryOf describes a file. It is a symbolic link if target is not "".
+// entryOf describes a file. It is a symbolic link if target is not "". Messages have no other text than UTF-8, and one
+// with another name would have no form at all.
 func entryOf(file string, i sandbox.FileInfo, target string) *pb.EntryInfo {
+	file, target = validText(file), validText(target)
 	mode := fs.FileMode(i.Mode & 0o777)
 	e := &pb.EntryInfo{Name: path.Base(file), Path: file, Size: i.Size, Mode: i.Mode, Owner: userName(i.UID),
 		Group: userName(i.GID), ModifiedTime: timestamppb.New(i.Modified)}
@@ -44,6 +47,8 @@ func entryOf(file string, i sandbox.FileInfo, target string) *pb.EntryInfo {
 	}
 	return e
 }
+
+func validText(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 // userName names a user or group of a sandbox: that of the code as E2B's templates do.
 func userName(id uint32) string {

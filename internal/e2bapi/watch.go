@@ -59,7 +59,7 @@ var eventTypes = map[engine.ChangeKind]pb.EventType{
 
 // changeOf describes a change; with entry also the file, if it still exists.
 func changeOf(ctx context.Context, dir string, c engine.Change, entry bool) *pb.FilesystemEvent {
-	e := &pb.FilesystemEvent{Name: c.Path, Type: eventTypes[c.Kind]}
+	e := &pb.FilesystemEvent{Name: validText(c.Path), Type: eventTypes[c.Kind]}
 	if entry && c.Kind != engine.ChangeRemove && c.Kind != engine.ChangeRename {
 		e.Entry, _ = stat(ctx, path.Join(dir, c.Path))
 	}

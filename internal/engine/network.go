@@ -104,6 +104,8 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 		err = s.engine.rules.CheckNetwork(&p)
 	}
 	if err == nil {
+		old := s.spec().Network
+		p.Former = formerSecrets(&old, &p)
 		err = s.passage.SetPolicy(p)
 	}
 	if err != nil {
@@ -164,31 +166,32 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 		}
 		one.Value = before.Value
 	}
-	p.Former = formerSecrets(&old, p)
 	return nil
 }
 
-// Limits of the earlier values of a sandbox's secrets, of which the newest are kept.
+// Limits of the earlier secrets of a sandbox, of which the newest are kept.
 const (
 	maxFormerSecrets = 64
-	maxFormerBytes   = 64 << 10
+	maxFormerBytes   = 64 << 10 // of values
+	maxFormerHosts   = 1000
 )
 
 // formerSecrets returns the secrets of a policy and of earlier ones whose values or hosts the next policy lacks: a host
 // may have stored such a value.
 func formerSecrets(old, next *sandbox.NetworkPolicy) (list []sandbox.Secret) {
-	covers := func(by sandbox.Secret, s sandbox.Secret) bool {
+	covers := func(by, s sandbox.Secret) bool {
 		return by.Value == s.Value && !slices.ContainsFunc(s.Hosts, func(host string) bool {
 			return !slices.Contains(by.Hosts, host)
 		})
 	}
-	size := 0
+	size, hosts := 0, 0
 	for _, s := range slices.Backward(slices.Concat(old.Former, old.Secrets)) { // the newest first
 		covered := func(by sandbox.Secret) bool { return covers(by, s) }
 		if s.Value == "" || slices.ContainsFunc(next.Secrets, covered) || slices.ContainsFunc(list, covered) {
 			continue
 		}
-		if size += len(s.Value); len(list) == maxFormerSecrets || size > maxFormerBytes {
+		size, hosts = size+len(s.Value), hosts+len(s.Hosts)
+		if len(list) == maxFormerSecrets || size > maxFormerBytes || hosts > maxFormerHosts {
 			break
 		}
 		list = append(list, s)

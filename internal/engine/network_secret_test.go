@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,7 @@ func TestFormerSecrets(t *testing.T) {
 		last := len(former) - 1
 		return &sandbox.NetworkPolicy{Secrets: former[last:], Former: former[:last]}
 	}
+	many := slices.Repeat([]string{"b"}, maxFormerHosts)
 	long := strings.Repeat("x", maxFormerBytes-1)
 	one, two, both := secret("1", "a"), secret("2", "a"), secret("1", "a", "b")
 	for name, c := range map[string]struct {
@@ -56,7 +58,9 @@ func TestFormerSecrets(t *testing.T) {
 		"a third":           {policy(one, two), secret("3", "a"), []sandbox.Secret{one, two}},
 		"back":              {policy(one, two), one, []sandbox.Secret{two}},
 		"lost at a restart": {policy(secret("", "a")), two, nil},
-		"over the bound":    {policy(secret("12", "a"), secret(long, "a")), two, []sandbox.Secret{secret(long, "a")}},
+		"over the bound of hosts": {policy(one, sandbox.Secret{Name: "A", Value: "1", Hosts: many}), two,
+			[]sandbox.Secret{{Name: "A", Value: "1", Hosts: many}}},
+		"over the bound": {policy(secret("12", "a"), secret(long, "a")), two, []sandbox.Secret{secret(long, "a")}},
 	} {
 		got := formerSecrets(c.old, &sandbox.NetworkPolicy{Secrets: []sandbox.Secret{c.next}})
 		if !reflect.DeepEqual(got, c.want) {
