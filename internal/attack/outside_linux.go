@@ -160,7 +160,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.note(r)
 	switch r.URL.Path {
 	case "/known":
-		o.tell(w)
+		o.repeat(w)
 	case "/heads":
 		o.floodHeads(w)
 	default:
@@ -183,8 +183,8 @@ func (o *outside) note(r *http.Request) {
 	}
 }
 
-// tell repeats the secret wherever an answer can have text.
-func (o *outside) tell(w http.ResponseWriter) {
+// repeat repeats the secret wherever an answer can have text.
+func (o *outside) repeat(w http.ResponseWriter) {
 	h := w.Header()
 	fill := func() {
 		h.Set("X-Known", o.secret)

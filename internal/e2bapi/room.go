@@ -27,11 +27,10 @@ func sandboxIn(ctx context.Context) *engine.Sandbox { return callIn(ctx).sandbox
 
 // The memory of an answer that is built before it is sent.
 const (
-	freeAnswer  = 64 << 10 // needs no room, as in httpd
-	answerStep  = 1 << 20  // is reserved at a time
-	entryBytes  = 2 << 10  // of an entry without its texts: as a value, as JSON with its growth, and compressed
-	textCopies  = 3        // of a text in JSON: the message, its growth, and compressed
-	largeFactor = 5        // of a large event: as it was logged, decoded, and as JSON with its growth
+	answerStep  = 1 << 20 // is reserved at a time
+	entryBytes  = 2 << 10 // of an entry without its texts: as a value, as JSON with its growth, and compressed
+	textCopies  = 3       // of a text in JSON: the message, its growth, and compressed
+	largeFactor = 5       // of a large event: as it was logged, decoded, and as JSON with its growth
 )
 
 // hold counts an entry of an answer with these texts.
@@ -40,7 +39,7 @@ func (c *call) hold(texts ...string) error {
 	for _, text := range texts {
 		c.held += int64(len(text) + textCopies*quoted(text))
 	}
-	need := c.held - freeAnswer - c.reserved
+	need := c.held - httpd.FreeAnswer - c.reserved
 	if need <= 0 {
 		return nil
 	}

@@ -105,8 +105,8 @@ func refuse(_ *httpd.Response, r *http.Request) error {
 
 var rpcErrors = connect.NewErrorWriter()
 
-// serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted; the
-// messages of a stream are read one by one, in the room of one.
+// serve passes a call on to a service. A message is read first, so that the memory of its decoded form is counted. The
+// messages of a stream are read one by one, and the memory of one is counted.
 func (f *face) serve(service http.Handler) inside {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 		if name, _, ok := r.BasicAuth(); ok {

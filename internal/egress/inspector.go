@@ -387,8 +387,8 @@ func (i *inspector) sandboxEnds() error {
 	return err
 }
 
-// mustHide reports whether the connection is intercepted for a host from whose answers values are removed now, and were
-// not before.
+// mustHide reports whether new rules remove values from the answers of this connection, and the rules at its beginning
+// did not.
 func (i *inspector) mustHide(r *rules.Rules) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

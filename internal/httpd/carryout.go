@@ -9,8 +9,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// freeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
-const freeAnswer = 64 << 10
+// FreeAnswer is how much of each answer needs no room, so that small ones are always sent. Connections are limited too.
+const FreeAnswer = 64 << 10
 
 // LayOut converts a result to its answer. more is the size of other values that the caller holds until the request
 // ends. It must not wait for the client, as the run holds its slot.
@@ -59,7 +59,7 @@ func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request
 		laid, more := layOut(result)
 		// they are in the answer
 		result.Stdout, result.Stderr, result.Files, result.Results = sandbox.Captured{}, sandbox.Captured{}, nil, nil
-		if err := s.Reserve(ctx, w, laid.Size()+more-freeAnswer); err != nil {
+		if err := s.Reserve(ctx, w, laid.Size()+more-FreeAnswer); err != nil {
 			return &sandbox.Error{Kind: sandbox.KindOf(err), Msg: "the run ended, but its answer was dropped", Err: err}
 		}
 		text = laid

@@ -164,7 +164,7 @@ func (s *Server) WriteStatus(w *Response, status int, v any) error {
 	text, ok := v.(*answer.JSON)
 	if !ok {
 		text = answer.NewLayout().Around(v)
-		if err := s.TryReserve(w, text.Size()-freeAnswer); err != nil {
+		if err := s.TryReserve(w, text.Size()-FreeAnswer); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func (l *List) Add(entry any) error {
 	}
 	answer.Encode(&l.buf, entry)
 	l.buf.Truncate(l.buf.Len() - 1) // the newline
-	if l.buf.Len() < freeAnswer {
+	if l.buf.Len() < FreeAnswer {
 		return nil
 	}
 	return l.send(false)
@@ -47,7 +47,7 @@ func (l *List) Add(entry any) error {
 
 // send sends what is in the buffer.
 func (l *List) send(last bool) error {
-	need := int64(l.buf.Cap()) - 2*freeAnswer - l.reserved
+	need := int64(l.buf.Cap()) - 2*FreeAnswer - l.reserved
 	if err := l.server.TryReserve(l.w, need); err != nil {
 		return err
 	}

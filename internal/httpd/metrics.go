@@ -145,7 +145,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 func (s *Server) ShowMetrics(w *Response, r *http.Request) error {
 	text := buffered{ResponseWriter: w, status: http.StatusOK}
 	s.metrics.handler.ServeHTTP(&text, r)
-	if err := s.TryReserve(w, int64(text.Cap())-freeAnswer); err != nil {
+	if err := s.TryReserve(w, int64(text.Cap())-FreeAnswer); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
