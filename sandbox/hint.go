@@ -187,6 +187,10 @@ type (
 	HintNotReached struct {
 		Failures []NetworkFailure `json:"failures"`
 	}
+	// HintMisplaced: placeholders of secrets were sent where no value replaced them.
+	HintMisplaced struct {
+		Placeholders []NetworkMisplaced `json:"placeholders"`
+	}
 	// HintNoModule: a module is missing.
 	HintNoModule struct {
 		Name string `json:"name,omitempty"`
@@ -284,7 +288,7 @@ var Hints = func() map[HintCode]Hint {
 		HintNoCommand{}, HintNoFile{}, HintNoLoader{}, HintNotProgram{}, HintLineEnds{}, HintStateLost{},
 		HintMemory{}, HintMemoryKilled{}, HintMemoryEnded{}, HintChildren{}, HintLimit{}, HintOutputEnded{},
 		HintOutput{},
-		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNotReached{},
+		HintNotAllowed{}, HintNoInstall{}, HintNoNetwork{}, HintRefused{}, HintNotReached{}, HintMisplaced{},
 		HintNoModule{}, HintNoStandard{},
 		HintNoPackage{}, HintLeftOut{},
 		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
@@ -325,6 +329,7 @@ func (HintNotAllowed) Code() HintCode   { return "command_not_allowed" }
 func (HintNoInstall) Code() HintCode    { return "no_install" }
 func (HintNoNetwork) Code() HintCode    { return "no_network" }
 func (HintRefused) Code() HintCode      { return "network_refused" }
+func (HintMisplaced) Code() HintCode    { return "placeholder_sent" }
 func (HintNotReached) Code() HintCode   { return "network_failed" }
 func (HintNoModule) Code() HintCode     { return "no_module" }
 func (HintNoStandard) Code() HintCode   { return "no_standard_module" }

@@ -91,12 +91,41 @@ func CheckConnections(n int) error {
 // variable Name. The gate puts the value into Headers of HTTPS requests to Hosts, which are thereby allowed. Elsewhere
 // the placeholder is sent unchanged. No answer of these hosts repeats the value.
 type Secret struct {
-	Name        string   // as the shell accepts it
-	Hosts       []string // names, as in Allow; port 443 unless a rule gives others
-	Headers     []string // that may carry the value, at most 16; empty is Authorization and usual headers of API keys
-	Value       string   `json:"-"` // only kept in memory; "" after a restart of the server
-	Placeholder string   // a Gate completes a policy with it
+	Name        string        // as the shell accepts it
+	Hosts       []string      // names, as in Allow; port 443 unless a rule gives others
+	In          []SecretPlace // further places that may carry the value; headers always may
+	Headers     []string      // that may carry the value, at most 16; empty: Authorization and usual ones of API keys
+	Value       string        `json:"-"` // only kept in memory; "" after a restart of the server
+	Placeholder string        // a Gate completes a policy with it
 }
+
+// SecretPlace is a part of a request.
+type SecretPlace string
+
+// The parts of a request besides its headers. A value may be put into bodies that are JSON or forms.
+const (
+	InBody  SecretPlace = "body"
+	InQuery SecretPlace = "query"
+	InPath  SecretPlace = "path"
+)
+
+// NetworkMisplaced is a placeholder that was sent to a host, and that no value replaced.
+type NetworkMisplaced struct {
+	Secret string          `json:"secret"`
+	Host   string          `json:"host"`
+	In     SecretPlace     `json:"in"`
+	Reason MisplacedReason `json:"reason"`
+}
+
+// MisplacedReason is why a placeholder was not replaced.
+type MisplacedReason string
+
+// The reasons.
+const (
+	MisplacedHost    MisplacedReason = "host"    // the secret is for other hosts
+	MisplacedPlace   MisplacedReason = "place"   // the secret does not permit this part of a request
+	MisplacedContent MisplacedReason = "content" // the body is no JSON or form, or too large
+)
 
 // String keeps the value out of logs.
 func (s Secret) String() string { return "secret " + s.Name }
@@ -177,6 +206,8 @@ type NetworkLog interface {
 	Refusals(seq uint64, n int) []NetworkRefusal
 	// Failures returns likewise what was allowed and failed.
 	Failures(seq uint64, n int) []NetworkFailure
+	// Misplaced returns the placeholders that were sent and not replaced since the attempt of this Seq, at most n.
+	Misplaced(seq uint64, n int) []NetworkMisplaced
 }
 
 // The protocols of attempts.

@@ -26,7 +26,7 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 		"never reach `NAME`, as in --allow, which it overrides (repeatable)")
 	flags.StringSliceVar(&f.network.Inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
 	flags.StringArrayVar(&f.secrets, "secret", nil,
-		"send the variable only to a host, in headers, `NAME@HOST` (repeatable)")
+		"send the variable only to a host, in headers, `NAME@HOST`; also NAME@HOST:body,query,path (repeatable)")
 	flags.StringArrayVar(&f.headers, "secret-header", nil,
 		"send the secret only in this header, `NAME=HEADER` (repeatable)")
 	completions(cmd, "network",
@@ -55,7 +55,8 @@ func (a *app) policy(f *networkFlags) (sandbox.NetworkPolicy, error) {
 	return p, egress.Check(p)
 }
 
-// secret parses NAME@HOST[,HOST]. The value is in our environment: other users can read command lines.
+// secret parses NAME@HOST[,HOST][:body,query,path]. The value is in our environment: other users can read command
+// lines.
 func (a *app) secret(text string) (s sandbox.Secret, err error) {
 	name, hosts, ok := strings.Cut(text, "@")
 	if !ok || name == "" || hosts == "" || strings.Contains(name, "=") {
@@ -63,7 +64,18 @@ func (a *app) secret(text string) (s sandbox.Secret, err error) {
 		return s, invalid("--secret", "is not NAME@HOST, a variable of this environment and its host",
 			"--secret GITHUB_TOKEN@api.github.com")
 	}
-	s = sandbox.Secret{Name: name, Hosts: strings.Split(hosts, ",")}
+	s = sandbox.Secret{Name: name}
+	if at := strings.LastIndexByte(hosts, ':'); at >= 0 {
+		for place := range strings.SplitSeq(hosts[at+1:], ",") {
+			s.In = append(s.In, sandbox.SecretPlace(place))
+		}
+		if c := hosts[at+1:] + " "; c[0] >= '0' && c[0] <= '9' {
+			s.In = nil // it is a port
+		} else {
+			hosts = hosts[:at]
+		}
+	}
+	s.Hosts = strings.Split(hosts, ",")
 	value, ok := a.LookupEnv(name)
 	if !ok {
 		return s, sandbox.Invalidf("--secret", "%.64q is not set", name)

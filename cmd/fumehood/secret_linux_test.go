@@ -122,6 +122,34 @@ func TestSecretOfRun(t *testing.T) {
 	}
 }
 
+// TestPlaceholderSent: a hint reports a placeholder in the body of a request, and the flag that permits it there.
+func TestPlaceholderSent(t *testing.T) {
+	isNetworkReady(t)
+	for secret, hint := range map[string]string{
+		"API_TOKEN@example.com": "The placeholder of API_TOKEN was sent in the body of a request to example.com and " +
+			"stayed one: the value goes only into headers. To send it there, add it: --secret " +
+			"API_TOKEN@example.com:body.",
+		"API_TOKEN@example.com:body": "",
+	} {
+		var errs bytes.Buffer
+		m := testApp(t).Main
+		m.Stdout, m.Stderr, m.Gate = io.Discard, &errs, newKeeper(t).gate()
+		environ := m.LookupEnv
+		m.LookupEnv = func(name string) (string, bool) {
+			if name == "API_TOKEN" {
+				return secretValue, true
+			}
+			return environ(name)
+		}
+		code := m.Run(context.Background(), []string{"run", "--backend", "native", "--allow-unenforced", "memory",
+			"--secret", secret, "-l", "bash", "-c", `curl -sS -d "k=$API_TOKEN" https://example.com/`})
+		got := errs.String()
+		if code != 0 || !strings.Contains(got, hint) || hint == "" && strings.Contains(got, "hint") {
+			t.Errorf("%s: %d, %s", secret, code, got)
+		}
+	}
+}
+
 const useToken = "import os, urllib.request as u\nprint(u.urlopen(u.Request('https://example.com/x', headers={'X-Key': os.environ['API_TOKEN'], 'Authorization': 'Bearer ' + os.environ['API_TOKEN']})).read().decode())"
 
 // TestSecretOfSandbox: a value is only in memory. After a restart the sandbox still has its placeholder, and its owner

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestSecretFlags: --secret-header names the headers of a secret of the same command.
@@ -13,6 +15,16 @@ func TestSecretFlags(t *testing.T) {
 		headers: []string{"B=X-Mine", "B=Cookie"}})
 	if err != nil || p.Secrets[0].Headers != nil || !slices.Equal(p.Secrets[1].Headers, []string{"X-Mine", "Cookie"}) {
 		t.Errorf("%+v, %v", p.Secrets, err)
+	}
+	p, err = a.policy(&networkFlags{secrets: []string{"A@a.test:8443,b.test:body,query", "B@b.test:444",
+		"C@c.test:path"}})
+	if err != nil || !slices.Equal(p.Secrets[0].Hosts, []string{"a.test:8443", "b.test"}) ||
+		!slices.Equal(p.Secrets[0].In, []sandbox.SecretPlace{"body", "query"}) || p.Secrets[1].In != nil ||
+		!slices.Equal(p.Secrets[2].In, []sandbox.SecretPlace{"path"}) {
+		t.Errorf("%+v, %v", p.Secrets, err)
+	}
+	if _, err := a.policy(&networkFlags{secrets: []string{"A@a.test:body,cookie"}}); err == nil {
+		t.Error("an unknown place is accepted")
 	}
 	for _, wrong := range []string{"C=X-Mine", "B", "B=", "=X-Mine", "B=Content-Length", "B=a b"} {
 		if _, err := a.policy(&networkFlags{secrets: []string{"B@b.test"}, headers: []string{wrong}}); err == nil {

@@ -18,7 +18,7 @@ func NewNetwork(n sandbox.NetworkPolicy) api.Network {
 	}
 	for _, s := range n.Secrets {
 		out.Secrets = append(out.Secrets, api.Secret{Name: s.Name, Hosts: s.Hosts, Headers: s.Headers,
-			Lost: s.Value == ""})
+			In: s.In, Lost: s.Value == ""})
 	}
 	return out
 }

@@ -50,6 +50,8 @@ type Facts struct {
 type Network struct {
 	Refusals []sandbox.NetworkRefusal // by the network policy
 	Failures []sandbox.NetworkFailure // of what the policy allows
+
+	Misplaced []sandbox.NetworkMisplaced // placeholders that stayed
 }
 
 // ExitNotFound is a shell's exit code for a missing command.
@@ -77,6 +79,9 @@ func Hints(f *Facts) []sandbox.Hint {
 	if h := f.network(); h != nil {
 		hints = append([]sandbox.Hint{h}, sandbox.WithoutHint[sandbox.HintExitCode](hints)...)
 		hints = slices.DeleteFunc(hints, func(h sandbox.Hint) bool { return h == sandbox.HintUnreachable })
+	}
+	if len(f.Network.Misplaced) > 0 {
+		hints = append(hints, sandbox.HintMisplaced{Placeholders: f.Network.Misplaced})
 	}
 	if f.compileFailed() && r.Status != sandbox.StatusCanceled && r.Status != sandbox.StatusRejected {
 		hints = append([]sandbox.Hint{sandbox.HintNotCompiled{ExitCode: r.Compiled.ExitCode}}, hints...)

@@ -229,7 +229,7 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done,
+		Misplaced: g.misplace, Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done,
 		Reserve: g.meter.reserve, Release: g.meter.unreserve,
 		Failed: g.fail})
 	if err == nil {

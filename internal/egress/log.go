@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,14 +44,21 @@ func addTo(t *Total, a *Attempt) {
 // Log keeps the last attempts of a sandbox, and counts all. The zero value is ready. It implements the methods of
 // sandbox.NetworkLog.
 type Log struct {
-	mu      sync.Mutex
-	ring    []Attempt // grows up to maxAttempts; the attempt of Seq s is at (s-1-base) % maxAttempts
-	base    uint64
-	last    uint64
-	sum     Summary
+	mu    sync.Mutex
+	ring  []Attempt // grows up to maxAttempts; the attempt of Seq s is at (s-1-base) % maxAttempts
+	base  uint64
+	last  uint64
+	sum   Summary
+	news  news
+	tally *tally // counts for all sandboxes; may be nil
+
+	misplaced []noted // the latest last
+}
+
+// news is what followers of a log wait for.
+type news struct {
 	changed chan struct{} // closed by the next attempt or the end; nil while nobody waits
 	ended   bool          // there are no further attempts
-	tally   *tally        // counts for all sandboxes; may be nil
 }
 
 // add logs an attempt.
@@ -64,9 +72,9 @@ func (l *Log) add(a Attempt) {
 
 // wake wakes those that wait in Follow. Callers hold mu.
 func (l *Log) wake() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
+	if l.news.changed != nil {
+		close(l.news.changed)
+		l.news.changed = nil
 	}
 }
 
@@ -74,7 +82,7 @@ func (l *Log) wake() {
 func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = true
+	l.news.ended = true
 	l.wake()
 }
 
@@ -154,10 +162,10 @@ func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
 	for {
 		l.mu.Lock()
 		list := l.after(seq, maxAttempts)
-		if l.changed == nil {
-			l.changed = make(chan struct{})
+		if l.news.changed == nil {
+			l.news.changed = make(chan struct{})
 		}
-		changed, ended := l.changed, l.ended
+		changed, ended := l.news.changed, l.news.ended
 		l.mu.Unlock()
 		switch {
 		case len(list) > 0:
@@ -209,6 +217,35 @@ func (l *Log) Failures(seq uint64, n int) []sandbox.NetworkFailure {
 		return sandbox.NetworkFailure{Target: to, Reason: a.Reason}, a.Allowed && a.Reason != "" &&
 			a.Reason != otherRecord && (a.Received == 0 || a.Protocol == sandbox.ProtocolDNS)
 	})
+}
+
+const maxMisplaced = 64 // that a log keeps
+
+// noted is a placeholder that was sent, and the last attempt before.
+type noted struct {
+	sandbox.NetworkMisplaced
+	seq uint64
+}
+
+// misplace notes a placeholder that was sent, once for each place.
+func (l *Log) misplace(m sandbox.NetworkMisplaced) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.misplaced = slices.DeleteFunc(l.misplaced, func(o noted) bool { return o.NetworkMisplaced == m })
+	l.misplaced = append(l.misplaced, noted{m, l.last})
+	l.misplaced = l.misplaced[max(0, len(l.misplaced)-maxMisplaced):]
+}
+
+// Misplaced returns the placeholders that were sent since an attempt, at most n.
+func (l *Log) Misplaced(seq uint64, n int) (list []sandbox.NetworkMisplaced) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.misplaced {
+		if m.seq >= seq && len(list) < n {
+			list = append(list, m.NetworkMisplaced)
+		}
+	}
+	return list
 }
 
 // destinations returns what of makes of the attempts that it selects: each destination once, at most n.

@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,6 +42,7 @@ type vault struct {
 
 func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	v.mu.Lock()
 	v.seen = append(v.seen, r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")+
 		r.Header.Get("X-Goog-Meta-K")+string(body))

@@ -72,7 +72,8 @@ func (x *Run) network() diagnose.Network {
 		return diagnose.Network{}
 	}
 	return diagnose.Network{Refusals: p.Refusals(x.attempts, maxRefusals),
-		Failures: p.Failures(x.attempts, maxRefusals)}
+		Failures:  p.Failures(x.attempts, maxRefusals),
+		Misplaced: p.Misplaced(x.attempts, maxRefusals)}
 }
 
 // Network returns what the sandbox tried to reach, and the policy. Unsupported: it has no network.
@@ -135,6 +136,12 @@ func checkWithoutValue(at int, before, after *sandbox.Secret) error {
 		if !slices.Contains(before.Headers, header) {
 			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].headers[%d]", at, i),
 				"%.80q is a new header of %s; give the value of the secret again", header, after.Name)
+		}
+	}
+	for i, place := range after.In {
+		if !slices.Contains(before.In, place) {
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].in[%d]", at, i),
+				"%.80q is a new place of %s; give the value of the secret again", place, after.Name)
 		}
 	}
 	return nil

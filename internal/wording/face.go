@@ -19,10 +19,11 @@ type Face struct {
 	allow func(target string) string              // lets a run reach a target
 	// makes a sandbox that may reach a target; nil if callers make none
 	recreate func(target string) string
-	allowNow string                       // lets an existing sandbox reach a target; "" if callers cannot
-	packages func(o sandbox.Offer) string // requests packages; "" if callers cannot
-	Param    func(op string) string       // names a part of the request, or a step that failed
-	serve    string                       // runs a server
+	allowNow string                                  // lets an existing sandbox reach a target; "" if callers cannot
+	bind     func(m sandbox.NetworkMisplaced) string // lets a secret go into a place of requests
+	packages func(o sandbox.Offer) string            // requests packages; "" if callers cannot
+	Param    func(op string) string                  // names a part of the request, or a step that failed
+	serve    string                                  // runs a server
 	// the languages to choose from; "" if callers may name any
 	languages string
 	file      string                  // sends a file
@@ -53,6 +54,7 @@ var CommandLine = Face{
 	},
 	allow:    func(target string) string { return "allow it with --allow " + target },
 	recreate: func(target string) string { return "make a sandbox with fumehood create --allow " + target },
+	bind:     func(m sandbox.NetworkMisplaced) string { return "add it: " + bindFlag(m) },
 	packages: func(o sandbox.Offer) string { return "add --packages " + requirement(o) },
 	Param: func(op string) string {
 		op, _, _ = strings.Cut(op, "[") // the message quotes which of the list it is
@@ -102,6 +104,7 @@ var HTTP = Face{
 	allow:    func(target string) string { return "allow it with " + networkField(target) },
 	allowNow: "replace the rules by PATCH /v1/sandboxes/{id}",
 	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
+	bind:     func(m sandbox.NetworkMisplaced) string { return `add "in": ["` + string(m.In) + `"] to the secret` },
 	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
 	Param:    field,
 	serve:    `run it in a living sandbox, with "background": true`,
@@ -135,6 +138,7 @@ var Tool = Face{
 		return "have the operator accept it with --allow-unenforced " + joined(limits, limitName, ",")
 	},
 	allow: func(target string) string { return "have the operator allow it with --allow " + target },
+	bind:  func(m sandbox.NetworkMisplaced) string { return "have the operator permit it with " + bindFlag(m) },
 	packages: func(o sandbox.Offer) string {
 		if !o.InCode {
 			return `add "packages": [` + strconv.Quote(requirement(o)) + "]"
@@ -193,6 +197,10 @@ var flagsOfFields = func() map[string]string {
 
 func flag(param, value string) string {
 	return strings.TrimSuffix("--"+strings.ReplaceAll(param, "_", "-")+" "+value, " ")
+}
+
+func bindFlag(m sandbox.NetworkMisplaced) string {
+	return "--secret " + m.Secret + "@" + m.Host + ":" + string(m.In)
 }
 
 func limitFlag(name sandbox.LimitName, value string) string {

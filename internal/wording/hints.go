@@ -180,6 +180,8 @@ func (f Face) tried(h sandbox.Hint) string {
 		return joined(h.Failures, func(r sandbox.NetworkFailure) string {
 			return r.Target + " is allowed, but could not be reached: " + r.Reason + "."
 		}, " ")
+	case sandbox.HintMisplaced:
+		return f.misplaced(h)
 	case sandbox.HintNoModule:
 		return f.noModule(h)
 	case sandbox.HintNoStandard:
@@ -283,6 +285,21 @@ func (f Face) refused(h sandbox.HintRefused) string {
 			return text + "; " + f.recreate(r.Allow) + "."
 		}
 		return text + "; " + f.allowNow + ", or " + f.recreate(r.Allow) + "."
+	}, " ")
+}
+
+// misplaced words which placeholders were not replaced. It suggests no further hosts: the code chose them.
+func (f Face) misplaced(h sandbox.HintMisplaced) string {
+	return joined(h.Placeholders, func(m sandbox.NetworkMisplaced) string {
+		text := "The placeholder of " + m.Secret + " was sent in the " + string(m.In) + " of a request to " + m.Host +
+			" and stayed one: "
+		switch {
+		case m.Reason == sandbox.MisplacedHost:
+			return text + "the secret is for other hosts."
+		case m.Reason == sandbox.MisplacedContent:
+			return text + "the value goes only into JSON and forms of up to 1MiB."
+		}
+		return text + "the value goes only into headers. To send it there, " + f.bind(m) + "."
 	}, " ")
 }
 

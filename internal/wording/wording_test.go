@@ -129,6 +129,10 @@ func example(f reflect.StructField) reflect.Value {
 			{Target: "y", Reason: "z"}})
 	case reflect.TypeFor[[]sandbox.NetworkFailure]():
 		return reflect.ValueOf([]sandbox.NetworkFailure{{Target: "x:443", Reason: "y"}})
+	case reflect.TypeFor[[]sandbox.NetworkMisplaced]():
+		return reflect.ValueOf([]sandbox.NetworkMisplaced{
+			{Secret: "x", Host: "y", In: sandbox.InBody, Reason: sandbox.MisplacedPlace},
+			{Secret: "x", Host: "z", In: sandbox.InPath, Reason: sandbox.MisplacedHost}})
 	case reflect.TypeFor[[]sandbox.MissingCommand]():
 		return reflect.ValueOf([]sandbox.MissingCommand{{Name: "x"}, {Name: "y", Package: "z"}})
 	case reflect.TypeFor[[]sandbox.Skipped]():
@@ -172,6 +176,10 @@ func TestFaces(t *testing.T) {
 			"--allow-build; code of your own can be sent with --file PATH.", `"allow_build": true; code of your ` +
 			`own can ` +
 			`be sent in "files".`},
+		{sandbox.HintMisplaced{Placeholders: []sandbox.NetworkMisplaced{{Secret: "KEY", Host: "a.com",
+			In: sandbox.InQuery, Reason: sandbox.MisplacedPlace}}},
+			"To send it there, add it: --secret KEY@a.com:query.",
+			`To send it there, add "in": ["query"] to the secret.`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
 			Code: sandbox.SkipTooLarge},
@@ -255,7 +263,7 @@ func TestFlags(t *testing.T) {
 	without := map[string]bool{ // arguments, parameters of paths and queries, and settings of a server
 		"args": true, "command": true, "path": true, "port": true, "cursor": true, "after": true, "range": true,
 		"mode": true, "depth": true, "signal": true, "backends": true, "languages": true, "queue timeout": true,
-		"lifetime": true, "lifetime.ends_at": true,
+		"lifetime": true, "lifetime.ends_at": true, "terminal": true,
 	}
 	ops := append(literals(t, "../plan", invalid), literals(t, "../engine", invalid)...)
 	for _, op := range ops {

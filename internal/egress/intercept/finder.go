@@ -4,14 +4,15 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// maxPattern is the most bytes of a pattern: a value in Base64.
-const maxPattern = rules.MaxValue * 8 / 6
+// maxPattern is the most bytes of a pattern.
+const maxPattern = rules.MaxEncoded
 
 // pattern is a text that reveals a value.
 type pattern struct {
@@ -21,8 +22,8 @@ type pattern struct {
 	before, after bool
 }
 
-// finder finds values in text in one pass, in any letter case. It finds them in Base64 too, because the gate itself
-// encodes the pairs of Basic. Its running time does not reveal how many characters of a value a text contains: it looks
+// finder finds values in text in one pass, in any letter case. It finds them as the gate encodes them too: in Base64,
+// forms and JSON. Its running time does not reveal how many characters of a value a text contains: it looks
 // up the last eight bytes of a pattern at once, by a random hash, and then compares long blocks.
 type finder struct {
 	key      uint64
@@ -45,6 +46,11 @@ func newFinder(secrets []rules.Secret) *finder {
 			continue
 		}
 		f.add(pattern{text: s.Value, placeholder: s.Placeholder})
+		for _, encode := range []func(string) string{url.QueryEscape, url.PathEscape, escapeJSON} {
+			if text := encode(s.Value); len(text) <= maxPattern {
+				f.add(pattern{text: text, placeholder: s.Placeholder})
+			}
+		}
 		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			for before := range 3 {
 				f.add(base64Pattern(alphabet, before, s.Secret.Value, s.Placeholder))

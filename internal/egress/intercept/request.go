@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,12 @@ type exchange struct {
 	attempt        sandbox.NetworkAttempt
 	transport      http.RoundTripper
 	sent, received atomic.Int64 // bytes of the bodies
+
+	inserted int   // values of secrets
+	reserved int64 // memory, besides requestMemory
+
+	mu        sync.Mutex
+	misplaced []string // names of secrets whose placeholders stay
 }
 
 // handle decides about one request, inserts secrets, and forwards it. net/http parses and writes HTTP/1, HTTP/2 and
@@ -45,6 +52,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		x.attempt.Duration = time.Since(x.attempt.Time)
 		x.attempt.Sent, x.attempt.Received = x.sent.Load(), x.received.Load()
+		x.mu.Lock()
+		for _, name := range x.misplaced {
+			x.attempt.Misplaced = addName(x.attempt.Misplaced, name)
+		}
+		x.mu.Unlock()
 		s.config.Log(x.attempt)
 	}()
 	policy, d := c.Policy()
@@ -55,6 +67,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	if reason == "" {
 		status, reason = x.insertSecrets(policy.Secrets, r.Header)
+	}
+	if reason == "" {
+		defer func() { s.config.Release(x.reserved) }()
+		status, reason = s.insertBeyondHeaders(x, policy.Secrets, r)
 	}
 	if reason != "" {
 		x.fail(w, status, reason)
@@ -143,9 +159,9 @@ func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status 
 	done := insertSecrets(secrets, name, port, h)
 	x.attempt.Misplaced = done.misplaced
 	if done.count > maxInserted {
-		return http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("it has more than %d values of secrets", maxInserted)
+		return tooManyValues()
 	}
-	x.attempt.Secrets = done.inserted
+	x.attempt.Secrets, x.inserted = done.inserted, done.count
 	return 0, ""
 }
 

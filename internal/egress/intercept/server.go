@@ -29,6 +29,7 @@ type Config struct {
 	Roots     *x509.CertPool // servers are verified by; nil is those of the host
 	Log       func(sandbox.NetworkAttempt)
 	Spend     func(time.Duration) // notes CPU time that a request takes
+	Misplaced func(sandbox.NetworkMisplaced)
 
 	// Begin counts a request, and End ends it. Begin returns false once the gate is closed.
 	Begin func() bool

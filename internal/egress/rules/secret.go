@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -17,8 +18,10 @@ const (
 	// MinValue is the fewest bytes of a value: the gate replaces a value wherever an answer repeats it.
 	MinValue = 8
 	// MaxValue is the most bytes of a value. Servers accept heads of 8 KiB and more.
-	MaxValue  = 8 << 10
-	portHTTPS = 443
+	MaxValue = 8 << 10
+	// MaxEncoded is the most bytes of a value in Base64, or in the encoding of a form.
+	MaxEncoded = MaxValue * 8 / 6
+	portHTTPS  = 443
 )
 
 // usualHeaders may carry a value whose secret names no headers. Servers use them for credentials and, unlike others
@@ -32,6 +35,8 @@ var usualHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Apikey", "
 var noValue = []string{"Host", "Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Authenticate",
 	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "Expect",
 	"Accept-Encoding", "Range", "If-Range", "X-Ms-Range", "A-Im"}
+
+var places = []sandbox.SecretPlace{sandbox.InBody, sandbox.InQuery, sandbox.InPath}
 
 // Secret is a secret of a policy, with the rules for where its value may go.
 type Secret struct {
@@ -132,6 +137,8 @@ func checkSecret(where string, s *sandbox.Secret) error {
 		}
 	}
 	switch v := s.Value; {
+	case slices.ContainsFunc(s.In, func(p sandbox.SecretPlace) bool { return !slices.Contains(places, p) }):
+		return sandbox.Invalidf(where+".in", "%.80q: the places are %s", s.In, places)
 	case s.Name == "":
 		return sandbox.Invalidf(where+".name", "is missing; name the environment variable for the placeholder")
 	case len(s.Hosts) == 0:
@@ -140,6 +147,9 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
+	case len(s.In) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
+		return sandbox.Invalidf(where+".value", "%s is too long for a body: encoded, it has %d of %d characters",
+			s.Name, len(url.QueryEscape(v)), MaxEncoded)
 	case !httpguts.ValidHeaderFieldValue(v) || strings.TrimSpace(v) != v:
 		return sandbox.Invalidf(where+".value", "%s has a control character, or a blank at an end; "+
 			"no header can hold it", s.Name)
