@@ -27,11 +27,12 @@ func TestInstallInside(t *testing.T) {
 	i.pack("tool", "1.0.0", map[string]string{"index.js": "module.exports = 42"}, map[string]string{})
 	s := startServerWith(t, func(m *Main) { m.Gate = i.gate }, "--backend", "native", "--allow-unenforced", "memory",
 		"--no-packages", "--warm", "1",
-		"--network-allow", "public,index.test")
+		"--network-allow", "public,index.test,10.9.8.7")
 	c := &commands{t, s.url}
 	const from = "--index-url http://index.test/simple --trusted-host index.test "
-	c.run(0, "", "create", "--name", "a", "--allow", "index.test", "-e", "npm_config_registry=http://index.test/",
-		"-e", "PIP_INDEX_URL=http://index.test/simple", "-e", "PIP_TRUSTED_HOST=index.test")
+	c.run(0, "", "create", "--name", "a", "--allow", "index.test,10.9.8.7", "-e",
+		"npm_config_registry=http://index.test/", "-e", "PIP_INDEX_URL=http://index.test/simple",
+		"-e", "PIP_TRUSTED_HOST=index.test")
 
 	c.run(0, "", "run", "--in", "a", "-c", "x = 1") // the interpreter runs before anything is installed
 	c.run(0, "", "exec", "a", "--", "pip", "install", "--no-deps", "first")
@@ -46,7 +47,7 @@ func TestInstallInside(t *testing.T) {
 
 	words := "'" + strings.ReplaceAll(strings.TrimSpace(from), " ", "', '") + "', "
 	request, err := json.Marshal(map[string]any{"language": "python", "network": map[string]any{"allow": []string{
-		"index.test"}}, "code": fmt.Sprintf(within, words, "first", "first")})
+		"index.test", "10.9.8.7"}}, "code": fmt.Sprintf(within, words, "first", "first")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,8 +79,8 @@ func TestHints(t *testing.T) {
 		{free, end{usage: sandbox.Usage{PidsRefused: 1}}, timeout(""), []string{"128 processes"}},
 		{free, end{tasks: 128}, timeout(""), []string{"128 processes"}},
 		{free, end{}, timeout(""), []string{"Do less work, or raise it: --timeout 60s."}},
-		{free, end{}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"limit of 512MiB and was killed " +
-			"by the kernel", "--memory 1GiB."}},
+		{free, end{}, sandbox.Result{Status: sandbox.StatusOutOfMemory}, []string{"limit of 512MiB and was killed.",
+			"--memory 1GiB."}},
 		{free, end{gone: true, usage: sandbox.Usage{OOMKills: 1}}, sandbox.Result{Status: sandbox.StatusOutOfMemory},
 			[]string{"all of it, with its files"}},
 		{free, end{}, sandbox.Result{Status: sandbox.StatusOutputLimit}, []string{"1MiB"}},
