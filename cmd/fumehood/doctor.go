@@ -190,8 +190,10 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 	if l.Compile != nil && l.Compile.Tool == "" {
 		programs, version = l.Compile.Programs, l.Compile.Version
 	}
-	const script = `p=$(command -v "$0") && { v=$("$0" "$@" 2>&1) || v=$("$0" -v 2>&1); } &&
-		printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
+	// Some write the version to stderr, others notes.
+	const script = `p=$(command -v "$0") && {
+			v=$("$0" "$@" 2>/dev/null | grep -m 1 .) || v=$("$0" "$@" 2>&1) || v=$("$0" -v 2>&1)
+		} && printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
 	for _, program := range programs {
 		command := append([]string{"/bin/sh", "-c", script, program}, version...)
 		r, err := e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Command: command}})
