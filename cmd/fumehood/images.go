@@ -36,6 +36,11 @@ Docker and Podman keep images of their own.`,
 				return a.added(i, err)
 			}),
 		add,
+		a.onImages(&cobra.Command{Use: "export NAME FILE", Short: "Write an image as an OCI archive",
+			Args: cobra.ExactArgs(2)},
+			func(ctx context.Context, s *image.Store, args []string) error {
+				return s.Export(ctx, args[0], args[1])
+			}),
 		a.onImages(&cobra.Command{Use: "ls", Short: "List the images", Args: cobra.NoArgs},
 			func(_ context.Context, s *image.Store, _ []string) error { return a.listImages(s) }),
 		a.onImages(&cobra.Command{Use: "rm NAME...", Short: "Remove images that no sandbox uses",

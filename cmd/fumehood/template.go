@@ -18,6 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/template"
+	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -146,7 +147,7 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 	made, err := b.Build(ctx, build)
 	var failed *template.Failed
 	if errors.As(err, &failed) {
-		a.reportEnd(&runEnd{result: failed.Result})
+		a.reportEnd(&runEnd{result: failed.Result, hint: wording.CommandLine.Hint(failed.Result.Hints)})
 	}
 	return a.added(made, err)
 }

@@ -106,7 +106,7 @@ func (b *build) user(st *state) (u sandbox.User, home string, err error) {
 // userOf resolves USER[:GROUP], names by the current tree.
 func (b *build) userOf(st *state, text string) (u sandbox.User, home string, err error) {
 	name, groupName, hasGroup := strings.Cut(text, ":")
-	if name == "" {
+	if text == "" {
 		name = "0"
 	}
 	home = "/"

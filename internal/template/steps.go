@@ -19,6 +19,11 @@ type Step struct {
 	User    string   `json:"user,omitempty"`    // USER[:GROUP] of later steps
 }
 
+// installByPip installs packages beside those of the image's system, which nothing else in the image changes. The
+// variables are options that old versions of pip lack.
+const installByPip = "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore exec python3 -m pip install " +
+	"--no-cache-dir -- \"$@\""
+
 // recipeOf converts steps.
 func recipeOf(steps []Step) (*recipe, error) {
 	if len(steps) > MaxSteps {
@@ -45,8 +50,7 @@ func (s *Step) instruction() (instruction, *sandbox.Error) {
 	case s.Run != "":
 		return instruction{kind: kindRun, text: "RUN " + s.Run, words: []string{s.Run}, inShell: true}, nil
 	case len(s.Pip) > 0:
-		words := append([]string{"python3", "-m", "pip", "install", "--no-cache-dir", "--root-user-action=ignore",
-			"--"}, s.Pip...)
+		words := append([]string{"/bin/sh", "-c", installByPip, "pip"}, s.Pip...)
 		return instruction{kind: kindRun, text: "RUN pip install " + strings.Join(s.Pip, " "), words: words}, nil
 	case s.Copy != "":
 		source, target, ok := strings.Cut(s.Copy, ":")
