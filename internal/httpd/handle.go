@@ -99,7 +99,8 @@ func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route
 		return noPattern(h, r, w.Header())
 	}
 	if path.Clean(r.URL.Path) != r.URL.Path {
-		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path"}
+		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is nothing at this path",
+			Fix: fmt.Sprintf("use %.200q", path.Clean(r.URL.Path))}
 	}
 	return nil
 }

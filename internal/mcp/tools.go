@@ -23,9 +23,8 @@ import (
 )
 
 // instructions describe the server to a model.
-const instructions = "Fumehood runs code in a sandbox of its own, which lives as long as this session. Variables, " +
-	"and files in /workspace, persist between calls. Results contain the output, the value of the last expression, " +
-	"pictures, exceptions and hints."
+const instructions = "Fumehood runs code in an isolated sandbox. Variables, and files in /workspace, persist between " +
+	"calls. Results contain the output, the value of the last expression, pictures, exceptions and hints."
 
 const codeDescription = "Run code in an isolated Linux sandbox. State persists: variables, imports and functions " +
 	"stay for later calls in the same language, and files in /workspace (the working directory) stay for all. The " +
