@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Tests E2B's wire with E2B's published SDKs: Python, and with `all` also JavaScript.
+# Tests E2B's wire with E2B's published SDKs: Python, and with `all` also JavaScript, smolagents and LiteLLM.
 #
 #   scripts/e2b.sh FUMEHOOD [all]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly PYTHON=2.63.0 INTERPRETER=2.11.5 JS=2.51.0 JS_INTERPRETER=2.8.0
+readonly SMOLAGENTS=1.26.0 LITELLM=1.110.2
 readonly START_SECONDS=30 # bound on the server's start
 readonly folder=build/e2b
 fumehood=$(realpath "$1")
@@ -14,6 +15,9 @@ readonly fumehood
 if ! "$folder/bin/pip" show e2b-code-interpreter 2>/dev/null | grep -qx "Version: $INTERPRETER"; then
   /usr/bin/python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet "e2b==$PYTHON" "e2b-code-interpreter==$INTERPRETER"
+fi
+if [ "${2:-}" = all ]; then
+  "$folder/bin/pip" install --quiet "smolagents==$SMOLAGENTS" "litellm==$LITELLM"
 fi
 if [ "${2:-}" = all ] && ! grep -qF "\"$JS\"" "$folder/node_modules/e2b/package.json" 2>/dev/null; then
   npm install --prefix "$folder" --no-fund --no-audit --loglevel error "e2b@$JS" \
@@ -43,7 +47,9 @@ start() {
 
 export E2B_API_KEY=$key E2B_VALIDATE_API_KEY=false
 start domain --domain sandbox.test --tls-cert "$folder/certs/cert.pem" --tls-key "$folder/certs/key.pem"
-E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$folder/certs/ca.pem "$folder/bin/python" test/e2b/domain.py
+in_domain() { E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$folder/certs/ca.pem "$folder/bin/python" "$@"; }
+in_domain test/e2b/domain.py
+[ "${2:-}" != all ] || in_domain test/e2b/frameworks.py
 
 start plain
 export E2B_API_URL=${url%/} E2B_SANDBOX_URL=${url%/}

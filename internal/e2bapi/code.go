@@ -174,7 +174,8 @@ func (l *lines) event(e engine.Event) error {
 		return l.line(resultOf(e.Result))
 	case eventlog.Exception:
 		l.raised = true
-		return l.fail(e.Exception.Name, e.Exception.Value, e.Exception.Traceback)
+		name := e.Exception.Name[strings.LastIndex(e.Exception.Name, ".")+1:] // of the class alone, as Jupyter has it
+		return l.fail(name, e.Exception.Value, e.Exception.Traceback)
 	case eventlog.Done:
 		return l.end(e.Ended)
 	}

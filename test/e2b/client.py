@@ -37,9 +37,11 @@ def code(s):
     error = s.run_code("1/0").error
     assert error.name == "ZeroDivisionError" and "Traceback" in error.traceback, error
     assert s.run_code("[1, 2].map((x) => x + 1).join()", language="js").text == "2,3"
+    local = "def f():\n    class Local(BaseException): pass\n    raise Local('v')\nf()"
+    assert s.run_code(local).error.name == "Local"
     long = s.run_code("raise ValueError('x' * 100_000)").error
     assert long.value == "x" * 100_000, len(long.value)
-    assert s.run_code("1").execution_count == 5
+    assert s.run_code("1").execution_count == 6
     assert {"python", "javascript"} <= {c.id for c in s.list_code_contexts()}
     context = s.create_code_context()
     s.run_code("y = 5", context=context)

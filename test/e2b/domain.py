@@ -2,49 +2,16 @@
 
 import json
 import os
-import socket
-import socketserver
 import ssl
-import threading
 import time
 import urllib.error
 import urllib.request
 
 from client import raises
 from e2b_code_interpreter import FileNotFoundException, Sandbox
-
-domain = os.environ["E2B_DOMAIN"].split(":")[0]
-
-
-class Names(socketserver.StreamRequestHandler):
-    """A proxy that has the address of all names in the domain, as no resolver of this machine has."""
-
-    def handle(self):
-        name, _, port = self.rfile.readline().decode().split(" ")[1].partition(":")
-        while self.rfile.readline().strip():
-            pass
-        assert name.endswith("." + domain), name
-        with socket.create_connection(("127.0.0.1", int(port))) as server:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            back = threading.Thread(target=self.copy, args=(server, self.connection), daemon=True)
-            back.start()
-            self.copy(self.connection, server)
-            back.join()
-
-    @staticmethod
-    def copy(source, to):
-        try:
-            while data := source.recv(65536):
-                to.sendall(data)
-            to.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+from names import domain
 
 
-names = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Names)
-names.daemon_threads = True
-threading.Thread(target=names.serve_forever, daemon=True).start()
-os.environ["HTTPS_PROXY"] = f"http://127.0.0.1:{names.server_address[1]}"
 opener = urllib.request.build_opener(
     urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
 )
