@@ -27,6 +27,15 @@ const (
 // baseTemplates are the templates of E2B that stand for the server's default sandbox.
 var baseTemplates = []string{"", "base", "code-interpreter-v1", "code-interpreter"}
 
+// findTemplate is GET /templates/aliases/{name}, by which SDKs find out whether a template exists.
+func findTemplate(w *httpd.Response, r *http.Request) error {
+	name := r.PathValue("name")
+	if !slices.Contains(baseTemplates, name) {
+		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is no template of this name"}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"templateID": name, "public": true})
+}
+
 // newSandbox is the body of POST /sandboxes; fields without an effect here are left out.
 type newSandbox struct {
 	TemplateID string            `json:"templateID"`

@@ -49,6 +49,7 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		"POST /sandboxes/{id}/pause":      f.owned(f.pause),
 		"GET /sandboxes/{id}/metrics":     f.owned(f.metrics),
 		"PUT /sandboxes/{id}/network":     f.owned(f.updateNetwork),
+		"GET /templates/aliases/{name}":   findTemplate,
 	}, false)...)
 	signed := routes(map[string]handler{
 		"GET /files": f.signed(opRead, f.readFile), "POST /files": f.signed(opWrite, f.writeFile)}, true)

@@ -1,4 +1,4 @@
-"""A proxy that has the address of all names in E2B_DOMAIN, as no resolver of this machine has. It serves this process."""
+"""A proxy for this process that has the address of all names in E2B_DOMAIN, as no resolver of this machine has."""
 
 import os
 import socket
