@@ -63,6 +63,7 @@ type app struct {
 
 	containers struct {
 		image, runtime string
+		imageBytes     sizeValue
 		noPull         bool // clients of serve must not fill the host's disk, and doctor changes nothing
 	}
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/nearest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -43,6 +44,9 @@ func (a *app) newRoot() *cobra.Command {
 		"default image `REF` on docker and podman (python:3.12-slim)")
 	flags.StringVar(&a.containers.runtime, "container-runtime", "",
 		"runtime `NAME` of the container engine, such as runsc")
+	a.containers.imageBytes = image.DefaultMaxBytes
+	flags.Var(&a.containers.imageBytes, "image-cache-size",
+		"maximum size of the images of native and gvisor (default "+a.containers.imageBytes.String()+")")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
 	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()

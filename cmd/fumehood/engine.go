@@ -40,7 +40,8 @@ func (a *app) openBackends() (*backend.Set, error) {
 func (a *app) backendOptions() backend.Options {
 	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"),
 		CacheDir: a.env().CacheDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image,
-		ContainerRuntime: a.containers.runtime, FetchImages: !a.containers.noPull}
+		ContainerRuntime: a.containers.runtime, FetchImages: !a.containers.noPull,
+		ImageBytes: int64(a.containers.imageBytes)}
 	if cache := a.env().CacheDir(); cache != "" {
 		o.Images = filepath.Join(cache, "images")
 	}

@@ -27,7 +27,7 @@ var (
 	environmentNames = []string{"env", "env-file", "pass-env", "pass-secret"}
 	isolationFlags   = []string{"backend", "image", "root", "network", "allow", "deny", "secret",
 		"secret-header", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals"}
-	containerFlags = []string{"container-image", "container-runtime"}
+	containerFlags = []string{"container-image", "container-runtime", "image-cache-size"}
 )
 
 var (
@@ -78,8 +78,8 @@ var flagGroups = map[string][]flagGroup{
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
 		{"Checks", []string{"checks", "check-allow", "check-deny"}},
-		{"Isolation", slices.Concat([]string{"backend", "allow-backend", "allow-image", "max-network", "network-allow",
-			"allow-unenforced",
+		{"Isolation", slices.Concat([]string{"backend", "allow-backend", "allow-image", "pull-images",
+			"max-network", "network-allow", "allow-unenforced",
 			"nested-filters", "terminals"}, containerFlags)},
 		outputGroup,
 	},

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -21,12 +26,22 @@ Docker and Podman keep images of their own.`,
 	}
 	var name string
 	add := a.onImages(&cobra.Command{
-		Use: "import FILE|DIR", Args: cobra.ExactArgs(1),
-		Short: "Add an archive of docker save, an OCI archive or layout, or a root file system",
+		Use: "import FILE|DIR|docker:NAME|podman:NAME", Args: cobra.ExactArgs(1),
+		Short: "Add an archive, an OCI layout, a root file system, or an image of an engine",
 	}, func(ctx context.Context, s *image.Store, args []string) error {
+		engine, ref, ok := strings.Cut(args[0], ":")
+		if ok && (engine == "docker" || engine == "podman") {
+			return a.importFrom(ctx, s, engine, ref, name)
+		}
 		i, err := s.Import(ctx, args[0], name, a.reportImage)
 		return a.added(i, err)
 	})
+	var keep sizeValue
+	prune := a.onImages(&cobra.Command{
+		Use: "prune", Args: cobra.NoArgs,
+		Short: "Remove the images that no sandbox uses, the least recently used first",
+	}, func(_ context.Context, s *image.Store, _ []string) error { return a.pruneImages(s, int64(keep)) })
+	prune.Flags().Var(&keep, "keep", "keep images of this size together (default 0)")
 	add.Flags().StringVar(&name, "name", "", "`NAME` of the image (default that in an archive of docker save)")
 	cmd.AddCommand(
 		a.onImages(&cobra.Command{Use: "pull NAME", Short: "Fetch an image from its registry",
@@ -35,7 +50,7 @@ Docker and Podman keep images of their own.`,
 				i, err := s.Pull(ctx, args[0], a.reportImage)
 				return a.added(i, err)
 			}),
-		add,
+		add, prune,
 		a.onImages(&cobra.Command{Use: "export NAME FILE", Short: "Write an image as an OCI archive",
 			Args: cobra.ExactArgs(2)},
 			func(ctx context.Context, s *image.Store, args []string) error {
@@ -52,17 +67,65 @@ Docker and Podman keep images of their own.`,
 func (a *app) onImages(cmd *cobra.Command,
 	do func(ctx context.Context, s *image.Store, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir := a.backendOptions().Images
-		if dir == "" {
+		options := a.backendOptions()
+		if options.Images == "" {
 			return invalid("image", "the images need a home", "set HOME")
 		}
-		s, err := image.Open(dir)
+		s, err := options.OpenImages()
 		if err != nil {
 			return err
 		}
 		return do(cmd.Context(), s, args)
 	}
 	return cmd
+}
+
+// imageSaver is a backend that writes its images as archives of docker save.
+type imageSaver interface {
+	SaveImage(ctx context.Context, name string, to io.Writer) error
+}
+
+// importFrom adds an image of a container engine on this host.
+func (a *app) importFrom(ctx context.Context, s *image.Store, engine, ref, name string) error {
+	backends, err := a.openBackends()
+	if err != nil {
+		return err
+	}
+	defer backends.Close()
+	f, err := os.CreateTemp("", "fumehood-image-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	for _, b := range backends.Backends {
+		if saver, ok := b.(imageSaver); ok && b.Name() == engine {
+			if err := saver.SaveImage(ctx, ref, f); err != nil {
+				return err
+			}
+			i, err := s.Import(ctx, f.Name(), cmp.Or(name, ref), a.reportImage)
+			return a.added(i, err)
+		}
+	}
+	return unsupported("import", engine+" is not available here", "")
+}
+
+func (a *app) pruneImages(s *image.Store, keep int64) error {
+	names, bytes, err := s.Prune(keep)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Removed []string `json:"removed"`
+			Bytes   int64    `json:"bytes"`
+		}{append([]string{}, names...), bytes})
+	}
+	for _, name := range names {
+		fmt.Fprintln(a.Stdout, name)
+	}
+	a.note(terminal.Faint, "freed at most %s", sandbox.FormatBytes(bytes))
+	return nil
 }
 
 // reportImage prints a line of progress.

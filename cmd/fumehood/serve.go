@@ -41,6 +41,7 @@ type serveFlags struct {
 
 	door         doorFlags
 	images       []string // patterns of images that requests may name
+	pull         bool     // fetch those that are missing
 	drainTimeout time.Duration
 	living       livingFlags
 
@@ -131,6 +132,7 @@ func (a *app) newServe() *cobra.Command {
 		"; auto if others can reach us)")
 	flags.StringSliceVar(&f.config.Allowed, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
+	flags.BoolVar(&f.pull, "pull-images", false, "fetch missing images that --allow-image allows")
 	flags.IntVar(&f.config.Slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
 	flags.IntVar(&f.config.OwnerSlots, "slots-per-key", 0,
 		"concurrent runs of one API key (default half, with several keys)")
@@ -284,7 +286,9 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, 
 	if err := f.restrict(addr); err != nil {
 		return nil, err
 	}
-	a.containers.noPull = true
+	if a.containers.noPull = !f.pull; f.pull && len(f.images) == 0 {
+		return nil, invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
+	}
 	if !f.noPackages {
 		f.several = severalNames(keys)
 		if config.Packages, err = a.packager(&f.packageFlags); err != nil {

@@ -34,6 +34,7 @@ type Options struct {
 
 	Images      string    // folder of the images of native and gvisor; "" is none
 	FetchImages bool      // fetch missing images
+	ImageBytes  int64     // bound of the images in that folder; 0 is image.DefaultMaxBytes
 	Progress    io.Writer // receives the progress of a fetch; nil discards it
 }
 
@@ -49,6 +50,15 @@ func (o *Options) complete() error {
 	return rundir.Check(o.RunDir)
 }
 
+// OpenImages opens the store of the images of native and gvisor.
+func (o Options) OpenImages() (*image.Store, error) {
+	s, err := image.Open(o.Images)
+	if err == nil && o.ImageBytes > 0 {
+		s.Bound(o.ImageBytes)
+	}
+	return s, err
+}
+
 // images returns the roots of images for backends without an image store, or nil.
 func (o Options) images() hostbox.Images {
 	if o.Images == "" {
@@ -59,7 +69,7 @@ func (o Options) images() hostbox.Images {
 			fmt.Fprintln(o.Progress, line)
 		}
 	}
-	open := sync.OnceValues(func() (*image.Store, error) { return image.Open(o.Images) })
+	open := sync.OnceValues(o.OpenImages)
 	return &image.Roots{Open: open, Fetch: o.FetchImages, Report: report}
 }
 

@@ -67,7 +67,11 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		Entries: record.Entries, LayerCount: len(layers),
 		Config: Config{Env: config.Config.Env, User: config.Config.User, Dir: config.Config.WorkingDir,
 			Entrypoint: config.Config.Entrypoint, Command: config.Config.Cmd}}
-	return i, s.write(i)
+	if err := s.write(i); err != nil {
+		return i, err
+	}
+	_, _, _ = s.Prune(s.maxBytes) // the next image tries again
+	return i, nil
 }
 
 // unpack makes the tree of an image's layers. It begins with a copy of the tree that has most of them, by hard links.

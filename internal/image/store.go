@@ -27,8 +27,9 @@ const layoutVersion = "fumehood image 1"
 type Store struct {
 	Limits Limits
 
-	dir   string
-	trees *trees.Store
+	maxBytes int64 // see Bound
+	dir      string
+	trees    *trees.Store
 }
 
 // Image describes an image of the store.
@@ -60,7 +61,7 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Limits: DefaultLimits, dir: dir, trees: kept}, nil
+	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, dir: dir, trees: kept}, nil
 }
 
 // fullName returns a name with its registry and tag.
@@ -94,10 +95,29 @@ func (s *Store) Find(text string) (Image, error) {
 	}
 	i, err := s.read(s.nameFile(full))
 	if errors.Is(err, fs.ErrNotExist) {
+		if known, ok := s.findDigest(full); ok {
+			return known, nil
+		}
 		return i, &sandbox.Error{Kind: sandbox.NotFound, Op: "image", Msg: text + " is not on this machine",
 			Fix: "fetch it: fumehood image pull " + text}
 	}
 	return i, err
+}
+
+// findDigest returns an image that was added by a tag, for a name with its digest.
+func (s *Store) findDigest(full string) (Image, bool) {
+	repository, digest, ok := strings.Cut(full, "@")
+	if !ok {
+		return Image{}, false
+	}
+	list, err := s.List()
+	i := slices.IndexFunc(list, func(i Image) bool {
+		return i.Digest == digest && strings.HasPrefix(i.Name, repository+":")
+	})
+	if err != nil || i < 0 {
+		return Image{}, false
+	}
+	return list[i], true
 }
 
 func (s *Store) read(file string) (i Image, err error) {

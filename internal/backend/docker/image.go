@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
@@ -65,6 +66,24 @@ func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox
 		image.WorkDir = ""
 	}
 	return image, nil
+}
+
+// SaveImage writes an image of the engine as an archive of docker save.
+func (b *Backend) SaveImage(ctx context.Context, name string, to io.Writer) error {
+	engine, err := b.engine.connect(ctx, callTimeout)
+	if err != nil {
+		return err
+	}
+	saved, err := engine.api.ImageSave(ctx, []string{name})
+	if errdefs.IsNotFound(err) || err != nil && noImage(err) {
+		return engine.missingImage(name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: save image: %w", b.Name(), err)
+	}
+	defer saved.Close()
+	_, err = io.Copy(to, saved)
+	return err
 }
 
 // noImage reports whether the engine failed because an image is missing.

@@ -1,0 +1,92 @@
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// DefaultMaxBytes bounds the images of a store without another bound, in bytes.
+const DefaultMaxBytes = 64 << 30
+
+// orphanAge is how long a tree without a name stays: another process may be about to name it.
+const orphanAge = time.Hour
+
+// Bound bounds all images of the store together, and so each, in bytes. A new image makes room for itself: the least
+// recently used ones that nothing uses go first.
+func (s *Store) Bound(bytes int64) {
+	s.maxBytes, s.Limits.Bytes = bytes, min(s.Limits.Bytes, bytes)
+}
+
+// keptTree is a tree of the store, and the images with it.
+type keptTree struct {
+	digest string
+	bytes  int64
+	used   time.Time
+	images []Image
+}
+
+// Prune removes trees that nothing uses, the least recently used first, until the others have at most keep bytes. Files
+// that several trees share count in each. It also removes trees that no image has and nobody used for an hour. It
+// returns the names of the removed images, and the bytes of the removed trees.
+func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
+	kept, err := s.kept()
+	if err != nil {
+		return nil, 0, err
+	}
+	total := int64(0)
+	for _, t := range kept {
+		total += t.bytes
+	}
+	var errs []error
+	for _, t := range kept {
+		orphan := len(t.images) == 0 && time.Since(t.used) > orphanAge
+		if total <= keep && !orphan {
+			continue
+		}
+		gone, err := s.trees.Remove(t.digest)
+		errs = append(errs, err)
+		if !gone {
+			continue // a sandbox uses it
+		}
+		total, bytes = total-t.bytes, bytes+t.bytes
+		for _, i := range t.images {
+			names = append(names, i.Name)
+			if err := os.Remove(s.nameFile(i.Name)); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return names, bytes, errors.Join(errs...)
+}
+
+// kept returns the trees, the least recently used first.
+func (s *Store) kept() ([]keptTree, error) {
+	images, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	digests, err := s.trees.Digests()
+	if err != nil {
+		return nil, err
+	}
+	var list []keptTree
+	for _, digest := range digests {
+		var record treeRecord
+		used, err := s.trees.Record(digest, &record)
+		if err != nil {
+			continue // it was removed meanwhile
+		}
+		t := keptTree{digest: digest, bytes: record.Bytes, used: used}
+		for _, i := range images {
+			if i.Tree == digest {
+				t.images = append(t.images, i)
+			}
+		}
+		list = append(list, t)
+	}
+	slices.SortStableFunc(list, func(a, b keptTree) int { return a.used.Compare(b.used) })
+	return list, nil
+}

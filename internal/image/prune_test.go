@@ -1,0 +1,93 @@
+package image
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestPrune: the least recently used images go first, and none in use. A new image makes room for itself.
+func TestPrune(t *testing.T) {
+	s := openStore(t)
+	try := func(name string) (Image, error) {
+		layer := layerOf(t, entry{0, name, strings.Repeat(name, 100), 0o644})
+		return s.add(t.Context(), source{name: name, image: imageOf(t, layer)})
+	}
+	add := func(name string) Image {
+		i, err := try(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	names := func() (list []string) {
+		all, err := s.List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range all {
+			list = append(list, i.Name)
+		}
+		return list
+	}
+	age := func(i Image, hours time.Duration) {
+		at := time.Now().Add(-hours * time.Hour)
+		if err := os.Chtimes(filepath.Join(filepath.Dir(s.trees.Files(i.Tree)), "used"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var images []Image
+	for n := range 4 {
+		images = append(images, add(strconv.Itoa(n)))
+	}
+	for n, hours := range []time.Duration{3, 5, 4, 2} {
+		age(images[n], hours)
+	}
+	_, release, err := s.Hold(images[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	age(images[1], 5)
+	gone, bytes, err := s.Prune(200)
+	if want := []string{"2", "0"}; err != nil || !slices.Equal(gone, want) || bytes != 200 {
+		t.Errorf("%q, %d, %v", gone, bytes, err)
+	}
+	if got := names(); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("left %q", got)
+	}
+	s.Bound(250)
+	add("4") // 3 makes room: 1 is in use
+	if got := names(); !slices.Equal(got, []string{"1", "4"}) {
+		t.Errorf("left %q", got)
+	}
+	if err := os.Remove(s.nameFile("4")); err != nil {
+		t.Fatal(err)
+	}
+	digests, err := s.trees.Digests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := images[3] // its tree has no name
+	for _, digest := range digests {
+		if digest != images[1].Tree {
+			orphan.Tree = digest
+		}
+	}
+	for _, hours := range []time.Duration{0, 2} {
+		age(orphan, hours)
+		if _, _, err := s.Prune(1000); err != nil || s.trees.Has(orphan.Tree) != (hours == 0) {
+			t.Errorf("an orphan of %d hours: %v", hours, err)
+		}
+	}
+	s.Bound(50)
+	if _, err := try("5"); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("an image over the bound of the store: %v", err)
+	}
+}
