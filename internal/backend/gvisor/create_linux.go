@@ -123,11 +123,11 @@ func (box *Box) makeSocketFolder() error {
 // A sandbox's resources in addition to its code's. The user-space kernel, its file server and the process that started
 // both hold 21 to 26 MiB that cannot be reclaimed, measured with a sleeping Python. The host cannot distinguish their
 // pages from the code's, so they have a share of their own. The rest is for what the code can fill before the guest
-// kills a process at the limit (confine.Container.Memory), 5 to 20 MiB: at this limit the host ends the sandbox. The
+// kills processes at the limit (confine.Container.Memory), 5 to 60 MiB: at this limit the host ends the sandbox. The
 // kernel's threads and the processes in which the code runs count on the host: RLIMIT_NPROC inside limits those of the
 // code, and the group's limit is a backstop.
 const (
-	ownMemory   = 72 << 20
+	ownMemory   = 96 << 20
 	ownTasks    = 256
 	tasksPerPID = 4
 )

@@ -23,6 +23,7 @@ const (
 	mostWatch  = 200 * time.Millisecond
 	calmWatch  = 20 * time.Millisecond // near the limit, while memory does not grow
 	freeing    = 20 * time.Millisecond // without a change, after which killed processes have freed their memory
+	spare      = 16 << 20              // bytes beyond the limit that the host grants
 	taskMemory = 256 << 10             // a process takes 0.4 MiB of gVisor and of the host, a thread 0.1
 )
 
@@ -64,10 +65,11 @@ func (s *Server) watchMemory() {
 		if least = min(2*least, calmWatch); left < before {
 			least = leastWatch
 		}
+		soon := before > left && before-left > left+spare // if as much is filled until the next look
 		before = left
 		wait := time.Duration(left*uint64(time.Second/time.Microsecond)/fillRate) * time.Microsecond
 		wait = min(max(wait, least), mostWatch)
-		if excess > 0 && !s.freeMemory(excess) {
+		if (excess > 0 || soon) && !s.freeMemory() {
 			wait = mostWatch
 		}
 		timer.Reset(wait)
@@ -81,15 +83,20 @@ func (w *memoryWatch) look() (excess, left uint64) {
 	return used - min(used, limit), limit - min(used, limit)
 }
 
-// freeMemory kills the largest processes until memory is below the limit. It reports whether that was possible. All
-// processes stop meanwhile: else others would fill memory while the killed ones end.
-func (s *Server) freeMemory(excess uint64) bool {
-	unix.Kill(-1, unix.SIGSTOP)
+// freeMemory kills the largest processes until memory is below the limit, none if it is. It reports whether that was
+// possible. All processes stop meanwhile: else others would fill memory while the killed ones end.
+func (s *Server) freeMemory() bool {
 	defer unix.Kill(-1, unix.SIGCONT)
+	for range 2 { // the second time finds children that were forked meanwhile
+		unix.Kill(-1, unix.SIGSTOP)
+		time.Sleep(leastWatch / 4)
+	}
+	excess, _ := s.memory.look()
 	killed := map[int]bool{}
 	for excess > 0 && s.killLargest(killed, excess) {
 		for at := time.Now(); excess > 0 && time.Since(at) < freeing && !s.isEnded(); {
 			time.Sleep(leastWatch / 4)
+			unix.Kill(-1, unix.SIGSTOP)
 			before := excess
 			if excess, _ = s.memory.look(); excess != before {
 				at = time.Now()
