@@ -194,7 +194,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine
-                             internal/lang
+                             internal/lang internal/volume
 
 # programs that test the product from outside
 test/liveserver:

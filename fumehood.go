@@ -23,6 +23,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/packages"
+	"github.com/fumehood-dev/fumehood/internal/volume"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -46,6 +47,9 @@ type Config struct {
 
 	Sandboxes int // most living sandboxes; 0 is 512
 
+	// Volumes is the absolute path of the folder of named volumes, which processes may share; "" is none.
+	Volumes string
+
 	Log *slog.Logger // nil discards
 }
 
@@ -53,6 +57,7 @@ type Config struct {
 type Fumehood struct {
 	backends *backend.Set
 	engine   *engine.Engine
+	volumes  *volume.Store // nil without Config.Volumes
 }
 
 // recoverTimeout limits how long Open cleans up after dead processes, for each backend.
@@ -75,7 +80,14 @@ func Open(c Config) (*Fumehood, error) {
 	if o.CacheDir != "" {
 		packager = packages.New(packages.Config{Dir: filepath.Join(o.CacheDir, "packages"), Log: c.Log})
 	}
+	var volumes *volume.Store
+	kept := engine.VolumeConfig{}
+	if c.Volumes != "" {
+		volumes = volume.New(volume.Options{Dir: c.Volumes, RunDir: o.RunDirOrDefault(), Lives: backend.HasBox})
+		kept.Store = volumes
+	}
 	e, err := engine.New(engine.Config{
+		Volumes:  kept,
 		Backends: backends.Backends, Default: c.Backend, Languages: lang.All(), Tool: o.Tool,
 		Checks: engine.Checks{Find: check.Policy{}.Find}, Gate: &egress.Host{}, Packages: packager,
 		Slots: c.Slots, Warm: c.Warm, Defaults: c.Defaults, Max: c.Max, AllowUnenforced: c.AllowUnenforced,
@@ -84,7 +96,7 @@ func Open(c Config) (*Fumehood, error) {
 	if err != nil {
 		return nil, errors.Join(err, backends.Close())
 	}
-	f := &Fumehood{backends: backends, engine: e}
+	f := &Fumehood{backends: backends, engine: e, volumes: volumes}
 	for _, b := range backends.Backends {
 		ctx, cancel := context.WithTimeout(context.Background(), recoverTimeout)
 		err := b.Reap(ctx)
@@ -150,4 +162,40 @@ type Probe struct {
 func (f *Fumehood) Languages() []sandbox.Language { return f.engine.Languages() }
 
 // Close cancels all runs, ends all living sandboxes, waits until they are removed, and closes the backends.
-func (f *Fumehood) Close() error { return errors.Join(f.engine.Close(), f.backends.Close()) }
+func (f *Fumehood) Close() error {
+	err := f.engine.Close()
+	if f.volumes != nil {
+		err = errors.Join(err, f.volumes.Close())
+	}
+	return errors.Join(err, f.backends.Close())
+}
+
+// CreateVolume makes a named volume, for Spec.Volumes. The kind of an error is Invalid, Exists, or Unsupported: this
+// host cannot bound it, and the request does not waive that.
+func (f *Fumehood) CreateVolume(ctx context.Context, r sandbox.VolumeRequest) (sandbox.NamedVolume, error) {
+	store, err := f.engine.Volumes()
+	if err != nil {
+		return sandbox.NamedVolume{}, err
+	}
+	r.Owner = ""
+	return store.Create(ctx, r)
+}
+
+// Volumes lists the named volumes, with the sandboxes that use them.
+func (f *Fumehood) Volumes() ([]sandbox.NamedVolume, error) {
+	store, err := f.engine.Volumes()
+	if err != nil {
+		return nil, err
+	}
+	return store.List("")
+}
+
+// RemoveVolume removes a named volume with its files. The kind of an error is NotFound, or Exists while a sandbox uses
+// it.
+func (f *Fumehood) RemoveVolume(ctx context.Context, name string) error {
+	store, err := f.engine.Volumes()
+	if err != nil {
+		return err
+	}
+	return store.Remove(ctx, "", name)
+}

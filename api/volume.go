@@ -10,7 +10,8 @@ import (
 type VolumeMount struct {
 	// A named volume of the caller, which outlives the sandbox. One sandbox at a time may write to it.
 	Name string `json:"name,omitempty" one:"storage" example:"data"`
-	// A directory of the server's host, if the operator allows it. Nothing limits what is written to it.
+	// A directory of the server's host, if the operator allows it. Nothing limits what is written to it. With path
+	// /workspace it is the workspace.
 	HostDir string `json:"host_dir,omitempty" one:"storage"`
 	// Size in MiB of an empty file system in memory. It counts against the memory limit.
 	SizeMiB float64 `json:"size_mib,omitempty" over:"0" one:"storage"`

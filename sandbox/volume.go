@@ -50,12 +50,6 @@ type HeldVolume struct {
 	Release func()
 }
 
-// VolumeDir is a directory of the host that requests may mount, with all directories below it.
-type VolumeDir struct {
-	Dir      string // absolute and clean, without links
-	ReadOnly bool
-}
-
 // CheckVolumeName returns an Invalid error for a text that cannot name a volume.
 func CheckVolumeName(name string) error {
 	const ends = "abcdefghijklmnopqrstuvwxyz0123456789" // no regexp: the guest links this package

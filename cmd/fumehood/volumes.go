@@ -11,6 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/backend"
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/volume"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -130,20 +131,57 @@ func (a *app) offerVolumes(f *serveFlags, kept *state) error {
 	if kept != nil {
 		a.volumes.options.Dir = volumesIn(filepath.Dir(kept.logs))
 	}
+	if f.living.private { // its only client may do what this user may
+		f.config.Volumes.Dir = a.checkOwnDir
+		return nil
+	}
+	var allowed []volumeDir
 	for _, text := range offered.dirs {
 		name, readOnly := strings.CutSuffix(text, ":ro")
 		dir, err := a.host().Dir("--allow-volume-dir", name)
+		if err == nil {
+			err = a.checkOwnDir(dir, readOnly)
+		}
 		if err != nil {
 			return err
 		}
-		mode := ":rw"
-		if readOnly {
-			mode = ":ro"
+		allowed = append(allowed, volumeDir{dir, readOnly})
+	}
+	f.config.Volumes.Dir = func(dir string, readOnly bool) error { return checkOffered(allowed, dir, readOnly) }
+	return nil
+}
+
+// volumeDir is a directory of the host that requests may mount, with all directories below it.
+type volumeDir struct {
+	path     string // without links
+	readOnly bool
+}
+
+// checkOffered refuses a directory that is not in one of the allowed ones. A backend opens it without following links.
+func checkOffered(allowed []volumeDir, dir string, readOnly bool) error {
+	for _, a := range allowed {
+		if hostfiles.Within(dir, a.path) && (readOnly || !a.readOnly) {
+			return nil
 		}
-		if _, err := a.host().Mount(dir + ":/volume" + mode); err != nil { // code must not write to it
-			return err
+		if hostfiles.Within(dir, a.path) {
+			return sandbox.Invalidf("volumes", "this server offers %.200q read-only", dir)
 		}
-		f.config.Volumes.Dirs = append(f.config.Volumes.Dirs, sandbox.VolumeDir{Dir: dir, ReadOnly: readOnly})
+	}
+	return sandbox.Invalidf("volumes", "this server does not offer the directory %.200q", dir)
+}
+
+// checkOwnDir refuses a directory that code must not write to, and a path with links.
+func (a *app) checkOwnDir(dir string, readOnly bool) error {
+	mode := ":rw"
+	if readOnly {
+		mode = ":ro"
+	}
+	m, err := a.host().Mount(dir + ":/volume" + mode)
+	if err != nil {
+		return sandbox.Invalidf("volumes", "%s", textOf(err))
+	}
+	if m.Source != dir {
+		return sandbox.Invalidf("volumes", "a part of %.200q is a link", dir)
 	}
 	return nil
 }

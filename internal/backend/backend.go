@@ -44,9 +44,7 @@ func (o *Options) complete() error {
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
 	}
-	if o.RunDir == "" {
-		o.RunDir = rundir.Default(o.LookupEnv)
-	}
+	o.RunDir = o.RunDirOrDefault()
 	return rundir.Check(o.RunDir)
 }
 
@@ -57,6 +55,18 @@ func (o Options) OpenImages() (*image.Store, error) {
 		s.Bound(o.ImageBytes)
 	}
 	return s, err
+}
+
+// RunDirOrDefault returns the folder of live state.
+func (o Options) RunDirOrDefault() string {
+	if o.RunDir != "" {
+		return o.RunDir
+	}
+	lookup := o.LookupEnv
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	return rundir.Default(lookup)
 }
 
 // images returns the roots of images for backends without an image store, or nil.

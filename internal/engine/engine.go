@@ -171,7 +171,7 @@ func New(config Config) (*Engine, error) {
 			AllowUnenforced: config.AllowUnenforced,
 			NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
 			Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
-			VolumeDirs: config.Volumes.Dirs},
+			VolumeDir: config.Volumes.Dir},
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one

@@ -8,8 +8,9 @@ import (
 
 // VolumeConfig configures volumes.
 type VolumeConfig struct {
-	Store VolumeStore         // of named volumes; nil is none
-	Dirs  []sandbox.VolumeDir // directories of the host that requests may mount
+	Store VolumeStore // of named volumes; nil is none
+	// Dir refuses a directory of the host that requests may not mount; nil refuses all. The path is absolute and clean.
+	Dir func(dir string, readOnly bool) error
 }
 
 // VolumeStore keeps named volumes.

@@ -119,8 +119,13 @@ func FilePath(file string) (string, error) {
 	if !path.IsAbs(full) {
 		full = sandbox.Workspace + "/" + full
 	}
-	if full = path.Clean(full); kernelPath(full) {
+	full = path.Clean(full)
+	switch {
+	case kernelPath(full):
 		return "", sandbox.Invalidf("path", "%.80q is not a file of the sandbox", file)
+	case !path.IsAbs(file) && full != sandbox.Workspace && !strings.HasPrefix(full, sandbox.Workspace+"/"):
+		return "", sandbox.Invalidf("path", "%.80q leaves %s; for another file give its absolute path", file,
+			sandbox.Workspace)
 	}
 	return full, nil
 }

@@ -84,6 +84,19 @@ func TestFilesCost(t *testing.T) {
 	}
 }
 
+// TestFilePath: a relative path stays in the workspace, and an absolute one out of the kernel's file systems.
+func TestFilePath(t *testing.T) {
+	for path, want := range map[string]string{"a/b": "/workspace/a/b", ".": "/workspace", "a/../b": "/workspace/b",
+		"/tmp/x": "/tmp/x", "/workspace/../tmp/x": "/tmp/x", "../x": "", "a/../../x": "", "..": "",
+		"/proc/self/mem":  "",
+		"../workspace2/x": "", "": ""} {
+		got, err := FilePath(path)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q: %v", path, got, err)
+		}
+	}
+}
+
 func TestResolveDir(t *testing.T) {
 	for dir, want := range map[string]string{
 		"": "/workspace", "a": "/workspace/a", "a/../b/": "/workspace/b", "/tmp/": "/tmp",

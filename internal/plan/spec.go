@@ -21,7 +21,8 @@ type Rules struct {
 	Images          func(reference string) bool        // reports whether specs may name an image; nil is all
 	Network         func(*sandbox.NetworkPolicy) error // completes the rules of a network; nil refuses all networks
 	Ceiling         *sandbox.NetworkCeiling            // of networks; nil is none
-	VolumeDirs      []sandbox.VolumeDir                // directories of the host that requests may mount
+	// VolumeDir refuses a directory of the host that requests may not mount; nil refuses all.
+	VolumeDir func(dir string, readOnly bool) error
 }
 
 // Box fills in the defaults of a spec and the names of its named limits. It never changes what was requested; what is

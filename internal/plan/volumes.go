@@ -34,6 +34,12 @@ func (r *Rules) checkVolumes(spec *sandbox.Spec) error {
 	names := map[string]bool{}
 	for i, v := range spec.Volumes {
 		field := fmt.Sprintf("volumes[%d]", i)
+		if v.HostDir != "" && v.Path == sandbox.Workspace {
+			if err := r.checkWorkspace(field, v, spec); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := checkVolumePath(field+".path", v.Path, places); err != nil {
 			return err
 		}
@@ -92,18 +98,25 @@ func checkVolumePath(field, p string, taken []string) error {
 	return nil
 }
 
+// checkWorkspace makes a directory of the host the workspace of a spec.
+func (r *Rules) checkWorkspace(field string, v sandbox.Volume, spec *sandbox.Spec) error {
+	switch {
+	case spec.Workspace != "" || v.Name != "" || v.Bytes != 0:
+		return sandbox.Invalidf(field, "the workspace is one directory of the host")
+	case v.ReadOnly:
+		return sandbox.Invalidf(field, "the workspace cannot be read-only")
+	}
+	spec.Workspace = v.HostDir
+	return r.checkVolumeDir(field+".host_dir", v)
+}
+
 // checkVolumeDir checks a directory of the host against those that the operator allows.
 func (r *Rules) checkVolumeDir(field string, v sandbox.Volume) error {
 	if err := checkHostPath(field, v.HostDir); err != nil {
 		return err
 	}
-	for _, allowed := range r.VolumeDirs {
-		if v.HostDir == allowed.Dir || strings.HasPrefix(v.HostDir, allowed.Dir+"/") {
-			if allowed.ReadOnly && !v.ReadOnly {
-				return sandbox.Invalidf(field, "this server offers %.200q read-only", v.HostDir)
-			}
-			return nil
-		}
+	if r.VolumeDir == nil {
+		return sandbox.Invalidf(field, "this server does not offer directories of its host")
 	}
-	return sandbox.Invalidf(field, "this server does not offer the directory %.200q", v.HostDir)
+	return r.VolumeDir(v.HostDir, v.ReadOnly)
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fumehood import Sandbox, Unavailable, _server
+from fumehood import InvalidRequest, NotFound, Sandbox, Unavailable, _server
 
 ENDS = """
 from fumehood import Sandbox, _server
@@ -57,3 +57,21 @@ def test_a_missing_program(monkeypatch):
     monkeypatch.setenv("FUMEHOOD_PROGRAM", "/bin/false")
     with pytest.raises(Unavailable, match="did not start"):
         Sandbox()
+
+
+def test_one_directory(tmp_path):
+    """Code changes the directory that is its workspace, and nothing else of the host."""
+    with Sandbox(workspace=tmp_path) as s:
+        s.files.write("a.txt", "1")
+        assert s.exec("cat a.txt; echo 2 > b.txt; ln -s /etc/shadow link").stdout == "1"
+        assert (tmp_path / "b.txt").read_text() == "2\n"
+        for outside in ("../x", "a/../../x"):
+            with pytest.raises(InvalidRequest):
+                s.files.read(outside)
+        with pytest.raises(NotFound):
+            s.files.read("link")
+        s.files.clean(force=True)
+        assert not list(tmp_path.iterdir())
+    for protected in ("/", "/etc", "/usr", tmp_path / "nowhere"):
+        with pytest.raises(InvalidRequest):
+            Sandbox(workspace=protected)

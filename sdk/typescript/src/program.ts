@@ -1,5 +1,5 @@
 import { base64Of } from "./result.js";
-import type { File, FileRequest, LimitsRequest, NetworkRequest, RunRequest,
+import type { File, FileRequest, LimitsRequest, NetworkRequest, RunRequest, VolumeMountRequest,
   SandboxRunRequest } from "./generated/wire.js";
 
 /** The content of files by path: text, or bytes. */
@@ -35,6 +35,8 @@ export interface IsolationOptions {
   image?: string;
   limits?: LimitsRequest;
   network?: NetworkRequest;
+  /** Storage besides the sandbox's own: named volumes, directories of the server's host, memory. */
+  volumes?: VolumeMountRequest[];
   /** Names of limits that this host need not enforce. */
   allowUnenforced?: string[];
 }
@@ -59,7 +61,7 @@ export function oneShotRequest(program: Program, o: ProgramOptions & IsolationOp
 /** Returns the part of a request about isolation. */
 export function isolation(o: IsolationOptions): object {
   return { backend: o.backend, image: o.image, limits: o.limits, network: o.network,
-    allow_unenforced: o.allowUnenforced };
+    volumes: o.volumes, allow_unenforced: o.allowUnenforced };
 }
 
 /** Returns an object without its undefined fields. */

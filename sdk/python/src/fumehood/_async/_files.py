@@ -77,6 +77,10 @@ class AsyncFiles:
         """Create a folder and its missing parents."""
         await self._transport.json("POST", sandbox_path(self._sandbox, "mkdir"), json={"path": path})
 
+    async def clean(self, *, force: bool = False) -> None:
+        """Remove everything in the workspace. One that is a directory of the host needs force."""
+        await self._transport.json("POST", sandbox_path(self._sandbox, "clean"), json={"force": force})
+
     async def upload(self, local: str | os.PathLike[str], path: str | None = None) -> None:
         """Copy a local file or folder into the sandbox; path is the copy, by default of the same name.
 

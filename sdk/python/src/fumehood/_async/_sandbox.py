@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import suppress
+from os.path import realpath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from fumehood._wire import body_of, sandbox_path, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
     import httpx
     from typing_extensions import Self, Unpack
@@ -36,8 +38,9 @@ class AsyncSandbox:
     """A living sandbox: it keeps its files, and the variables of its contexts, between runs.
 
     With a name, it is created or found again, and stays when it is closed. Without one, it is removed then. server and
-    key are those of Client. The options are those of the API: limits, network, lifetime, env, ... The methods raise
-    FumehoodError.
+    key are those of Client. workspace is a directory of the server's host that code can change: the only one. Read its
+    files by files, which follows no link out of it; open() would. The options are those of the API: limits, network,
+    lifetime, env, ... The methods raise FumehoodError.
 
     Attributes:
         name: Its name, or None.
@@ -53,8 +56,11 @@ class AsyncSandbox:
         *,
         server: str | None = None,
         key: str | None = None,
+        workspace: str | PathLike[str] | None = None,
         **options: Unpack[SandboxOptions],
     ) -> None:
+        if workspace is not None:
+            options["volumes"] = [*options.get("volumes", []), {"host_dir": realpath(workspace), "path": "/workspace"}]
         self._begin(AsyncTransport(server, key), name, body_of({**options, "name": name}))
         # sync: self._open()
 
