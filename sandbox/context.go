@@ -12,6 +12,7 @@ type Driver struct {
 	Env []string
 
 	Calls bool // code can call tools
+	State bool // variables can be exported and imported
 }
 
 // Value is a result of a run: a value that its code displayed, in the richest form first.

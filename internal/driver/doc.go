@@ -20,6 +20,8 @@
 //	                                    the variables meanwhile
 //	tools     JSON                      before run: define a function for each tool, by name, description and schema
 //	answer    call, ok, data            answers a call: JSON if ok is 1, the text of an error if 0
+//	export    id, JSON                  the variables of a list of names, or all, as a document (docs/state.md)
+//	import    id, document              set the variables of a document
 //	complete  id, code, cursor          names that fit at the cursor, a decimal offset in bytes
 //
 //	report    fields                    meaning
@@ -29,6 +31,7 @@
 //	error     id, name, value, trace    an uncaught exception, before done
 //	done      id, code                  the run is over, with this exit code: 0; 1 after an exception; that of exit(n)
 //	call      id, call, tool, arguments the code calls a tool with a JSON object; call is its id among those that wait
+//	state     id, ok, data              answers export and import: JSON if ok is 1, the text of an error if 0
 //	matches   id, start, NAME ...       answers complete: each name replaces the code from start, an offset in
 //	                                    bytes, to the cursor
 //

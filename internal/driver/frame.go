@@ -15,6 +15,8 @@ const (
 	Complete Kind = "complete"
 	Tools    Kind = "tools"
 	Answer   Kind = "answer"
+	Export   Kind = "export"
+	Import   Kind = "import"
 
 	Ready     Kind = "ready"
 	Result    Kind = "result"
@@ -22,6 +24,7 @@ const (
 	Done      Kind = "done"
 	Matches   Kind = "matches"
 	Call      Kind = "call"
+	State     Kind = "state"
 )
 
 // Limits of a frame. A driver cuts what it reports to them; a frame beyond them breaks the protocol.

@@ -21,29 +21,38 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 	if cursor < 0 || cursor > len(code) || len(code) > 1<<20 {
 		return 0, nil, sandbox.Invalidf("cursor", "%d is not an offset in %d bytes of code", cursor, len(code))
 	}
-	if err := c.sandbox.Ended(); err != nil {
-		return 0, nil, err
-	}
-	c.sandbox.touch()
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	done, err := c.wait(ctx)
+	fields, err := c.ask(ctx, driver.Complete, []byte(code), []byte(strconv.Itoa(cursor)))
 	if err != nil {
 		return 0, nil, err
+	}
+	return parseMatches(fields, cursor)
+}
+
+// ask sends a request to the driver that is no run, waits for its answer in the context's turn, and returns its fields
+// after the id. When ctx ends, it interrupts the driver: code of the sandbox may run for the answer.
+func (c *Context) ask(ctx context.Context, kind driver.Kind, fields ...[]byte) ([][]byte, error) {
+	if err := c.sandbox.Ended(); err != nil {
+		return nil, err
+	}
+	c.sandbox.touch()
+	done, err := c.wait(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer done()
 	in, err := c.alive(ctx)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	answers := in.expectAnswer()
 	defer in.dropAnswer()
 	id := sandbox.NewID()
-	request := driver.Frame{Kind: driver.Complete,
-		Fields: [][]byte{[]byte(id), []byte(code), []byte(strconv.Itoa(cursor))}}
+	request := driver.Frame{Kind: kind, Fields: append([][]byte{[]byte(id)}, fields...)}
 	if err := in.send(ctx, request.Append(nil)); err != nil {
 		in.kill() // half a request would spoil the next
-		return 0, nil, err
+		return nil, err
 	}
 	for {
 		select {
@@ -51,14 +60,14 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 			if string(fields[0]) != string(id) {
 				continue // to a question that was given up
 			}
-			return parseMatches(fields[1:], cursor)
+			return fields[1:], nil
 		case <-in.gone:
-			return 0, nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "complete", Msg: "the interpreter ended"}
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: string(kind), Msg: "the interpreter ended"}
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(c.sandbox.life, interruptTimeout)
 			defer cancel()
-			_ = in.interrupt(stopping) // code of the sandbox may run in an attribute
-			return 0, nil, context.Cause(ctx)
+			_ = in.interrupt(stopping)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -79,7 +88,7 @@ func parseMatches(fields [][]byte, cursor int) (start int, names []string, err e
 func (in *interpreter) expectAnswer() <-chan [][]byte {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.answers = make(chan [][]byte, 1)
+	in.answers, in.stray = make(chan [][]byte, 1), 0
 	return in.answers
 }
 
@@ -89,7 +98,14 @@ func (in *interpreter) dropAnswer() {
 	in.answers = nil
 }
 
-// answer passes matches to the caller that waits. A second answer is forged.
+// isAsked reports whether a caller waits for an answer.
+func (in *interpreter) isAsked() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.answers != nil
+}
+
+// answer passes an answer to the caller that waits. A second answer is forged.
 func (in *interpreter) answer(fields [][]byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -179,7 +179,7 @@ func (in *interpreter) takeReports(m guest.Output) error {
 	if err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
-	if n := in.parser.Pending(); n > maxPending && in.running() == nil {
+	if n := in.parser.Pending(); n > maxPending && in.running() == nil && !in.isAsked() {
 		return fmt.Errorf("the driver reports %d bytes while nothing runs", n)
 	}
 	return nil
@@ -207,7 +207,7 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	if len(f.Fields) == 0 {
 		return fmt.Errorf("a %.20q without an id", f.Kind)
 	}
-	if f.Kind == driver.Matches {
+	if f.Kind == driver.Matches || f.Kind == driver.State {
 		in.answer(f.Fields)
 		return nil
 	}

@@ -51,7 +51,7 @@ var contexts = &sandbox.Driver{
 	Argv: driverArgv,
 	// A sandbox has no display for matplotlib.
 	Env:   []string{"MPLBACKEND=agg"},
-	Calls: true,
+	Calls: true, State: true,
 }
 
 // plainParts are the parts that many runs of contexts need. The others are packed.

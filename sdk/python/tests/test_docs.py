@@ -25,7 +25,7 @@ MODELS: dict[str, Callable[[], object]] = {
 
 def programs() -> list[object]:
     found = []
-    for page in ("python", "calls", "smolagents", "langchain"):
+    for page in ("python", "calls", "state", "smolagents", "langchain"):
         text = (REPOSITORY / "docs" / f"{page}.md").read_text()
         for number, block in enumerate(re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)):
             found.append(pytest.param(block, id=f"{page}-{number}"))

@@ -130,6 +130,9 @@ def step():
     elif kind == b"tools":
         need("calls")
         define_tools(*fields)
+    elif kind == b"export" or kind == b"import":
+        need("state")
+        (exported if kind == b"export" else imported)(*fields)
     elif kind == b"complete":
         need("names")
         complete(*fields)

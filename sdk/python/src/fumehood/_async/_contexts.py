@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fumehood._errors import InvalidRequest
 from fumehood._models._sandboxes import Completion
+from fumehood._state import document_of, value_of
 from fumehood._wire import sandbox_path
 
 if TYPE_CHECKING:
@@ -35,6 +39,35 @@ class AsyncContext:
         """Start code in this context in the background, with the arguments of Sandbox.start."""
         arguments["context"] = self.name
         return await self._sandbox.start(code, **arguments)
+
+    async def export(self, *names: str) -> dict[str, Any]:
+        """Return the variables, or those of these names, as a document that another sandbox can load.
+
+        Its "missing" lists what cannot be carried, with the reason. It comes from the sandbox: treat it as hostile.
+        """
+        return await self._state("GET", params={"name": list(names)} if names else None)
+
+    async def load(self, document: Mapping[str, Any]) -> list[dict[str, str]]:
+        """Set the variables of a document, and return those that could not be set, with the reason."""
+        missing: list[dict[str, str]] = (await self._state("PUT", content=json.dumps(document).encode()))["missing"]
+        return missing
+
+    async def get(self, name: str) -> Any:
+        """Return the value of a variable: numbers, text, dates, containers, arrays and frames.
+
+        Nothing is executed: a function or a class is its source text.
+        """
+        return value_of(await self.export(name), name)
+
+    async def set(self, **values: Any) -> None:
+        """Set variables to values that get can return."""
+        for missing in (await self._state("PUT", content=document_of(values)))["missing"]:
+            raise InvalidRequest(f"the value of {missing['name']} could not be set: {missing['reason']}")
+
+    async def _state(self, method: str, **options: Any) -> dict[str, Any]:
+        path = sandbox_path(self._sandbox.id, "contexts", self.name, "state")
+        found: dict[str, Any] = await self._sandbox._transport.json(method, path, timeout=None, **options)
+        return found
 
     async def interrupt(self) -> None:
         """Interrupt the running code. The variables stay."""

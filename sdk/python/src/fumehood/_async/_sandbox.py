@@ -186,6 +186,22 @@ class AsyncSandbox:
         """List the contexts."""
         return (await self._transport.ask(ContextList, "GET", sandbox_path(self.id, "contexts"))).contexts
 
+    async def export(self, *names: str) -> dict[str, Any]:
+        """Return the variables of the default context of Python as a document: see Context.export."""
+        return await AsyncContext(self, DEFAULT_CONTEXT).export(*names)
+
+    async def load(self, document: Mapping[str, Any]) -> list[dict[str, str]]:
+        """Set the variables of a document in the default context, and return those that could not be set."""
+        return await AsyncContext(self, DEFAULT_CONTEXT).load(document)
+
+    async def get(self, name: str) -> Any:
+        """Return the value of a variable of the default context: see Context.get."""
+        return await AsyncContext(self, DEFAULT_CONTEXT).get(name)
+
+    async def set(self, **values: Any) -> None:
+        """Set variables of the default context."""
+        await AsyncContext(self, DEFAULT_CONTEXT).set(**values)
+
     async def interrupt(self, context: str = DEFAULT_CONTEXT) -> None:
         """Interrupt the running code of a context. The variables stay."""
         await AsyncContext(self, context).interrupt()

@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// inPython finds the context of a request, and makes the default one of Python.
+func inPython(h func(*httpd.Response, *http.Request, *engine.Context) error) living {
+	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+		if r.PathValue("context") == sandbox.DefaultContext {
+			if _, err := s.DefaultContext("python"); err != nil {
+				return err
+			}
+		}
+		return inContext(h)(w, r, s)
+	}
+}
+
+// exportState is GET /v1/sandboxes/{id}/contexts/{context}/state.
+func (a *apiV1) exportState(w *httpd.Response, r *http.Request, c *engine.Context) error {
+	if err := a.Reserve(r.Context(), w, engine.MaxState); err != nil { // before the sandbox sends it
+		return err
+	}
+	document, err := c.Export(r.Context(), r.URL.Query()["name"])
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, document)
+}
+
+// importState is PUT /v1/sandboxes/{id}/contexts/{context}/state.
+func (a *apiV1) importState(w *httpd.Response, r *http.Request, c *engine.Context) error {
+	b, err := a.ReadBytes(w, r)
+	defer b.Release()
+	if err != nil {
+		return err
+	}
+	report, err := c.Import(r.Context(), b.Data)
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, report)
+}
+
+// writeDocument writes JSON of the sandbox as it is.
+func writeDocument(w *httpd.Response, document []byte) error {
+	w.Header().Set("Content-Type", api.MediaJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(document)))
+	_, _ = w.Write(document) // an error is of the client's connection
+	return nil
+}

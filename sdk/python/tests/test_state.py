@@ -1,0 +1,167 @@
+"""Variables that travel between sandboxes, and between a sandbox and this program."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import fractions
+import json
+import pathlib
+import uuid
+import zoneinfo
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fumehood import InvalidRequest, NotFound, Sandbox
+from fumehood._state import document_of, value_of
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+pytestmark = pytest.mark.smoke
+
+DEFINITIONS = """
+import math, json as j, datetime
+from math import sqrt
+from collections import OrderedDict
+
+RATE = 0.25
+
+def taxed(amount, rate=RATE):
+    "With tax."
+    return amount * (1 + rate)
+
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def norm(self):
+        return sqrt(self.x ** 2 + self.y ** 2)
+
+p = Point(3, 4)
+loop = [1]
+loop.append(loop)
+shared = {"a": loop, "p": p}
+gen = (i for i in range(3))
+handle = open("/dev/null")
+square = lambda x: x * x
+"""
+
+CHECK = """
+assert loop[1] is loop and shared["a"] is loop and shared["p"] is p
+assert p.norm() == 5.0 and taxed(100) == 125.0 and taxed.__doc__ == "With tax." and j.dumps(1) == "1"
+import inspect
+inspect.getsource(taxed).count("def")
+"""
+
+
+@pytest.fixture
+def other(server: Server) -> Sandbox:
+    with Sandbox(server=server.address) as sandbox:
+        yield sandbox
+
+
+def test_to_another_sandbox(sandbox: Sandbox, other: Sandbox) -> None:
+    sandbox.run(DEFINITIONS)
+    document = sandbox.export()
+    absent = {entry["name"]: entry["reason"] for entry in document["missing"]}
+    assert absent.keys() == {"gen", "handle", "square"}
+    assert "generator" in absent["gen"]
+    assert "lambda" in absent["square"]
+    assert other.load(document) == []
+    answer = other.run(CHECK)
+    assert (answer.text, answer.stderr) == ("1", "")
+    again = other.export()
+    assert again["variables"].keys() == document["variables"].keys() | {"inspect"}
+
+
+VALUES = {
+    "none": None,
+    "numbers": [1, -(2**200), 1.5, float("inf"), 2 + 3j, True],
+    "text": ["\u00fc", "\ud800", "a\x00b"],
+    "binary": [b"\x00\xff", bytearray(b"x")],
+    "sets": [{1, 2}, frozenset("a"), (1, (2,)), range(1, 9, 2)],
+    "keys": {1: "a", (2, 3): "b", "$int": "c"},
+    "dates": [
+        dt.date(2024, 2, 29),
+        dt.datetime(2024, 1, 2, 3, 4, 5, 6),
+        dt.time(1, 2),
+        dt.timedelta(days=-1, seconds=3),
+    ],
+    "zones": [
+        dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc),
+        dt.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
+    ],
+    "exact": [decimal.Decimal("0.10"), fractions.Fraction(1, 3), uuid.UUID(int=7), pathlib.Path("/a/b")],
+}
+
+
+def test_values(sandbox: Sandbox) -> None:
+    sandbox.set(**VALUES)
+    for name, value in VALUES.items():
+        assert sandbox.get(name) == value, name
+        assert sandbox.run(f"repr({name})").result.data["text/plain"] == repr(repr(value)), name
+    cycle: list[object] = []
+    cycle.append(cycle)
+    sandbox.set(cycle=cycle)
+    assert sandbox.run("cycle[0] is cycle").text == "True"
+    got = sandbox.get("cycle")
+    assert got[0] is got
+
+
+def test_refusals(sandbox: Sandbox) -> None:
+    with pytest.raises(NotFound):
+        sandbox.get("nobody")
+    sandbox.run(
+        "big = bytes(40 << 20); deep = []\nfor i in range(500): deep = [deep]\nt = []; t = (t,); t[0].append(t)"
+    )
+    for name, reason in {"big": "too large", "deep": "nested", "t": "itself"}.items():
+        with pytest.raises(InvalidRequest, match=reason):
+            sandbox.get(name)
+    with pytest.raises(InvalidRequest):
+        sandbox.set(x=object())
+    with pytest.raises(InvalidRequest):
+        sandbox.load({"version": 2})
+    sandbox.run("many = [bytes(3 << 20) for _ in range(20)]; one, two = many[:2]")
+    document = sandbox.export("many", "one", "two")
+    assert document["variables"].keys() == {"one", "two"}
+    assert [entry["name"] for entry in document["missing"]] == ["many"]
+    bad = {"version": 1, "variables": {"a": {"$ref": 9}, "b": {"$nothing": 1}, "c": {"$decimal": []}, "d": 1}}
+    absent = {entry["name"] for entry in sandbox.load({**bad, "language": "python"})}
+    assert absent == {"a", "b", "c"}
+    assert sandbox.run("d").text == "1"
+
+
+def test_nothing_is_executed_here(sandbox: Sandbox) -> None:
+    sandbox.run("def f():\n    return 1\nimport os\nclass C: pass\nc = C()")
+    assert sandbox.get("f").text == "def f():\n    return 1\n"
+    assert sandbox.get("os").text == "import os"
+    with pytest.raises(InvalidRequest, match="object"):
+        sandbox.get("c")
+
+
+def test_arrays_and_frames() -> None:
+    pd, np = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    array = np.arange(6.0).reshape(2, 3)
+    berlin = pd.to_datetime(["2024-01-01", "2024-07-01"]).tz_localize("Europe/Berlin")
+    columns = {
+        "i": [1, 2],
+        "s": ["x", None],
+        "t": pd.to_datetime(["2024-01-01", None]),
+        "c": pd.Categorical(["u", "v"]),
+        "n": pd.array([1, None], dtype="Int64"),
+        "z": berlin,
+    }
+    frame = pd.DataFrame(columns, index=pd.Index([5, 6], name="k"))
+    levels = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["p", "q"])
+    many = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"], index=levels)
+    document = json.loads(document_of({"x": [array, array, np.float32(1.5)], "f": frame, "m": many, "s": frame["t"]}))
+    document["missing"] = []
+    first, second, scalar = value_of(document, "x")
+    assert first is second
+    assert (first == array).all()
+    assert scalar.dtype == np.float32
+    pd.testing.assert_frame_equal(value_of(document, "f"), frame)
+    pd.testing.assert_frame_equal(value_of(document, "m"), many)
+    with pytest.raises(InvalidRequest, match="cannot be carried"):
+        document_of({"x": np.array([object()])})
