@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -61,4 +63,14 @@ func (in *interpreter) cutBackground() sandbox.Captured {
 	}
 	in.background.capture = nil
 	return c.captured()
+}
+
+// forgetBackground lets the guest drop the background output that an answer has: the next server would report it again.
+func (in *interpreter) forgetBackground() {
+	in.mu.Lock()
+	ack := guest.Ack{ID: string(in.id), Background: in.background.next}
+	in.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	_ = in.context.sandbox.call(ctx, func(c *client.Client) error { return c.Ack(ctx, ack) }) // else it comes again
 }

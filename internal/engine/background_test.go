@@ -3,6 +3,7 @@ package engine_test
 import (
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -57,5 +58,46 @@ func TestBackground(t *testing.T) {
 		"'a'])\n!echo b\nprint('c')"))
 	if string(r.Stdout.Head) != "0\na\n1\na\n2\na\nb\nc\n" || len(r.Background.Head) > 0 {
 		t.Errorf("%q, %q", r.Stdout.Head, r.Background.Head)
+	}
+}
+
+// TestBackgroundAfterRestart: the next server does not report background output again.
+func TestBackgroundAfterRestart(t *testing.T) {
+	k, open := keeping(t)
+	stateDir := t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, code("python", "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(0.1), "+
+		"print('late')))\nt.start()"))
+	late := ""
+	for range 100 {
+		if late += string(do(t, s, code("python", "t.join()")).Background.Head); late != "" {
+			break
+		}
+	}
+	if late != "late\n" {
+		t.Fatalf("background output %q", late)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(stateDir)
+	defer second.Close()
+	if gone := second.Resume(within(t), []sandbox.Record{k.record(s.ID())}); len(gone) != 0 {
+		t.Fatalf("gone: %+v", gone)
+	}
+	if s, err = second.Sandbox(within(t), "", "a"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if r := do(t, s, code("python", "import time; time.sleep(0.1)")); len(r.Background.Head) > 0 {
+			t.Errorf("it came again: %q", r.Background.Head)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -103,7 +103,9 @@ func (x *Run) passCode(ctx context.Context, in *interpreter, request []byte) {
 func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error) {
 	defer func() {
 		in.leave(x)
-		x.late = in.cutBackground()
+		if x.late = in.cutBackground(); len(x.late.Head) > 0 {
+			in.forgetBackground()
+		}
 	}()
 	stop := make(chan cause, 1)
 	end := func(c cause) {
