@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -26,7 +27,8 @@ func accounts(root *os.Root, dir string, user sandbox.User) (passwd, group strin
 		group + others(root, "etc/group", 4, "root", "tty", "agent", "nogroup")
 }
 
-// others returns the entries of an account file with other names. Each has this number of fields.
+// others returns the entries of an account file with other names. Each has this number of fields, the third of which is
+// its id. Nobody else has id 0: a root is hostile, and its names for that id would mislead.
 func others(root *os.Root, name string, fields int, known ...string) string {
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -41,7 +43,10 @@ func others(root *os.Root, name string, fields int, known ...string) string {
 	for lines := bufio.NewScanner(io.LimitReader(f, maxAccounts)); lines.Scan(); {
 		line := lines.Text()
 		parts := strings.Split(line, ":")
-		if len(parts) == fields && !slices.Contains(known, parts[0]) {
+		if len(parts) != fields || slices.Contains(known, parts[0]) {
+			continue
+		}
+		if id, err := strconv.ParseUint(parts[2], 10, 32); err == nil && id != 0 {
 			out.WriteString(line + "\n")
 		}
 	}
