@@ -192,7 +192,20 @@ var Operations = append([]Operation{
 	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}",
 		Summary: "Send a request to an HTTP server in a sandbox",
 		Detail:  portDetail, Problems: append([]int{405, 502}, problems...)},
-}, slices.Concat(runOperations, contextOperations, fileOperations(), volumeOperations)...)
+}, slices.Concat(runOperations, contextOperations, fileOperations(), volumeOperations,
+	templateOperations)...)
+
+var templateOperations = []Operation{
+	{Name: "buildTemplate", Method: "POST", Path: "/v1/templates", Summary: "Build an image from a Dockerfile or steps",
+		Detail: templateDetail, Body: TemplateRequest{},
+		Example: `{"name": "bio", "steps": [{"from": "python:3.12-slim"}, {"run": "pip install biopython"}]}`,
+		Answer:  Template{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
+}
+
+const templateDetail = `Requires a server with --templates. Runs and sandboxes name the template as their image. With
+Accept: text/event-stream the answer has the log as events: progress for each step, stdout and stderr of its command,
+and at the end done with the template, or problem. A build ends with its connection. A name that another key has built,
+or that is not a template, is refused.`
 
 var volumeOperations = []Operation{
 	{Name: "createVolume", Method: "POST", Path: "/v1/volumes", Summary: "Create a volume that outlives sandboxes",

@@ -42,6 +42,7 @@ type serveFlags struct {
 	door         doorFlags
 	images       []string // patterns of images that requests may name
 	pull         bool     // fetch those that are missing
+	templates    sizeValue
 	drainTimeout time.Duration
 	living       livingFlags
 
@@ -131,6 +132,7 @@ func (a *app) newServe() *cobra.Command {
 	flags.StringVar(&f.config.Default, "backend", "", "default backend `NAME` ("+defaultBackend+
 		"; auto if others can reach us)")
 	flags.StringSliceVar(&f.config.Allowed, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
+	flags.Var(&f.templates, "templates", "let requests build templates, whose layers take up to `SIZE` (default none)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
 	flags.BoolVar(&f.pull, "pull-images", false, "fetch missing images that --allow-image allows")
 	flags.IntVar(&f.config.Slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")
@@ -164,6 +166,25 @@ func (a *app) newServe() *cobra.Command {
 	f.living.volumes.add(flags)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
+}
+
+// addFaces adds the APIs of a server. The caller calls done after the server has ended.
+func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kept *state) (done func(), err error) {
+	tokens, err := kept.tokens()
+	if err != nil {
+		return nil, err
+	}
+	templates, err := a.openTemplates(f, e)
+	if err != nil {
+		return nil, err
+	}
+	httpapi.Add(server, templates)
+	endMCP := mcp.Add(server)
+	endE2B := e2bapi.Add(server, tokens)
+	return func() {
+		endE2B()
+		endMCP()
+	}, nil
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
@@ -210,13 +231,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	httpapi.Add(server)
-	defer mcp.Add(server)()
-	tokens, err := kept.tokens()
+	removeFaces, err := a.addFaces(server, f, e, kept)
 	if err != nil {
 		return err
 	}
-	defer e2bapi.Add(server, tokens)()
+	defer removeFaces()
 	doors := []door{{server.HTTPServer(), listener}}
 	if local := a.listenLocal(f, a.env().RunDir()); local != nil {
 		defer local.Close()

@@ -16,7 +16,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/template"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -130,11 +129,11 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 	if build.Network, err = a.policy(&f.networkFlags); err != nil {
 		return err
 	}
-	dir := a.backendOptions().Images
-	if dir == "" {
+	options := a.backendOptions()
+	if options.Images == "" {
 		return invalid("template", "the images need a home", "set HOME")
 	}
-	store, err := image.Open(dir)
+	store, err := options.OpenImages()
 	if err != nil {
 		return err
 	}
@@ -150,6 +149,22 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 		a.reportEnd(&runEnd{result: failed.Result, hint: wording.CommandLine.Hint(failed.Result.Hints)})
 	}
 	return a.added(made, err)
+}
+
+// openTemplates returns the builder of a server whose operator allows requests to build templates, else nil. It fetches
+// base images as runs do.
+func (a *app) openTemplates(f *serveFlags, e *openedEngine) (*template.Builder, error) {
+	options := a.backendOptions()
+	if f.templates == 0 || options.Images == "" {
+		return nil, nil
+	}
+	store, err := options.OpenImages()
+	if err != nil {
+		return nil, err
+	}
+	store.Space = int64(f.templates)
+	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: f.pull,
+		Allowed: f.config.Images, Max: f.config.Max}, nil
 }
 
 // nameOfStep returns the flag of a step.

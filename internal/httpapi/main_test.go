@@ -20,6 +20,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/internal/template"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
@@ -55,6 +56,12 @@ func (b *lockedBuffer) String() string {
 
 func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 	t.Helper()
+	return newBuildingRig(t, e, h, nil)
+}
+
+// newBuildingRig returns a rig whose server builds templates.
+func newBuildingRig(t testing.TB, e engine.Config, h httpd.Config, templates *template.Builder) *rig {
+	t.Helper()
 	r := &rig{t: t, log: &lockedBuffer{}}
 	if e.Backends == nil {
 		e.Backends = []sandbox.Backend{backendtest.NewFake(t)}
@@ -71,7 +78,7 @@ func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 	if r.server, err = httpd.New(h); err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Add(r.server)
+	httpapi.Add(r.server, templates)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

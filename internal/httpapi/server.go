@@ -9,6 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/template"
 )
 
 // apiV1 is version 1 of the HTTP API on one server.
@@ -16,14 +17,15 @@ type apiV1 struct {
 	*httpd.Server
 	probes    probe[engine.Capabilities]
 	readiness probe[engine.Probed]
-	document  []byte // OpenAPI
+	document  []byte            // OpenAPI
+	templates *template.Builder // nil builds none
 }
 
 type handler = func(*httpd.Response, *http.Request) error
 
-// Add adds the operations of version 1. The server must not be serving yet.
-func Add(server *httpd.Server) {
-	a := &apiV1{Server: server, document: api.OpenAPI}
+// Add adds the operations of version 1. The server must not be serving yet. Without templates it builds none.
+func Add(server *httpd.Server, templates *template.Builder) {
+	a := &apiV1{Server: server, document: api.OpenAPI, templates: templates}
 	if version := server.Version(); version != "" {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)
@@ -41,6 +43,8 @@ func Add(server *httpd.Server) {
 // handlers returns the handler of each operation, by its name.
 func (a *apiV1) handlers() map[string]handler {
 	return map[string]handler{
+		"buildTemplate": a.buildTemplate,
+
 		"run": a.run, "answerOnce": a.answerOnce, "execute": a.execute,
 		"capabilities": a.capabilities, "languages": a.languages,
 		"healthz": a.healthz, "readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const stepsDir = "steps" // of the store: one record per step of a build
@@ -49,7 +51,15 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 			return "", err
 		}
 	}
-	u, err := newUnpacker(draft.Files(), s.Limits.after(record))
+	limits := s.Limits.after(record)
+	if s.Space > 0 {
+		left, err := s.spaceLeft()
+		if err != nil {
+			return "", err
+		}
+		limits.Bytes = min(limits.Bytes, left)
+	}
+	u, err := newUnpacker(draft.Files(), limits)
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +73,8 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 		_, err = io.Copy(io.Discard, r)
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
-	record.Bytes, record.Entries = s.Limits.Bytes-u.limits.Bytes, s.Limits.Entries-u.limits.Entries
+	record.Added = limits.Bytes - u.limits.Bytes
+	record.Bytes, record.Entries = record.Bytes+record.Added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err
 	}
@@ -71,9 +82,45 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 	return tree, draft.Publish(tree, record)
 }
 
-// Put records a tree as the image of a name, in place of an earlier one.
-func (s *Store) Put(text, tree string, c Config) (Image, error) {
+// spaceLeft returns the bytes that further layers of builds may have.
+func (s *Store) spaceLeft() (int64, error) {
+	left := s.Space
+	digests, err := s.trees.Digests()
+	for _, digest := range digests {
+		var record treeRecord
+		if _, err := s.trees.Record(digest, &record); err == nil { // it may be removed meanwhile
+			left -= record.Added
+		}
+	}
+	if err == nil && left <= 0 {
+		err = &sandbox.Error{Kind: sandbox.Quota, Op: "templates",
+			Msg: "they take the " + sandbox.FormatBytes(s.Space) + " that this server allows",
+			Fix: "remove some on the server: fumehood image rm"}
+	}
+	return left, err
+}
+
+// CheckName checks that an owner may build an image of a name: no other owner has one, and it is not from elsewhere.
+// Owner "" may build any.
+func (s *Store) CheckName(text, owner string) error {
+	i, err := s.Find(text)
+	switch {
+	case sandbox.KindOf(err) == sandbox.NotFound:
+		return nil
+	case err != nil:
+		return err
+	case owner != "" && (!i.Built || i.Owner != owner):
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "name", Msg: text + " is taken", Fix: "choose another name"}
+	}
+	return nil
+}
+
+// Put records a tree as the template of a name and an owner, in place of an earlier one. Errors are those of CheckName.
+func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	full, err := fullName(text)
+	if err == nil {
+		err = s.CheckName(text, owner)
+	}
 	if err != nil {
 		return Image{}, err
 	}
@@ -86,9 +133,14 @@ func (s *Store) Put(text, tree string, c Config) (Image, error) {
 		return Image{}, err
 	}
 	sum := sha256.Sum256(append([]byte(tree+"\n"), configText...))
-	i := Image{Name: full, Digest: "sha256:" + hex.EncodeToString(sum[:]), Tree: tree, Config: c,
+	i := Image{Name: full, Digest: "sha256:" + hex.EncodeToString(sum[:]), Tree: tree, Config: c, Owner: owner,
+		Built:   true,
 		AddedAt: time.Now().UTC(), Bytes: record.Bytes, Entries: record.Entries, LayerCount: len(record.Layers)}
-	return i, s.write(i)
+	if err := s.write(i); err != nil {
+		return i, err
+	}
+	_, _, _ = s.Prune(s.maxBytes) // the next image tries again
+	return i, nil
 }
 
 // HoldTree returns the folder of a tree, which exists until release.
@@ -119,45 +171,25 @@ func (s *Store) AddStep(key [sha256.Size]byte, tree string) error {
 	return writeRecord(s.stepFile(key), step{Tree: tree})
 }
 
-// PruneSteps removes the steps that no build has used for a time, with the trees that no image has. It returns the
-// bytes of the removed trees; files that other trees share count too.
-func (s *Store) PruneSteps(unused time.Duration) (bytes int64, err error) {
+// steps returns a record of each tree that a step made. It removes records of trees that are gone.
+func (s *Store) steps() (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, stepsDir, "*.json"))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	images, err := s.List()
-	if err != nil {
-		return 0, err
-	}
-	named := map[string]bool{}
-	for _, i := range images {
-		named[i.Tree] = true
-	}
-	var errs []error
+	trees := map[string]string{}
 	for _, file := range files {
 		var made step
 		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, &made)
-		}
-		var record treeRecord
-		used, recordErr := s.trees.Record(made.Tree, &record)
-		switch {
-		case err == nil && recordErr == nil && time.Since(used) < unused:
+		if err == nil && json.Unmarshal(text, &made) == nil && s.trees.Has(made.Tree) {
+			trees[made.Tree] = file
 			continue
-		case err == nil && recordErr == nil && !named[made.Tree]:
-			gone, err := s.trees.Remove(made.Tree)
-			if errs = append(errs, err); !gone {
-				continue
-			}
-			bytes += record.Bytes
 		}
-		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
-	return bytes, errors.Join(errs...)
+	return trees, nil
 }
 
 // Files returns the folder of a tree that the caller holds.

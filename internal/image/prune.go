@@ -14,6 +14,9 @@ const DefaultMaxBytes = 64 << 30
 // orphanAge is how long a tree without a name stays: another process may be about to name it.
 const orphanAge = time.Hour
 
+// KeepSteps is how long the tree of a step of a build stays without use.
+const KeepSteps = 7 * 24 * time.Hour
+
 // Bound bounds all images of the store together, and so each, in bytes. A new image makes room for itself: the least
 // recently used ones that nothing uses go first.
 func (s *Store) Bound(bytes int64) {
@@ -26,11 +29,21 @@ type keptTree struct {
 	bytes  int64
 	used   time.Time
 	images []Image
+	step   bool // a build can use it again
+}
+
+// isOrphan reports whether nobody will use the tree again.
+func (t *keptTree) isOrphan() bool {
+	age := orphanAge
+	if t.step {
+		age = KeepSteps
+	}
+	return len(t.images) == 0 && time.Since(t.used) > age
 }
 
 // Prune removes trees that nothing uses, the least recently used first, until the others have at most keep bytes. Files
-// that several trees share count in each. It also removes trees that no image has and nobody used for an hour. It
-// returns the names of the removed images, and the bytes of the removed trees.
+// that several trees share count in each. It also removes trees that no image has and nobody used for an hour, or for
+// KeepSteps those of builds. It returns the names of the removed images, and the bytes of the removed trees.
 func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
 	kept, err := s.kept()
 	if err != nil {
@@ -42,8 +55,7 @@ func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
 	}
 	var errs []error
 	for _, t := range kept {
-		orphan := len(t.images) == 0 && time.Since(t.used) > orphanAge
-		if total <= keep && !orphan {
+		if total <= keep && !t.isOrphan() {
 			continue
 		}
 		gone, err := s.trees.Remove(t.digest)
@@ -72,6 +84,10 @@ func (s *Store) kept() ([]keptTree, error) {
 	if err != nil {
 		return nil, err
 	}
+	steps, err := s.steps()
+	if err != nil {
+		return nil, err
+	}
 	var list []keptTree
 	for _, digest := range digests {
 		var record treeRecord
@@ -79,7 +95,7 @@ func (s *Store) kept() ([]keptTree, error) {
 		if err != nil {
 			continue // it was removed meanwhile
 		}
-		t := keptTree{digest: digest, bytes: record.Bytes, used: used}
+		t := keptTree{digest: digest, bytes: record.Bytes, used: used, step: steps[digest] != ""}
 		for _, i := range images {
 			if i.Tree == digest {
 				t.images = append(t.images, i)

@@ -26,6 +26,7 @@ const layoutVersion = "fumehood image 1"
 // Store keeps images in a folder that any number of processes share. Its methods are safe for concurrent use.
 type Store struct {
 	Limits Limits
+	Space  int64 // bytes of all layers that builds made; 0 is no limit
 
 	maxBytes int64 // see Bound
 	dir      string
@@ -43,6 +44,8 @@ type Image struct {
 	Entries    int       `json:"entries"`
 	UsedAt     time.Time `json:"-"`
 	LayerCount int       `json:"layers"`
+	Owner      string    `json:"owner,omitempty"` // the API key that built it
+	Built      bool      `json:"built,omitempty"` // it is a template
 }
 
 // treeRecord is the record of a tree.
@@ -50,6 +53,7 @@ type treeRecord struct {
 	Layers  []string `json:"layers"` // digests of the uncompressed layers, the lowest first
 	Bytes   int64    `json:"bytes"`
 	Entries int      `json:"entries"`
+	Added   int64    `json:"added,omitempty"` // bytes of the last layer, if a build made it
 }
 
 // Open opens or creates a store.

@@ -25,16 +25,15 @@ import (
 // cacheVersion is part of the key of each step: a change in what steps do needs another one.
 const cacheVersion = "fumehood template 1"
 
-// KeepSteps is how long the trees of steps stay that no build uses.
-const KeepSteps = 7 * 24 * time.Hour
-
 // Builder builds templates. Its methods are safe for concurrent use.
 type Builder struct {
 	Images *image.Store
 	Run    func(context.Context, engine.OneShot) (*sandbox.Result, error) // Engine.Run
 	Fetch  bool                                                           // fetch missing base images
 
-	Backends []sandbox.Backend // of the engine, the preferred one first
+	Backends []sandbox.Backend           // of the engine, the preferred one first
+	Allowed  func(reference string) bool // reports whether builds may name an image; nil is all
+	Max      sandbox.Limits              // a zero field is no maximum
 }
 
 // Build is one build.
@@ -110,7 +109,13 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	if w.backend, err = w.choose(); err != nil {
 		return i, err
 	}
-	request.Limits = request.Limits.OrDefault(DefaultLimits(capacity.Host()))
+	if err = w.check(request.Name); err == nil {
+		err = b.Images.CheckName(request.Name, request.Owner)
+	}
+	if err != nil {
+		return i, err
+	}
+	request.Limits = request.Limits.OrDefault(DefaultLimits(capacity.Host(), b.Max))
 	w.lex = shell.NewLex(w.recipe.escape)
 	for _, s := range w.recipe.stages {
 		w.steps += 1 + len(s.instructions)
@@ -133,11 +138,7 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	if last.tree == "" {
 		return i, sandbox.Invalidf("template", "it has no files: nothing was copied into scratch")
 	}
-	if i, err = b.Images.Put(request.Name, last.tree, last.config); err != nil {
-		return i, err
-	}
-	_, err = b.Images.PruneSteps(KeepSteps)
-	return i, err
+	return b.Images.Put(request.Name, request.Owner, last.tree, last.config)
 }
 
 // begin reports the begin of a step, and returns what reports its end.
@@ -217,6 +218,9 @@ func (b *build) from(ctx context.Context, s stage) (*state, error) {
 
 // image returns an image of the store, which it fetches if that is permitted.
 func (b *build) image(ctx context.Context, name string) (image.Image, error) {
+	if err := b.check(name); err != nil {
+		return image.Image{}, err
+	}
 	i, err := b.Images.Find(name)
 	if sandbox.KindOf(err) == sandbox.NotFound && b.Fetch {
 		return b.Images.Pull(ctx, name, func(line string) {
@@ -224,6 +228,14 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 		})
 	}
 	return i, err
+}
+
+// check refuses images that the operator does not offer.
+func (b *build) check(name string) error {
+	if b.Allowed != nil && !b.Allowed(name) {
+		return sandbox.Invalidf("image", "this server does not offer %.200q", name)
+	}
+	return nil
 }
 
 // hold keeps a tree until the build ends.

@@ -151,8 +151,9 @@ func (b *build) userOf(st *state, text string) (u sandbox.User, home string, err
 	return u, home, sandbox.Invalidf("USER", "the image has no group %.80q", groupName)
 }
 
-// DefaultLimits returns the limits of a step that sets none, on a host with these limits. Files are in memory.
-func DefaultLimits(host sandbox.Limits) sandbox.Limits {
+// DefaultLimits returns the limits of a step that sets none, on a host with these limits, up to the most that builds
+// may have. Files are in memory.
+func DefaultLimits(host, most sandbox.Limits) sandbox.Limits {
 	l := sandbox.Limits{MemoryBytes: 8 << 30, CPUMillis: 4000, Pids: 1024, Inodes: 1_000_000, OpenFiles: 4096,
 		Timeout: 15 * time.Minute, OutputBytes: 64 << 20}
 	if most := host.MemoryBytes / 2; most > 0 {
@@ -163,7 +164,16 @@ func DefaultLimits(host sandbox.Limits) sandbox.Limits {
 			l.Set(limit, min(l.Get(limit), most))
 		}
 	}
+	lower := func() {
+		for _, limit := range sandbox.LimitNames {
+			if most := most.Get(limit); most > 0 {
+				l.Set(limit, min(l.Get(limit), most))
+			}
+		}
+	}
+	lower()
 	l.DiskBytes = l.MemoryBytes / 4 * 3
+	lower()
 	return l
 }
 

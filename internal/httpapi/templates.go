@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/internal/template"
+	"github.com/fumehood-dev/fumehood/internal/wording"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// buildTemplate is POST /v1/templates. A client that disconnects cancels its build.
+func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
+	if a.templates == nil {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "templates", Msg: "this server builds none",
+			Fix: "start it with --templates SIZE"}
+	}
+	var req api.TemplateRequest
+	release, err := a.readJSON(w, r, &req)
+	defer release()
+	if err != nil {
+		return err
+	}
+	build, err := buildOf(&req)
+	if err != nil {
+		return err
+	}
+	build.Owner = w.Key
+	if len(req.Files) > 0 {
+		if build.Context, err = writeContext(req.Files); err != nil {
+			return err
+		}
+		defer os.RemoveAll(build.Context)
+	}
+	req = api.TemplateRequest{} // the files are on disk
+	release()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	var stream *runStream
+	if wantsEvents(r) {
+		stream = newStream(w, sandbox.NewID(), func(err error) {
+			a.LostClient()
+			cancel(err)
+		})
+		defer stream.close()
+	}
+	made, err := a.build(ctx, build, stream)
+	if err == nil && stream == nil {
+		return a.WriteJSON(w, answer.JSONOf(made))
+	}
+	if err == nil {
+		done := api.TemplateDone{TimeMS: stream.now(), Template: made}
+		_ = stream.do(false, func() { stream.add(api.EventDone, done) })
+		return nil
+	}
+	if stream != nil && stream.problem(a.Problem(w, err)) {
+		return nil
+	}
+	return err
+}
+
+// build carries out a build, and passes its log to a stream, if there is one.
+func (a *apiV1) build(ctx context.Context, build template.Build, stream *runStream) (api.Template, error) {
+	made := api.Template{}
+	build.Report = func(e template.Event) {
+		made.Steps = e.Steps
+		switch {
+		case e.Done && e.Cached:
+			made.CachedSteps++
+		case stream == nil:
+		case e.Text != "":
+			stream.progress(fmt.Sprintf("[%d/%d] %s", e.Step, e.Steps, e.Text))
+		case e.Output != nil:
+			stream.output(e.Stream, e.Output)
+		}
+	}
+	i, err := a.templates.Build(ctx, build)
+	var failed *template.Failed
+	if errors.As(err, &failed) {
+		err = &sandbox.Error{Kind: sandbox.Invalid, Op: "templates", Msg: failed.Error(),
+			Fix: wording.HTTP.Hint(failed.Result.Hints)}
+	}
+	made.Name, made.Digest, made.Bytes = i.Name, i.Digest, i.Bytes
+	return made, err
+}
+
+// buildOf converts a request.
+func buildOf(r *api.TemplateRequest) (b template.Build, err error) {
+	b = template.Build{Name: r.Name, Args: r.Args, Backend: r.Backend, AllowUnenforced: r.AllowUnenforced,
+		NoCache: r.NoCache}
+	if (r.Dockerfile == "") == (len(r.Steps) == 0) {
+		return b, sandbox.Invalidf("templates", "give either dockerfile or steps")
+	}
+	if r.Dockerfile != "" {
+		b.Dockerfile = []byte(r.Dockerfile)
+	}
+	for _, s := range r.Steps {
+		b.Steps = append(b.Steps, template.Step(s))
+	}
+	if b.Network, err = networkOf(&r.Network); err == nil {
+		b.Limits, err = answer.LimitsOf(&r.Limits)
+	}
+	return b, err
+}
+
+// writeContext writes the files of a request to a new folder.
+func writeContext(in []api.File) (dir string, err error) {
+	files, err := filesOf(in)
+	if err != nil {
+		return "", err
+	}
+	if dir, err = os.MkdirTemp("", "fumehood-context-"); err != nil {
+		return "", err
+	}
+	if err = writeFiles(dir, files); err != nil {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, err
+}
+
+func writeFiles(dir string, files []sandbox.File) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for i, f := range files {
+		if err := plan.CheckPath(fmt.Sprintf("files[%d].path", i), f.Path); err != nil {
+			return err
+		}
+		if err := writeOne(root, f); err != nil {
+			return sandbox.Invalidf(fmt.Sprintf("files[%d].path", i), "%.200q conflicts with another file", f.Path)
+		}
+	}
+	return nil
+}
+
+func writeOne(root *os.Root, f sandbox.File) error {
+	if dir := path.Dir(f.Path); dir != "." {
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	mode := os.FileMode(f.Mode)
+	if mode == 0 {
+		mode = 0o644
+	}
+	return root.WriteFile(f.Path, f.Data, mode)
+}

@@ -1,0 +1,88 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/image"
+	"github.com/fumehood-dev/fumehood/internal/template"
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+)
+
+// builders is a backend with all features.
+type builders struct{ sandbox.Backend }
+
+// failing runs no command: each writes a line and fails.
+func failing(_ context.Context, run engine.OneShot) (*sandbox.Result, error) {
+	run.Request.Output(sandbox.Stdout, []byte("a line\n"))
+	return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 3}, nil
+}
+
+// TestTemplates: a server with templates builds them of files, as events too, within its space and for the owner of the
+// name; another server refuses.
+func TestTemplates(t *testing.T) {
+	store, err := image.Open(filepath.Join(t.TempDir(), "images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Space = 1000
+	b := &template.Builder{Images: store, Run: failing, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}},
+		Allowed: func(name string) bool { return name != "hidden" }}
+	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
+	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
+	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: []httpd.Key{alice, bob}}, b)
+	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
+	body := func(name, dockerfile string) string {
+		return jsonOf(object{"name": name, "dockerfile": dockerfile,
+			"files": []object{{"path": "d/a", "content": strings.Repeat("x", 600)}}})
+	}
+	const path = "/v1/templates"
+	for _, cached := range []int{1, 2} { // FROM always is
+		res, text := r.do("POST", path, body("made", "FROM scratch\nCOPY d /"), as("a"))
+		made := parse[api.Template](t, text)
+		if res.StatusCode != http.StatusOK || made.Name != "docker.io/library/made:latest" || made.Bytes != 600 ||
+			made.Steps != 2 || made.CachedSteps != cached {
+			t.Errorf("%s: %s", res.Status, text)
+		}
+	}
+	events := header{"X-API-Key": strings.Repeat("a", 32), "Accept": api.MediaEvents}
+	_, text := r.do("POST", path, body("made", "FROM made\nENV A=1"), events)
+	if !strings.Contains(text, "event: progress") || !strings.Contains(text, `"text":"[2/2] ENV A=1"`) ||
+		!strings.Contains(text, "event: done") || !strings.Contains(text, `"steps":2`) {
+		t.Errorf("the events are %s", text)
+	}
+	_, text = r.do("POST", path, body("made", "FROM made\nRUN x"), events)
+	if !strings.Contains(text, `"text":"a line\n"`) || !strings.Contains(text, "event: problem") ||
+		!strings.Contains(text, "Dockerfile line 2: RUN x: exit status 3") {
+		t.Errorf("the events are %s", text)
+	}
+	for _, test := range []struct {
+		body   string
+		by     header
+		status int
+		detail string
+	}{
+		{body("made", "FROM scratch\nCOPY d /"), as("b"), 409, "made is taken"},
+		{body("hidden", "FROM scratch\nCOPY d /"), as("b"), 400, "does not offer"},
+		{body("more", "FROM scratch\nCOPY d /x\nCOPY d /y"), as("b"), 413, "more bytes"},
+		{body("more", "FETCH x"), as("b"), 400, "unknown instruction"},
+		{body("more", "FROM none"), as("b"), 404, "not on this machine"},
+		{jsonOf(object{"name": "x"}), as("b"), 400, "either dockerfile or steps"},
+		{jsonOf(object{"name": "x", "steps": []object{{"run": "x"}}}), as("b"), 400, "must name the base image"},
+		{jsonOf(object{"name": "x", "dockerfile": "FROM made", "files": []object{{"path": "../a", "content": ""}}}),
+			as("b"), 400, "files[0].path"},
+	} {
+		if p := r.refused("POST", path, test.body, test.by, test.status); !strings.Contains(p.Detail, test.detail) {
+			t.Errorf("%s: %s", short(test.body), p.Detail)
+		}
+	}
+	none := newRig(t, engine.Config{}, httpd.Config{})
+	none.refused("POST", path, body("made", "FROM scratch\nCOPY d /"), nil, 422)
+}
