@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 )
 
 // figures are compared with the project's targets. NaN and 0 mean not measured.
@@ -22,6 +23,7 @@ type figures struct {
 	network networkFigures
 
 	packages packageFigures
+	volume   time.Duration // added by a volume to a fresh run, p50; 0 is not measured
 
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
 	largeLeft int64   // bytes that a server has some time after large requests
@@ -93,6 +95,7 @@ func (f *figures) targets() []target {
 		atMost("gVisor: fresh Python, nothing warm / runsc run", over(gvisorHTTP+", nothing warm", runsc), 1.2, "x"),
 		atMost("gVisor: fresh Python / runsc run", over(gvisorHTTP, runsc), 0.35, "x"),
 		f.printsTarget(),
+		volumeTarget(f.volume),
 	}
 	if f.largeLeft > 0 {
 		list = append(list, atMost("memory kept of large requests", toMiB(f.largeLeft), largeLeft>>20, " MiB"))

@@ -21,6 +21,13 @@ type Request struct {
 	Limits      *Limits           `json:"limits,omitempty"`
 	ReturnFiles []string          `json:"return_files,omitempty"`
 	Packages    []string          `json:"packages,omitempty"`
+	Volumes     []Volume          `json:"volumes,omitempty"`
+}
+
+// Volume is a named volume of a request.
+type Volume struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
 }
 
 // File is a file of a request or an answer. Answers have text as Text, other bytes as Content.
