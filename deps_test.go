@@ -165,6 +165,7 @@ internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/
                              internal/e2bapi/generated/filesystem/filesystemconnect internal/engine
                              internal/eventlog internal/room
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
+internal/openaiapi:          sandbox internal/answer internal/wording internal/engine internal/httpd
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
                              internal/nearest |
                              github.com/modelcontextprotocol/go-sdk
@@ -189,6 +190,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/duplex internal/e2bapi internal/egress internal/engine internal/eventlog
                              internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
+                             internal/openaiapi
                              internal/host/nolink internal/image internal/plan internal/host/rundir
                              internal/store internal/template internal/volume
                              internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |

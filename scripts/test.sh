@@ -32,6 +32,7 @@ rest=$(grep -vxF "$raced"$'\n'"$native"$'\n'"$full" <<<"$packages")
   step 'corpus, gvisor, program' 600 \
     env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 2 -timeout 6m $full || true
   step 'E2B client' 240 bash scripts/e2b.sh build/bin/fumehood || true
+  step 'OpenAI client' 120 bash scripts/openai.sh build/bin/fumehood || true
   # For an ordinary user, requests would need waivers.
   [ "$(id -u)" != 0 ] || step 'restarts' 240 env CGO_ENABLED=0 \
     "$go" run ./test/torture -restart -n 5 -fumehood build/bin/fumehood || true

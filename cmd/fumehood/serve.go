@@ -25,6 +25,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/mcp"
+	"github.com/fumehood-dev/fumehood/internal/openaiapi"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -179,6 +180,7 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 		return nil, err
 	}
 	httpapi.Add(server, templates)
+	openaiapi.Add(server)
 	endMCP := mcp.Add(server)
 	endE2B := e2bapi.Add(server, tokens)
 	return func() {

@@ -3,7 +3,6 @@ package e2bapi
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 
 	"connectrpc.com/connect"
@@ -31,9 +30,7 @@ func (f *face) fail(w *httpd.Response, err error) {
 	case sandbox.KindOf(err) == sandbox.Busy:
 		out.ErrorCode = "sandbox_capacity_unavailable"
 	}
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
-	}
+	httpd.SetRetryAfter(w.Header(), p)
 	w.Header().Set("Should-Retry", strconv.FormatBool(p.RetryAfter > 0))
 	_ = writeJSON(w, p.Status, out)
 }

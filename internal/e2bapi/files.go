@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"path"
 	"strconv"
@@ -81,9 +80,9 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if packed {
 		unpacked, err := gzip.NewReader(body)
 		if err != nil {
-			return bodyError(err, notGzip)
+			return httpd.BodyError(err, notGzip)
 		}
-		body = httpd.Bound(decoded{unpacked, notGzip}, f.MaxFile())
+		body = httpd.Bound(httpd.Decoded{Reader: unpacked, Malformed: notGzip}, f.MaxFile())
 	}
 	list, in := []written{}, &call{server: f.Server, w: w}
 	put := func(name string, content io.Reader) error {
@@ -112,68 +111,18 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return writeJSON(w, http.StatusOK, list)
 }
 
-const (
-	notGzip = "is not gzip"
-	notForm = "is not a form"
-)
-
-// bodyError returns an error of the body itself unchanged, and any other as one of its decoder.
-func bodyError(err error, malformed string) error {
-	if sandbox.KindOf(err) != sandbox.Internal {
-		return err
-	}
-	return sandbox.Invalidf("body", "%s", malformed)
-}
-
-// decoded is the content of a body, with the errors of bodyError.
-type decoded struct {
-	io.Reader
-	malformed string
-}
-
-func (d decoded) Read(p []byte) (int, error) {
-	n, err := d.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = bodyError(err, d.malformed)
-	}
-	return n, err
-}
-
-// maxPartHead limits what precedes the content of a part, besides what is read ahead of it.
-const maxPartHead = 64 << 10
-
-// partHeads is the body of a form, which limits what is read until a part begins.
-type partHeads struct {
-	io.Reader
-	left int64 // bytes that may be read yet; negative is no limit
-}
-
-func (h *partHeads) Read(p []byte) (int, error) {
-	if h.left < 0 {
-		return h.Reader.Read(p)
-	}
-	if h.left == 0 {
-		return 0, &sandbox.Error{Kind: sandbox.TooLarge,
-			Msg: "the head of a part of the form is over the limit of " + sandbox.FormatBytes(maxPartHead)}
-	}
-	n, err := h.Reader.Read(p[:min(int64(len(p)), h.left)])
-	h.left -= int64(n)
-	return n, err
-}
+const notGzip = "is not gzip"
 
 // eachPart writes the files of a form. A name in the query wins over that of the part.
 func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader) error) error {
-	heads := &partHeads{Reader: body}
-	form := multipart.NewReader(heads, boundary)
+	form := httpd.NewForm(body, boundary)
 	for {
-		heads.left = maxPartHead
-		part, err := form.NextPart()
-		heads.left = -1
+		part, content, err := form.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return bodyError(err, notForm)
+			return err
 		}
 		if part.FormName() == "file" {
 			name := named
@@ -184,9 +133,9 @@ func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader
 			if name == "" {
 				return sandbox.Invalidf("path", "is missing")
 			}
-			err = put(name, decoded{part, notForm})
+			err = put(name, content)
 		} else {
-			_, err = io.Copy(io.Discard, part)
+			_, err = io.Copy(io.Discard, content)
 		}
 		if err != nil {
 			return err

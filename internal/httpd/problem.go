@@ -19,14 +19,19 @@ func writeProblem(w http.ResponseWriter, p api.Problem) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", api.MediaProblem)
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
-	}
+	SetRetryAfter(h, p)
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="fumehood"`)
 	}
 	w.WriteHeader(p.Status)
 	w.Write(append(body, '\n'))
+}
+
+// SetRetryAfter sets the header of a problem that may have gone after some seconds.
+func SetRetryAfter(h http.Header, p api.Problem) {
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
+	}
 }
 
 // refusal is an error of HTTP itself, with a status that no Kind has.
