@@ -17,6 +17,7 @@ import (
 // clientFigures are those of the Python client; zero means not measured.
 type clientFigures struct {
 	run, request time.Duration // p50 of Sandbox.run("1"), and of the request without the client
+	call         time.Duration // p50 of a call of a tool, as the code in the sandbox measures it
 	imported     time.Duration // shortest first import: other load only adds
 }
 
@@ -49,10 +50,12 @@ func (r *report) pythonClient(ctx context.Context, s *liveserver.Server) error {
 	}
 	f := &r.figures.client
 	f.run, f.request = summarize(samples["run"]).p50, summarize(samples["request"]).p50
+	f.call = summarize(samples["call"]).p50
 	f.imported = slices.Min(samples["import"])
 	t := newTable(r.w, "The Python client", "figure", "measured")
 	t.line(`Sandbox.run("1"), p50 ms`, ms(f.run))
 	t.line("the same request without the client, p50 ms", ms(f.request))
+	t.line("a call of a tool back and forth, p50 ms", ms(f.call))
 	t.line("first import, shortest, ms", ms(f.imported))
 	t.Flush()
 	return nil
@@ -64,6 +67,7 @@ func (f *clientFigures) targets() []target {
 	}
 	return []target{
 		atMost("a run by the Python client / the plain request", ratio(f.run, f.request), 1.5, "x"),
+		atMost("a call of a tool back and forth", milliseconds(f.call), 3, " ms"),
 		atMost("first import of the Python client", milliseconds(f.imported), 150, " ms"),
 	}
 }

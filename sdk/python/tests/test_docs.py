@@ -42,7 +42,10 @@ def test_pages(program, tmp_path, monkeypatch):
     runpy.run_path(str(page), {"model": models[0] if models else None})
 
 
-@pytest.mark.parametrize("name", ["python_client", "smolagents_agent", "langchain_tool", "deep_agent"])
+EXAMPLES = ["python_client", "calls", "state", "smolagents_agent", "langchain_tool", "deep_agent"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name):
     environment = {k: v for k, v in os.environ.items() if k != "FUMEHOOD_SERVER"}
     program = [sys.executable, REPOSITORY / "examples" / f"{name}.py"]
