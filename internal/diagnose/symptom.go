@@ -253,6 +253,11 @@ func (f *Facts) isShown(name string) bool {
 			return true
 		}
 	}
+	for _, v := range f.Result.Requested.Volumes {
+		if below(name, v.Path) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(WritablePlaces, func(place string) bool { return below(name, place) })
 }
 
@@ -275,12 +280,18 @@ func (f *Facts) complainsOfProcesses() bool {
 }
 
 // fullHint returns which limit of the writable places was reached. Some backends limit no inodes, some divide the
-// space among the places, and none limits directories of the host.
+// space among the places, and none limits directories of the host. If the places are almost empty, a volume is full,
+// which has no limit of the sandbox.
 func (f *Facts) fullHint() sandbox.Hint {
+	const leastShare = 16 // a place has at least this part of the limits
 	p := &f.Result.Effective
 	disk, inodes := f.bound(sandbox.LimitDisk), f.bound(sandbox.LimitInodes)
 	if p.Limits.Inodes > 0 && p.Enforcers[sandbox.LimitInodes] != "" {
 		files, bytes := f.Used()
+		if len(f.Result.Requested.Volumes) > 0 && float64(files) < float64(inodes.Value)/leastShare &&
+			float64(bytes) < float64(disk.Value)/leastShare {
+			return nil
+		}
 		if float64(files)/float64(inodes.Value) > float64(bytes)/float64(disk.Value) {
 			return sandbox.HintLimit{Bound: inodes}
 		}
