@@ -19,7 +19,7 @@ func TestPlan(t *testing.T) {
 		Landlock: Ruleset{Handled: 10, Scoped: 11, Flags: 16, Grants: []Access{{Path: "/a", Rights: 12}}},
 		Seccomp:  []byte{13}, OneShot: true, Lease: 14,
 		Execute:      Program{Paths: []string{"/a", "/b"}, Argv: []string{"a", ""}, Env: []string{"A=", "B=b"}},
-		MakeTemplate: true, FailAt: "step",
+		MakeTemplate: true, Builder: true, FailAt: "step",
 		Container: Container{Listen: "/s", Filter: FilterPlain | FilterHostWritable | FilterNested, Threads: 15,
 			Visited: true},
 	}
