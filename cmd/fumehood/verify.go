@@ -21,6 +21,7 @@ import (
 
 type verifyFlags struct {
 	backend string
+	image   string
 	only    []string
 	report  string
 	list    bool
@@ -88,6 +89,7 @@ or verify failed; 130 canceled.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.backend, "backend", "", "backend `NAME` to attack (default "+defaultBackend+")")
+	flags.StringVar(&f.image, "image", "", "attack sandboxes on this `IMAGE` (default the backend's root)")
 	flags.StringSliceVar(&f.only, "only", nil, "make only the attacks with these `ID`s (repeatable)")
 	flags.StringVar(&f.report, "report", "", "write a report in Markdown into `FILE`")
 	flags.BoolVar(&f.list, "list", false, "list the attacks and exit")
@@ -158,7 +160,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags, selected []*attack.Att
 	if v.Posture, err = b.Probe(ctx); err != nil {
 		return err
 	}
-	if err := a.makeAttacks(ctx, v, b, selected); err != nil {
+	if err := a.makeAttacks(ctx, v, b, f.image, selected); err != nil {
 		return err
 	}
 	v.TookMS = time.Since(v.Began).Milliseconds()
@@ -221,15 +223,15 @@ func chooseBackend(backends *backend.Set, name string) (sandbox.Backend, error) 
 }
 
 // makeAttacks makes the attacks one at a time. The first interrupt ends the current one and removes all planted files.
-func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend,
+func (a *app) makeAttacks(ctx context.Context, v *verification, b sandbox.Backend, image string,
 	selected []*attack.Attack) (err error) {
 	canaries, err := attack.Plant()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, canaries.Close()) }()
-	arena, err := attack.Open(ctx, attack.Options{Backend: b, Canaries: canaries, Folders: []string{a.env().RunDir()},
-		Alone: true})
+	arena, err := attack.Open(ctx, attack.Options{Backend: b, Image: image, Canaries: canaries,
+		Folders: []string{a.env().RunDir()}, Alone: true})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 // Options configure an arena.
 type Options struct {
 	Backend  sandbox.Backend
+	Image    string // root of the sandboxes, unless an attack has its own; "" is the backend's default
 	Canaries *Canaries
 
 	// Folders hold the backend's live state: nothing named after a sandbox may be left below them.

@@ -51,7 +51,8 @@ const (
 // Open makes the arena. It runs a sandbox and an ordinary run in each language, so that one-time work is done.
 func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	n := &Arena{options: o, canaries: o.Canaries, alone: o.Alone, log: &lockedBuffer{}, host: watchHost(),
-		spy: &spy{Backend: o.Backend, folders: o.Folders, seen: map[string][]*sighting{}, labelled: o.Warm > 0}}
+		spy: &spy{Backend: o.Backend, image: o.Image, folders: o.Folders, seen: map[string][]*sighting{},
+			labelled: o.Warm > 0}}
 	n.hits.Store(n.canaries.Hits())
 	n.ports.Store(rand.Int32N(manyTestPorts / 2))
 	languages := o.Languages

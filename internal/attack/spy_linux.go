@@ -28,6 +28,7 @@ const (
 // spy is a backend that records the host processes, control groups and mounts of its boxes.
 type spy struct {
 	sandbox.Backend
+	image    string   // root of boxes without one of their own; "" is none
 	folders  []string // where the backend keeps live state
 	labelled bool     // refuse boxes of no trial, such as warm ones
 
@@ -63,6 +64,9 @@ type sighting struct {
 func (s *spy) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if s.labelled && spec.Metadata[labelTrial] == "" {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "spy", Msg: "the box belongs to no trial"}
+	}
+	if spec.Root == (sandbox.Root{}) {
+		spec.Root.Image = s.image
 	}
 	box, err := s.Backend.Create(ctx, spec)
 	if err != nil {

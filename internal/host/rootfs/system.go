@@ -108,7 +108,12 @@ func System(dir string, user sandbox.User) ([]confine.Step, error) {
 
 // entriesOf returns the shown entries of a merged folder, at most maxMerged, as each is a mount.
 func entriesOf(dir, top string) (names []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(dir, top))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), top)
 	for _, e := range entries {
 		if name := path.Join(top, e.Name()); Shows("/"+name) && len(names) < maxMerged {
 			names = append(names, name)
