@@ -30,23 +30,9 @@ func (r *report) pythonClient(ctx context.Context, s *liveserver.Server) error {
 	}
 	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
 	python := filepath.Join(string(lines[len(lines)-1]), "python")
-	measure := exec.CommandContext(ctx, python, "bench/client.py", s.URL, strconv.Itoa(r.Runs))
-	if output, err = measure.Output(); err != nil {
-		return fmt.Errorf("bench/client.py: %w", err)
-	}
-	var rows map[string][]float64 // milliseconds
-	if err := json.Unmarshal(output, &rows); err != nil {
+	samples, err := r.inPython(ctx, "python client", python, "bench/client.py", s.URL)
+	if err != nil {
 		return err
-	}
-	samples := map[string][]time.Duration{}
-	for row, all := range rows {
-		for _, took := range all {
-			sample := time.Duration(took * float64(time.Millisecond))
-			samples[row] = append(samples[row], sample)
-			if err := r.raw.add(newSample("python client", row, time.Now(), sample, nil)); err != nil {
-				return err
-			}
-		}
 	}
 	f := &r.figures.client
 	f.run, f.request = summarize(samples["run"]).p50, summarize(samples["request"]).p50
@@ -59,6 +45,29 @@ func (r *report) pythonClient(ctx context.Context, s *liveserver.Server) error {
 	t.line("first import, shortest, ms", ms(f.imported))
 	t.Flush()
 	return nil
+}
+
+// inPython runs a program that takes the URL of a server and a number of runs, and prints rows of milliseconds.
+func (r *report) inPython(ctx context.Context, name, python, program, url string) (map[string][]time.Duration, error) {
+	output, err := exec.CommandContext(ctx, python, program, url, strconv.Itoa(r.Runs)).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	var rows map[string][]float64
+	if err := json.Unmarshal(output, &rows); err != nil {
+		return nil, err
+	}
+	samples := map[string][]time.Duration{}
+	for row, all := range rows {
+		for _, took := range all {
+			sample := time.Duration(took * float64(time.Millisecond))
+			samples[row] = append(samples[row], sample)
+			if err := r.raw.add(newSample(name, row, time.Now(), sample, nil)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return samples, nil
 }
 
 func (f *clientFigures) targets() []target {

@@ -148,6 +148,7 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 		{"living", r.served(r.living, "--backend", "native", "--max-output-limit", "1GiB",
 			"--slots", strconv.Itoa(livingClients))},
 		{"python client", r.served(r.pythonClient, "--backend", "native")},
+		{"e2b client", r.served(r.e2bClient, "--backend", "native")},
 		{"packages", r.packages},
 		{"volumes", r.volumes},
 		{"network", r.network},

@@ -20,6 +20,7 @@ type figures struct {
 
 	living  livingFigures
 	client  clientFigures
+	e2b     e2bFigures
 	network networkFigures
 
 	packages packageFigures
@@ -100,7 +101,8 @@ func (f *figures) targets() []target {
 	if f.largeLeft > 0 {
 		list = append(list, atMost("memory kept of large requests", toMiB(f.largeLeft), largeLeft>>20, " MiB"))
 	}
-	return slices.Concat(list, f.living.targets(), f.client.targets(), f.network.targets(), f.packages.targets())
+	return slices.Concat(list, f.living.targets(), f.client.targets(), f.e2b.targets(),
+		f.network.targets(), f.packages.targets())
 }
 
 // print reports for each target whether this run met it.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests E2B's wire with E2B's published SDKs: Python, and with `all` also JavaScript, smolagents and LiteLLM.
 #
-#   scripts/e2b.sh FUMEHOOD [all]
+#   scripts/e2b.sh FUMEHOOD [all] | environment
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,10 @@ readonly fumehood
 if ! "$folder/bin/pip" show e2b-code-interpreter 2>/dev/null | grep -qx "Version: $INTERPRETER"; then
   /usr/bin/python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet "e2b==$PYTHON" "e2b-code-interpreter==$INTERPRETER"
+fi
+if [ "$1" = environment ]; then # only makes it, and prints the folder of its programs
+  echo "$PWD/$folder/bin"
+  exit 0
 fi
 if [ "${2:-}" = all ]; then
   "$folder/bin/pip" install --quiet "smolagents==$SMOLAGENTS" "litellm==$LITELLM"
