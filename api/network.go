@@ -35,7 +35,7 @@ type Secret struct {
 	Headers []string `json:"headers,omitempty" max:"16" example:"X-Api-Key"`
 	// Further places that may carry the value, in requests to these hosts: body (JSON and forms of up to 1 MiB), query
 	// and path.
-	In []sandbox.SecretPlace `json:"in,omitempty" max:"3"`
+	Places []sandbox.SecretPlace `json:"places,omitempty" max:"3"`
 	// From 8 to 8192 characters. In a PATCH that adds no hosts or headers, the default is the value that the sandbox
 	// has. Never in an answer.
 	Value string `json:"value,omitempty"`

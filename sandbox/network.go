@@ -93,7 +93,7 @@ func CheckConnections(n int) error {
 type Secret struct {
 	Name        string        // as the shell accepts it
 	Hosts       []string      // names, as in Allow; port 443 unless a rule gives others
-	In          []SecretPlace // further places that may carry the value; headers always may
+	Places      []SecretPlace // further places that may carry the value; headers always may
 	Headers     []string      // that may carry the value, at most 16; empty: Authorization and usual ones of API keys
 	Value       string        `json:"-"` // only kept in memory; "" after a restart of the server
 	Placeholder string        // a Gate completes a policy with it
@@ -113,7 +113,7 @@ const (
 type NetworkMisplaced struct {
 	Secret string          `json:"secret"`
 	Host   string          `json:"host"`
-	In     SecretPlace     `json:"in"`
+	Place  SecretPlace     `json:"place"`
 	Reason MisplacedReason `json:"reason"`
 }
 

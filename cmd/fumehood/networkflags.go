@@ -67,10 +67,10 @@ func (a *app) secret(text string) (s sandbox.Secret, err error) {
 	s = sandbox.Secret{Name: name}
 	if at := strings.LastIndexByte(hosts, ':'); at >= 0 {
 		for place := range strings.SplitSeq(hosts[at+1:], ",") {
-			s.In = append(s.In, sandbox.SecretPlace(place))
+			s.Places = append(s.Places, sandbox.SecretPlace(place))
 		}
 		if c := hosts[at+1:] + " "; c[0] >= '0' && c[0] <= '9' {
-			s.In = nil // it is a port
+			s.Places = nil // it is a port
 		} else {
 			hosts = hosts[:at]
 		}

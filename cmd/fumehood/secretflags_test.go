@@ -19,8 +19,8 @@ func TestSecretFlags(t *testing.T) {
 	p, err = a.policy(&networkFlags{secrets: []string{"A@a.test:8443,b.test:body,query", "B@b.test:444",
 		"C@c.test:path"}})
 	if err != nil || !slices.Equal(p.Secrets[0].Hosts, []string{"a.test:8443", "b.test"}) ||
-		!slices.Equal(p.Secrets[0].In, []sandbox.SecretPlace{"body", "query"}) || p.Secrets[1].In != nil ||
-		!slices.Equal(p.Secrets[2].In, []sandbox.SecretPlace{"path"}) {
+		!slices.Equal(p.Secrets[0].Places, []sandbox.SecretPlace{"body", "query"}) || p.Secrets[1].Places != nil ||
+		!slices.Equal(p.Secrets[2].Places, []sandbox.SecretPlace{"path"}) {
 		t.Errorf("%+v, %v", p.Secrets, err)
 	}
 	if _, err := a.policy(&networkFlags{secrets: []string{"A@a.test:body,cookie"}}); err == nil {

@@ -18,7 +18,7 @@ func NewNetwork(n sandbox.NetworkPolicy) api.Network {
 	}
 	for _, s := range n.Secrets {
 		out.Secrets = append(out.Secrets, api.Secret{Name: s.Name, Hosts: s.Hosts, Headers: s.Headers,
-			In: s.In, Lost: s.Value == ""})
+			Places: s.Places, Lost: s.Value == ""})
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func TestSecretPlaces(t *testing.T) {
 	policy := allow()
 	policy.Secrets = []sandbox.Secret{
 		{Name: "OPEN", Hosts: []string{"api.test"}, Value: value,
-			In: []sandbox.SecretPlace{sandbox.InBody, sandbox.InQuery, sandbox.InPath}},
+			Places: []sandbox.SecretPlace{sandbox.InBody, sandbox.InQuery, sandbox.InPath}},
 		{Name: "SHUT", Hosts: []string{"api.test"}, Value: "shut-" + token},
 		{Name: "OTHER", Hosts: []string{"other.test"}, Value: "other-" + token}}
 	if err := (&Host{}).Complete(&policy); err != nil {
@@ -74,7 +74,7 @@ func TestSecretPlaces(t *testing.T) {
 		}
 		var told []string
 		for _, m := range at.gate.Misplaced(0, 10) {
-			told = append(told, fmt.Sprint(m.Secret, " ", m.In, " ", m.Reason))
+			told = append(told, fmt.Sprint(m.Secret, " ", m.Place, " ", m.Reason))
 		}
 		if c.why != "" && !slices.Contains(told, c.why) || c.why == "" && len(told) > 0 {
 			t.Errorf("%s: reported %q, want %q", c.args, told, c.why)

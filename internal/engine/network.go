@@ -138,8 +138,8 @@ func checkWithoutValue(at int, before, after *sandbox.Secret) error {
 				"%.80q is a new header of %s; give the value of the secret again", header, after.Name)
 		}
 	}
-	for i, place := range after.In {
-		if !slices.Contains(before.In, place) {
+	for i, place := range after.Places {
+		if !slices.Contains(before.Places, place) {
 			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].in[%d]", at, i),
 				"%.80q is a new place of %s; give the value of the secret again", place, after.Name)
 		}

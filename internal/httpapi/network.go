@@ -16,7 +16,7 @@ func networkOf(n *api.Network) (sandbox.NetworkPolicy, error) {
 	p := sandbox.NetworkPolicy{Mode: n.Mode, Allow: n.Allow, Deny: n.Deny, Inspect: n.Inspect}
 	for _, s := range n.Secrets {
 		p.Secrets = append(p.Secrets, sandbox.Secret{Name: s.Name, Hosts: s.Hosts, Headers: s.Headers,
-			In: s.In, Value: s.Value})
+			Places: s.Places, Value: s.Value})
 	}
 	if most := n.MaxConnections; most != nil {
 		if err := sandbox.CheckConnections(*most); err != nil { // 0 must never mean the default

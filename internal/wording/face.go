@@ -104,7 +104,7 @@ var HTTP = Face{
 	allow:    func(target string) string { return "allow it with " + networkField(target) },
 	allowNow: "replace the rules by PATCH /v1/sandboxes/{id}",
 	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
-	bind:     func(m sandbox.NetworkMisplaced) string { return `add "in": ["` + string(m.In) + `"] to the secret` },
+	bind:     func(m sandbox.NetworkMisplaced) string { return `add "places": ["` + string(m.Place) + `"] to the secret` },
 	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
 	Param:    field,
 	serve:    `run it in a living sandbox, with "background": true`,
@@ -200,7 +200,7 @@ func flag(param, value string) string {
 }
 
 func bindFlag(m sandbox.NetworkMisplaced) string {
-	return "--secret " + m.Secret + "@" + m.Host + ":" + string(m.In)
+	return "--secret " + m.Secret + "@" + m.Host + ":" + string(m.Place)
 }
 
 func limitFlag(name sandbox.LimitName, value string) string {

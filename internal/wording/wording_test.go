@@ -131,8 +131,8 @@ func example(f reflect.StructField) reflect.Value {
 		return reflect.ValueOf([]sandbox.NetworkFailure{{Target: "x:443", Reason: "y"}})
 	case reflect.TypeFor[[]sandbox.NetworkMisplaced]():
 		return reflect.ValueOf([]sandbox.NetworkMisplaced{
-			{Secret: "x", Host: "y", In: sandbox.InBody, Reason: sandbox.MisplacedPlace},
-			{Secret: "x", Host: "z", In: sandbox.InPath, Reason: sandbox.MisplacedHost}})
+			{Secret: "x", Host: "y", Place: sandbox.InBody, Reason: sandbox.MisplacedPlace},
+			{Secret: "x", Host: "z", Place: sandbox.InPath, Reason: sandbox.MisplacedHost}})
 	case reflect.TypeFor[[]sandbox.MissingCommand]():
 		return reflect.ValueOf([]sandbox.MissingCommand{{Name: "x"}, {Name: "y", Package: "z"}})
 	case reflect.TypeFor[[]sandbox.Skipped]():
@@ -177,9 +177,9 @@ func TestFaces(t *testing.T) {
 			`own can ` +
 			`be sent in "files".`},
 		{sandbox.HintMisplaced{Placeholders: []sandbox.NetworkMisplaced{{Secret: "KEY", Host: "a.com",
-			In: sandbox.InQuery, Reason: sandbox.MisplacedPlace}}},
+			Place: sandbox.InQuery, Reason: sandbox.MisplacedPlace}}},
 			"To send it there, add it: --secret KEY@a.com:query.",
-			`To send it there, add "in": ["query"] to the secret.`},
+			`To send it there, add "places": ["query"] to the secret.`},
 		{sandbox.HintNoInput, "Give it input with -i or --stdin FILE.", `Give it input in "stdin".`},
 		{sandbox.HintSkipped{Count: 8, Files: []sandbox.Skipped{{Path: "a", Code: sandbox.SkipTooLarge}, {Path: "b",
 			Code: sandbox.SkipTooLarge},

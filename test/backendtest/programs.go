@@ -330,7 +330,8 @@ func testNothingToStart(t *testing.T, s *suite) {
 	}
 	defer e.Close()
 	_, err = e.Run(within(t), code("true"))
-	if sandbox.KindOf(err) != sandbox.Unsupported || sandbox.FixOf(err) != shell.Missing.Fix ||
+	fixes := append(sandbox.FixesOf(err), nil)
+	if sandbox.KindOf(err) != sandbox.Unsupported || fixes[0] != (sandbox.FixInstall{Command: shell.Missing.Fix}) ||
 		!strings.Contains(err.Error(), "no-such-shell") {
 		t.Errorf("an interpreter that is not there: %v", err)
 	}

@@ -60,7 +60,7 @@ func (x *exchange) put(s *Server, in sandbox.SecretPlace, encode func(string) st
 }
 
 func (x *exchange) permits(secret *rules.Secret, in sandbox.SecretPlace) bool {
-	return secret.MayGoTo(x.conn.Name, x.conn.To.Port()) && slices.Contains(secret.In, in)
+	return secret.MayGoTo(x.conn.Name, x.conn.To.Port()) && slices.Contains(secret.Places, in)
 }
 
 // misplace reports a placeholder that stays. Another goroutine than that of the request may read its body.
@@ -68,11 +68,11 @@ func (x *exchange) misplace(s *Server, secret *rules.Secret, in sandbox.SecretPl
 	x.mu.Lock()
 	x.misplaced = addName(x.misplaced, secret.Name)
 	x.mu.Unlock()
-	m := sandbox.NetworkMisplaced{Secret: secret.Name, Host: x.conn.Name, In: in, Reason: sandbox.MisplacedPlace}
+	m := sandbox.NetworkMisplaced{Secret: secret.Name, Host: x.conn.Name, Place: in, Reason: sandbox.MisplacedPlace}
 	switch {
 	case !secret.MayGoTo(x.conn.Name, x.conn.To.Port()):
 		m.Reason = sandbox.MisplacedHost
-	case slices.Contains(secret.In, in):
+	case slices.Contains(secret.Places, in):
 		m.Reason = sandbox.MisplacedContent
 	}
 	s.config.Misplaced(m)

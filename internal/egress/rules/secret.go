@@ -137,8 +137,8 @@ func checkSecret(where string, s *sandbox.Secret) error {
 		}
 	}
 	switch v := s.Value; {
-	case slices.ContainsFunc(s.In, func(p sandbox.SecretPlace) bool { return !slices.Contains(places, p) }):
-		return sandbox.Invalidf(where+".in", "%.80q: the places are %s", s.In, places)
+	case slices.ContainsFunc(s.Places, func(p sandbox.SecretPlace) bool { return !slices.Contains(places, p) }):
+		return sandbox.Invalidf(where+".places", "%.80q: the places are %s", s.Places, places)
 	case s.Name == "":
 		return sandbox.Invalidf(where+".name", "is missing; name the environment variable for the placeholder")
 	case len(s.Hosts) == 0:
@@ -147,7 +147,7 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
-	case len(s.In) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
+	case len(s.Places) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
 		return sandbox.Invalidf(where+".value", "%s is too long for a body: encoded, it has %d of %d characters",
 			s.Name, len(url.QueryEscape(v)), MaxEncoded)
 	case !httpguts.ValidHeaderFieldValue(v) || strings.TrimSpace(v) != v:
