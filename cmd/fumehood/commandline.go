@@ -51,8 +51,9 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetHelpFunc(printHelp)
 	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()
 	volumes := a.newVolume()
-	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools(),
-		layers, images, templates, volumes, keys, certs)
+	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools())
+	grouped(root, storesGroup, "Images, packages, volumes, API keys and certificates", images, templates, layers,
+		volumes, keys, certs)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
 		a.newCreate(), a.newExec(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(),
 		a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())

@@ -74,6 +74,7 @@ var flagGroups = map[string][]flagGroup{
 			"connections", "connections-per-key", "max-connections"}},
 		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},
 		{"Volumes", []string{"volumes-per-key", "max-volume", "allow-volume-dir"}},
+		{"Templates", []string{"templates"}},
 		{"Packages", append([]string{"no-packages"}, keptPackages...)},
 		{"Default limits of a request", namesOfLimits("")},
 		{"Largest limits of a request", namesOfLimits("max-")},
@@ -101,7 +102,7 @@ func printHelp(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(&b, "\nUsage: %s\n", usageOf(cmd))
 	}
 	for _, group := range cmd.Groups() {
-		if group.ID == livingGroup {
+		if group.ID == livingGroup || group.ID == storesGroup {
 			printNames(&b, cmd, group)
 		} else {
 			printCommands(&b, cmd, group.ID, group.Title)
@@ -144,11 +145,18 @@ func printCommands(b *strings.Builder, cmd *cobra.Command, group, title string) 
 	}
 }
 
-// livingGroup is the group of commands for living sandboxes. The root's help shows only their names, to fit a screen.
-const livingGroup = "living"
+// The groups of commands for living sandboxes, and for what runs use. The root's help shows only their names, to fit a
+// screen.
+const (
+	livingGroup = "living"
+	storesGroup = "stores"
+)
 
 func printNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
-	fmt.Fprintf(b, "\n%s\n  run --in", group.Title)
+	fmt.Fprintf(b, "\n%s\n", group.Title)
+	if group.ID == livingGroup {
+		b.WriteString("  run --in")
+	}
 	for _, c := range cmd.Commands() {
 		if c.GroupID == group.ID && c.IsAvailableCommand() {
 			fmt.Fprintf(b, "  %s", c.Name())

@@ -26,7 +26,7 @@ func (f *networkFlags) add(cmd *cobra.Command) {
 		"never reach `NAME`, as in --allow, which it overrides (repeatable)")
 	flags.StringSliceVar(&f.network.Inspect, "inspect", nil, "read HTTPS requests to `NAME`, for the log (repeatable)")
 	flags.StringArrayVar(&f.secrets, "secret", nil,
-		"send the variable only to a host, in headers, `NAME@HOST`; also NAME@HOST:body,query,path (repeatable)")
+		"send the variable only to `NAME@HOST`, or with :body added (repeatable)")
 	flags.StringArrayVar(&f.headers, "secret-header", nil,
 		"send the secret only in this header, `NAME=HEADER` (repeatable)")
 	completions(cmd, "network",

@@ -133,7 +133,7 @@ func (a *app) newServe() *cobra.Command {
 	flags.StringVar(&f.config.Default, "backend", "", "default backend `NAME` ("+defaultBackend+
 		"; auto if others can reach us)")
 	flags.StringSliceVar(&f.config.Allowed, "allow-backend", nil, "backend `NAME` that requests may name (repeatable)")
-	flags.Var(&f.templates, "templates", "let requests build templates, whose layers take up to `SIZE` (default none)")
+	flags.Var(&f.templates, "templates", "let requests build templates with layers of up to `SIZE` (default none)")
 	flags.StringSliceVar(&f.images, "allow-image", nil, "`PATTERN` of images that requests may name (repeatable)")
 	flags.BoolVar(&f.pull, "pull-images", false, "fetch missing images that --allow-image allows")
 	flags.IntVar(&f.config.Slots, "slots", 0, "concurrent runs (default twice the CPUs, at least 4)")

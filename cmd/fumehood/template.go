@@ -39,7 +39,7 @@ func (a *app) newTemplate() *cobra.Command {
 		Use:   "template",
 		Short: "Build images of a Dockerfile or of steps",
 		Long: `A template is an image that Fumehood builds: run --image NAME uses it. Its commands run in
-sandboxes, without a network unless you allow one. image ls lists templates, and image rm removes them.`,
+sandboxes, without a network unless you allow one. The command image lists and removes templates.`,
 		Args: cobra.NoArgs,
 	}
 	var f templateFlags

@@ -407,7 +407,8 @@ type FileInfo struct {
 	Path string // as in the request, or relative to the requested folder
 	Type FileType
 	Mode uint32 // permission, set-id and sticky bits
-	// Size is that of regular files; Pack sends exactly this many bytes after it. In the answer to Stat of folders, too.
+	// Size is that of regular files; Pack sends exactly this many bytes after it. In the answer to Stat of folders,
+	// too.
 	Size    uint64
 	UID     uint32
 	GID     uint32

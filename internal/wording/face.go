@@ -104,7 +104,9 @@ var HTTP = Face{
 	allow:    func(target string) string { return "allow it with " + networkField(target) },
 	allowNow: "replace the rules by PATCH /v1/sandboxes/{id}",
 	recreate: func(target string) string { return "make a sandbox with " + networkField(target) },
-	bind:     func(m sandbox.NetworkMisplaced) string { return `add "places": ["` + string(m.Place) + `"] to the secret` },
+	bind: func(m sandbox.NetworkMisplaced) string {
+		return `add "places": ["` + string(m.Place) + `"] to the secret`
+	},
 	packages: func(o sandbox.Offer) string { return `add "packages": [` + strconv.Quote(requirement(o)) + "]" },
 	Param:    field,
 	serve:    `run it in a living sandbox, with "background": true`,
@@ -187,7 +189,7 @@ var flagsOfFields = func() map[string]string {
 		"network.secrets": "--secret", "network.inspect": "--inspect", "commands": "--allow-command",
 		"lifetime.idle_s": "--idle", "lifetime.ends_in_s": "--max-age", "metadata": "--metadata", "root": "--root",
 		"checks": "--checks", "packages": "--packages", "stdin": "--stdin", "files": "--file", "name": "--name",
-		"context": "--context", "interactive": "--interactive",
+		"context": "--context", "interactive": "--interactive", "volumes": "--volume",
 	}
 	for name, unit := range api.LimitUnits {
 		all["limits."+unit.Field] = limitFlag(name, "")

@@ -291,8 +291,8 @@ func (f Face) refused(h sandbox.HintRefused) string {
 // misplaced words which placeholders were not replaced. It suggests no further hosts: the code chose them.
 func (f Face) misplaced(h sandbox.HintMisplaced) string {
 	return joined(h.Placeholders, func(m sandbox.NetworkMisplaced) string {
-		text := "The placeholder of " + m.Secret + " was sent in the " + string(m.Place) + " of a request to " + m.Host +
-			" and stayed one: "
+		text := "The placeholder of " + m.Secret + " was sent in the " + string(m.Place) + " of a request to " +
+			m.Host + " and stayed one: "
 		switch {
 		case m.Reason == sandbox.MisplacedHost:
 			return text + "the secret is for other hosts."

@@ -263,7 +263,7 @@ func TestFlags(t *testing.T) {
 	without := map[string]bool{ // arguments, parameters of paths and queries, and settings of a server
 		"args": true, "command": true, "path": true, "port": true, "cursor": true, "after": true, "range": true,
 		"mode": true, "depth": true, "signal": true, "backends": true, "languages": true, "queue timeout": true,
-		"lifetime": true, "lifetime.ends_at": true, "terminal": true,
+		"lifetime": true, "lifetime.ends_at": true, "terminal": true, "tools": true, "document": true,
 	}
 	ops := append(literals(t, "../plan", invalid), literals(t, "../engine", invalid)...)
 	for _, op := range ops {
