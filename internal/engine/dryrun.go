@@ -27,18 +27,20 @@ func (e *Engine) Plan(ctx context.Context, run OneShot) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Spec: o.Spec}
-	if err := e.choose(ctx, o, false); sandbox.KindOf(err) == sandbox.Unsupported && o.asked == Auto {
-		p.Backend, p.Refusal = Auto, err
-		return p, nil
-	} else if err != nil {
-		return nil, err
+	refusal := e.choose(ctx, o, false)
+	none := sandbox.KindOf(refusal) == sandbox.Unsupported && o.asked == Auto
+	if refusal != nil && !none {
+		return nil, refusal
 	}
-	*p = Plan{Backend: o.backend.Name(), Spec: o.Spec, Argv: o.Argv, Programs: o.Programs(), Env: o.Env, Dir: o.Dir,
-		CodePath: o.CodePath}
+	p := &Plan{Spec: o.Spec, Argv: o.Argv, Programs: o.Programs(), Env: o.Env, Dir: o.Dir, CodePath: o.CodePath}
 	if o.Language != nil {
 		p.Language = o.Language.Name
 	}
+	if none { // a plan is for who has no backend as well
+		p.Backend, p.Refusal = Auto, refusal
+		return p, nil
+	}
+	p.Backend = o.backend.Name()
 	if b, ok := o.backend.(sandbox.Preflighter); ok {
 		p.Unenforced, p.Refusal = b.Preflight(p.Spec)
 	}

@@ -50,15 +50,15 @@ func (t *Tree) writeInPlace(p place, req *guest.WriteFile, c Call) (uint64, erro
 	defer unix.Close(fd)
 	n, err := receiveContent(c, fd, int64(req.Offset))
 	if err == nil && req.Truncate {
-		err = cutFile(fd, int64(req.Offset+n))
+		err = setSize(fd, int64(req.Offset+n))
 	}
 	return n, err
 }
 
-// cutFile cuts a file that is longer than size. Watchers do not see others change.
-func cutFile(fd int, size int64) error {
+// setSize gives a file a size, unless it has it: watchers would see a change.
+func setSize(fd int, size int64) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Size <= size {
+	if err := unix.Fstat(fd, &st); err != nil || st.Size == size {
 		return err
 	}
 	return unix.Ftruncate(fd, size)
