@@ -63,10 +63,11 @@ func (k kind) build(o Options, name string) (string, error) {
 // sourceDir returns the folder of this module when this program was compiled; false if unknown. The working directory
 // is never searched: anyone's files may be there, and the guest is trusted.
 func sourceDir() (string, bool) {
-	_, file, _, ok := runtime.Caller(0)
-	// -trimpath leaves the import path
-	return filepath.Dir(filepath.Dir(filepath.Dir(file))), ok && filepath.IsAbs(file)
+	return filepath.Dir(filepath.Dir(filepath.Dir(sourceFile))), filepath.IsAbs(sourceFile)
 }
+
+// sourceFile is the path of this file when this program was compiled. -trimpath leaves the import path.
+var _, sourceFile, _, _ = runtime.Caller(0)
 
 // thisProgram returns the path of this program, or "". A user who can change it is trusted with its source too.
 func thisProgram() string {
