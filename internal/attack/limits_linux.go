@@ -165,7 +165,7 @@ func driveEnds(tr *trial) {
 		{"exit125", failed, 125, 0}, {"exit126", failed, 126, 0}, {"exit137", failed, 137, 0},
 		{"exit143", failed, 143, 0}, {"exit255", failed, 255, 0}, {"exit256", ok, 0, 0}, {"exit259", failed, 3, 0},
 		{"sysexit259", failed, 3, 0}, {"sysexit-1", failed, 255, 0}, {"pretend-memory", failed, 137, 0},
-		{"raise", failed, 1, 0}, {"child", ok, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 9}}
+		{"raise", failed, 1, 0}, {"child", ok, 0, 0}, {"sleep", sandbox.StatusTimeout, -1, 15}}
 	for _, s := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 27, 31, 34, 64} {
 		r := row{fmt.Sprint("signal", s), sandbox.StatusKilled, -1, s}
 		if s == int(syscall.SIGINT) { // an uncaught KeyboardInterrupt, as nobody interrupts a sandbox

@@ -28,6 +28,7 @@ func encode(r sandbox.Record) ([]byte, error) {
 	for i := range r.Contexts {
 		r.Contexts[i].Created = plain(r.Contexts[i].Created)
 	}
+	r.Spec.Network.Former = nil
 	r.Spec.Network.Secrets = slices.Clone(r.Spec.Network.Secrets)
 	for i := range r.Spec.Network.Secrets {
 		r.Spec.Network.Secrets[i].Value = "" // it is only kept in memory
