@@ -153,6 +153,12 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 	return nil, sandbox.ErrNoZygote
 }
 
+// GuestLimited implements sandbox.GuestLimited.
+func (b *spyBox) GuestLimited() bool {
+	limited, can := b.Box.(sandbox.GuestLimited)
+	return can && limited.GuestLimited()
+}
+
 // Link forwards to the box, if its backend has networks.
 func (b *spyBox) Link(ctx context.Context) (io.ReadWriteCloser, error) {
 	if linker, can := b.Box.(sandbox.Linker); can {
