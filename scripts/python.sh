@@ -4,6 +4,7 @@
 #
 #   scripts/python.sh build [FUMEHOOD]   the pure wheel; with a program also the wheel that installs it
 #   scripts/python.sh client             prints the bin of an environment with the pure wheel alone
+#   scripts/python.sh prepare            makes the environment of smoke and test
 #   scripts/python.sh smoke FUMEHOOD     the tests of make test
 #   scripts/python.sh test FUMEHOOD      all tests, of both wheels, and the checks of the source
 set -euo pipefail
@@ -67,6 +68,7 @@ case $1 in
     build >&2
     installed "$packages"/fumehood-*-any.whl client "${client[@]}"
     ;;
+  prepare) environment tests "${tests[@]}" ;;
   smoke)
     build
     bin=$(tested)
@@ -88,5 +90,5 @@ case $1 in
     echo '== the wheel with the program'
     PATH=/usr/bin:/bin "$alone/python" tests/alone.py
     ;;
-  *) echo "usage: $0 build [FUMEHOOD] | client | smoke FUMEHOOD | test FUMEHOOD" >&2 && exit 2 ;;
+  *) echo "usage: $0 build [FUMEHOOD] | client | prepare | smoke FUMEHOOD | test FUMEHOOD" >&2 && exit 2 ;;
 esac
