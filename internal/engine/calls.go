@@ -154,25 +154,46 @@ func (c *calls) overLimit() error {
 
 // offer shows a call to the caller, and stops the clock of the run.
 func (x *Run) offer(r callRecord, end uint64) error {
+	x.calls.await(r) // before the log shows it: who follows may answer at once
 	if _, err := x.log.Append(eventlog.Call, end, encode(r)); err != nil {
+		x.calls.withdraw(r.ID)
 		return fmt.Errorf("the log of this run is full")
 	}
-	x.calls.await(r, x.expire)
+	x.calls.limitWait(r, x.expire)
 	if show := x.Request.Calls.Call; show != nil {
 		show(sandbox.Call{ID: r.ID, Name: r.Name, Arguments: r.Arguments, Timeout: r.Timeout})
 	}
 	return nil
 }
 
-// await makes a call one that waits.
-func (c *calls) await(r callRecord, expire func(uint64)) {
+// await makes a call one that waits, without a limit.
+func (c *calls) await(r callRecord) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isOver() {
 		return
 	}
-	c.pending[r.ID] = &call{record: r, late: time.AfterFunc(r.Timeout, func() { expire(r.ID) })}
+	late := time.NewTimer(0) // of nobody
+	late.Stop()
+	c.pending[r.ID] = &call{record: r, late: late}
 	c.clock.stop(len(c.pending))
+}
+
+// limitWait limits the wait of a call, if it still waits.
+func (c *calls) limitWait(r callRecord, expire func(uint64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[r.ID]; p != nil {
+		p.late = time.AfterFunc(r.Timeout, func() { expire(r.ID) })
+	}
+}
+
+// withdraw forgets a call that nobody can see.
+func (c *calls) withdraw(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, id)
+	c.clock.start(len(c.pending))
 }
 
 // expire answers a call whose answer did not come in time.
