@@ -398,10 +398,13 @@ func (r *takeover) repairPackages() {
 	if err != nil || !s.takesPackages() {
 		return
 	}
+	s.mu.Lock()
+	added := s.record.Packages // a repair replaces the map
+	s.mu.Unlock()
 	repaired := map[string]bool{} // several languages may share an installer
 	for _, l := range e.config.Languages {
 		in := l.Installer
-		if in == nil || repaired[in.Name] || len(s.record.Packages[in.Name].Requirements) == 0 ||
+		if in == nil || repaired[in.Name] || len(added[in.Name].Requirements) == 0 ||
 			e.config.Packages.Linked(filepath.Join(root, packageFolder(in))) {
 			continue
 		}
