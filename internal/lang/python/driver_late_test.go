@@ -45,6 +45,9 @@ func TestDriverLate(t *testing.T) {
 				t.Errorf("the next run: %+v", o)
 			}
 			got := d.Background(before + max(len(c.late), 1))[before:]
+			for had := ""; c.late == "" && got != had && !strings.HasSuffix(got, "division by zero\n"); {
+				had, got = got, d.Background(before + len(got) + 1)[before:] // a traceback comes in pieces
+			}
 			if got != c.late && c.late != "" || c.late == "" && !strings.Contains(got, "ZeroDivisionError") ||
 				strings.Contains(got, "fumehood") {
 				t.Errorf("background output %q", got)
