@@ -68,7 +68,9 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return answer, nil // the body is the connection
 	}
-	if r.Method != http.MethodHead && answer.ContentLength != 0 {
+	if r.Method == http.MethodHead || answer.StatusCode == http.StatusNotModified {
+		answer.Header.Del("Content-Length") // it would tell the length of a value
+	} else if answer.ContentLength != 0 {
 		answer.ContentLength = -1 // a placeholder has another length than its value
 		answer.Header.Del("Content-Length")
 		if !isPlain(answer.Header) {

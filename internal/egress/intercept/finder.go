@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -46,7 +45,7 @@ func newFinder(secrets []rules.Secret) *finder {
 			continue
 		}
 		f.add(pattern{text: s.Value, placeholder: s.Placeholder})
-		for _, encode := range []func(string) string{url.QueryEscape, url.PathEscape, escapeJSON} {
+		for _, encode := range encodings {
 			if text := encode(s.Value); len(text) <= maxPattern {
 				f.add(pattern{text: text, placeholder: s.Placeholder})
 			}

@@ -116,6 +116,26 @@ func TestStreamHides(t *testing.T) {
 	}
 }
 
+// TestEncodings: a value is found as encoders of several languages write it.
+func TestEncodings(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `k/=y"&<>'é()! 𝄞`, Placeholder: "<1>"}}})
+	for encoder, text := range map[string]string{
+		"Python's json":                  `k/=y\"&<>'\u00e9()! \ud834\udd1e`,
+		"PHP's json_encode":              `k\/=y\"&<>'\u00e9()! \ud834\udd1e`,
+		"PHP with unescaped characters":  `k\/=y\"&<>'é()! 𝄞`,
+		"JSON.stringify":                 `k/=y\"&<>'é()! 𝄞`,
+		"Go's json":                      `k/=y\"\u0026\u003c\u003e'é()! 𝄞`,
+		"Gson":                           `k/\u003dy\"\u0026\u003c\u003e\u0027é()! 𝄞`,
+		"encodeURIComponent":             `k%2F%3Dy%22%26%3C%3E'%C3%A9()!%20%F0%9D%84%9E`,
+		"URLSearchParams":                `k%2F%3Dy%22%26%3C%3E%27%C3%A9%28%29%21+%F0%9D%84%9E`,
+		"Go's url.QueryEscape, in lower": `k%2f%3dy%22%26%3c%3e%27%c3%a9%28%29%21+%f0%9d%84%9e`,
+	} {
+		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
+			t.Errorf("%s: %q", encoder, got)
+		}
+	}
+}
+
 // TestStreamIsNoOracle: how much of an answer is returned, and when, is the same for a text with the beginning of a
 // value and for another text of that length.
 func TestStreamIsNoOracle(t *testing.T) {
