@@ -139,6 +139,13 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	most := int64(maxMessage)
+	if r.ContentLength >= 0 {
+		most = min(most, r.ContentLength)
+	}
+	if err := f.Reserve(r.Context(), w, most); err != nil { // it may come slowly
+		return err
+	}
 	message, err := io.ReadAll(body)
 	if err != nil {
 		return err

@@ -188,12 +188,19 @@ func (z *zipWriter) add(f sandbox.FileInfo, content io.Reader) error {
 	return err
 }
 
+// tarHeads is the most memory of the heads before an entry of a tar: package archive/tar reads up to 1 MiB of each kind,
+// and the records of a pax head become a map.
+const tarHeads = 16 << 20
+
 // receiveFolder unpacks an archive into a folder. After an error, earlier entries stay.
 func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder, kind string) error {
 	var next func() (sandbox.FileInfo, io.Reader, error)
 	if kind == archiveTar {
 		body, err := a.StreamBody(w, r, a.MaxFile())
 		if err != nil {
+			return err
+		}
+		if err := a.Reserve(r.Context(), w, tarHeads); err != nil {
 			return err
 		}
 		next = fromTar(body)

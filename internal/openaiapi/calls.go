@@ -195,7 +195,7 @@ func cut(text string, most int64) string {
 	}
 	for i := range text {
 		if most == 0 {
-			return text[:i]
+			return strings.Clone(text[:i]) // without the rest in memory
 		}
 		most--
 	}

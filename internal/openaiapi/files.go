@@ -119,8 +119,14 @@ func (f *face) deleteFile(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	return f.WriteJSON(w, deleted{r.PathValue("file"), "container.file.deleted", true})
 }
 
+// listBytes is the most memory of a list: 4 MiB of paths, which an entry has again, and in Base64 as its id.
+const listBytes = 16 << 20
+
 // listFiles is GET /containers/{id}/files, the latest first.
 func (f *face) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	if err := f.Reserve(r.Context(), w, listBytes); err != nil {
+		return err
+	}
 	all, _, err := s.ListFiles(r.Context(), sandbox.Workspace, listDepth, maxListed)
 	if err != nil {
 		return err
@@ -143,6 +149,9 @@ func (f *face) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	i, err := fileOf(r, s)
 	if err != nil {
+		return err
+	}
+	if err := f.Reserve(r.Context(), w, min(i.Size, engine.FileBuffer)); err != nil {
 		return err
 	}
 	h := w.Header()
