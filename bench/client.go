@@ -21,7 +21,7 @@ type clientFigures struct {
 	imported     time.Duration // shortest first import: other load only adds
 }
 
-// pythonClient measures the wheel of the Python client in an environment of its own, which scripts/python.sh makes.
+// pythonClient measures the wheel of the Python client in the virtual environment that scripts/python.sh makes.
 func (r *report) pythonClient(ctx context.Context, s *liveserver.Server) error {
 	prepare := exec.CommandContext(ctx, "bash", "scripts/python.sh", "client")
 	output, err := prepare.Output()

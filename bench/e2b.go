@@ -16,7 +16,7 @@ type e2bFigures struct {
 	run, create, echo time.Duration
 }
 
-// e2bClient measures E2B's published SDK in an environment of its own, which scripts/e2b.sh makes.
+// e2bClient measures E2B's published SDK in the virtual environment that scripts/e2b.sh makes.
 func (r *report) e2bClient(ctx context.Context, s *liveserver.Server) error {
 	output, err := exec.CommandContext(ctx, "bash", "scripts/e2b.sh", "environment").Output()
 	if err != nil {

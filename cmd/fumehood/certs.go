@@ -95,7 +95,7 @@ func (a *app) createCerts(domain, dir string) error {
 	return err
 }
 
-// authority returns the authority of a folder, and makes one if there is none.
+// authority reads the certificate authority of a folder. It makes one if the folder has no file of it.
 func (a *app) authority(domain, dir string) (*x509.Certificate, crypto.Signer, error) {
 	text, err := hostfiles.ReadTrusted(filepath.Join(dir, authorityFile), true)
 	if errors.Is(err, fs.ErrNotExist) {

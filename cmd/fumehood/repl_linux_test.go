@@ -165,7 +165,7 @@ func TestReplOnTerminal(t *testing.T) {
 }
 
 // TestReplOfStubbornCode: a second Control-C ends code that ignores the first, and the next statement runs in a new
-// interpreter. What is typed meanwhile is not in the output, and begins the next line.
+// interpreter. The output lacks the keys typed meanwhile; they begin the next line.
 func TestReplOfStubbornCode(t *testing.T) {
 	s := startServer(t, "--backend", "native", "--allow-unenforced", "memory")
 	c := &commands{t, s.url}

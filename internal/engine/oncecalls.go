@@ -58,8 +58,8 @@ func (c *callers) find(id sandbox.ID, owner string) *Run {
 	return nil
 }
 
-// CallingRun finds the owner's run in a fresh sandbox whose code can call tools. It returns NotFound if there is none,
-// or it has ended.
+// CallingRun finds the owner's run in a fresh sandbox whose code can call tools. It returns NotFound if
+// no such run exists, or it has ended.
 func (e *Engine) CallingRun(id sandbox.ID, owner string) (*Run, error) {
 	if x := e.living.callers.find(id, owner); x != nil {
 		return x, nil

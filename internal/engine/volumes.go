@@ -29,7 +29,7 @@ type VolumeStore interface {
 	Hold(ctx context.Context, owner string, id sandbox.ID, v sandbox.Volume) (sandbox.HeldVolume, error)
 }
 
-// Volumes returns the store of named volumes. Error: Unsupported, there is none.
+// Volumes returns the store of named volumes. Error: Unsupported, the server keeps no volumes.
 func (e *Engine) Volumes() (VolumeStore, error) {
 	if e.config.Volumes.Store == nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "volumes", Msg: "this server keeps no volumes"}

@@ -161,8 +161,8 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Chmod(info.Mode().Perm()), out.Close())
 }
 
-// removeListed removes files of a folder that a layer does not have, and folders that are empty then. The list is
-// hostile: what it names wrongly is skipped, and nothing outside of the folder is touched.
+// removeListed removes files of a folder that a layer does not have, and folders that are empty then. Code may have
+// written the list: names that leave the folder are skipped.
 func removeListed(layer, folder string, list []string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

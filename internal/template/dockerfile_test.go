@@ -8,7 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestDockerfile: instructions are parsed with their lines, and what is not supported is refused by its line.
+// TestDockerfile: the parser keeps the line of each instruction; the error of an unsupported one names its line.
 func TestDockerfile(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"all": {"# syntax=docker/dockerfile:1\nARG V=1\nFROM a:$V AS one\nENV A=1 B=2\nRUN [\"true\"]\nFROM scratch\n" +

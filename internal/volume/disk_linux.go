@@ -127,7 +127,7 @@ func mountDevice(device string) (int, error) {
 	if err == nil {
 		err = unix.FsconfigSetString(at, "errors", "remount-ro")
 	}
-	// The tables of a new file system are zero already. What is deleted is freed on the host's disk.
+	// mkfs left the inode tables zero. discard gives the space of deleted files back to the host's disk.
 	for _, flag := range []string{"noinit_itable", "discard"} {
 		if err == nil {
 			err = unix.FsconfigSetFlag(at, flag)

@@ -174,7 +174,7 @@ func waitDetached(t *testing.T, path string) {
 	}
 }
 
-// TestFull: bytes and files have a bound, and what is removed is free again.
+// TestFull: a volume bounds its bytes and its files. Removed files make room for new ones.
 func TestFull(t *testing.T) {
 	s := open(t, t.TempDir(), boxes{})
 	v := create(t, s, "data")

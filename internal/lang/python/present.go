@@ -12,7 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Bounds of what is read from a folder of packages, whose files are hostile.
+// Bounds on reading the metadata in a folder of packages. Code may have written its files.
 const (
 	maxPresent   = 5000      // packages
 	maxMetadata  = 256 << 10 // bytes of METADATA of one package; the text that follows is long
