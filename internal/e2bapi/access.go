@@ -66,8 +66,8 @@ func (f *face) living(w *httpd.Response, id sandbox.ID, s *engine.Sandbox, err e
 		err = s.Ended() // it may be ending
 	}
 	if s == nil && err == nil || sandbox.KindOf(err) == sandbox.NotFound {
-		return nil, writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "code": http.StatusBadGateway,
-			"message": "The sandbox was not found"})
+		return nil, f.WriteStatus(w, http.StatusBadGateway, map[string]any{"sandboxId": id,
+			"code": http.StatusBadGateway, "message": "The sandbox was not found"})
 	}
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, showContext(c.Info()))
+	return f.WriteJSON(w, showContext(c.Info()))
 }
 
 // languageOf returns a language in our words.
@@ -110,11 +110,11 @@ func defaultContext(ctx context.Context, s *engine.Sandbox, language string) (*e
 }
 
 // inContext finds the context of a request.
-func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) inside {
+func (f *face) inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) inside {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 		c, err := findContext(s, r.PathValue("context"))
 		if err != nil && slices.Contains(defaultContexts, r.PathValue("context")) {
-			return writeJSON(w, http.StatusOK, nil) // it has not begun
+			return f.WriteJSON(w, nil) // it has not begun
 		}
 		if err != nil {
 			return err
@@ -135,12 +135,12 @@ func (f *face) restartContext(w *httpd.Response, r *http.Request, c *engine.Cont
 	if err := c.Restart(r.Context()); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, nil)
+	return f.WriteJSON(w, nil)
 }
 
 func (f *face) deleteContext(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	if err := c.Delete(r.Context()); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, nil)
+	return f.WriteJSON(w, nil)
 }

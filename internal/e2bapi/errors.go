@@ -32,7 +32,7 @@ func (f *face) fail(w *httpd.Response, err error) {
 	}
 	httpd.SetRetryAfter(w.Header(), p)
 	w.Header().Set("Should-Retry", strconv.FormatBool(p.RetryAfter > 0))
-	_ = writeJSON(w, p.Status, out)
+	_ = f.WriteStatus(w, p.Status, out)
 }
 
 // codeOf returns the code of an error of a call.

@@ -108,7 +108,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, list)
+	return f.WriteJSON(w, list)
 }
 
 const notGzip = "is not gzip"

@@ -35,7 +35,7 @@ func (f *face) metrics(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return err
 	}
 	if !wanted {
-		return writeJSON(w, http.StatusOK, list)
+		return f.WriteJSON(w, list)
 	}
 	usage, err := s.Stats(r.Context())
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *face) metrics(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if usage.CPU > 0 && usage.Wall > 0 {
 		m.CPUUsed = math.Min(100, 100*usage.CPU.Seconds()/usage.Wall.Seconds()/float64(m.CPUCount))
 	}
-	return writeJSON(w, http.StatusOK, append(list, m))
+	return f.WriteJSON(w, append(list, m))
 }
 
 // inRange reports whether a time is in the range of a request: from start to end, in seconds since 1970, as far as they

@@ -46,7 +46,7 @@ func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	}
 	err = f.PassToPort(w, r, to)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": a.id, "port": a.port,
+		return f.WriteStatus(w, http.StatusBadGateway, map[string]any{"sandboxId": a.id, "port": a.port,
 			"code": http.StatusBadGateway, "message": "The sandbox is running but port is not open"})
 	}
 	return err

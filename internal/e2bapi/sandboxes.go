@@ -28,12 +28,12 @@ const (
 var baseTemplates = []string{"", "base", "code-interpreter-v1", "code-interpreter"}
 
 // findTemplate is GET /templates/aliases/{name}, by which SDKs find out whether a template exists.
-func findTemplate(w *httpd.Response, r *http.Request) error {
+func (f *face) findTemplate(w *httpd.Response, r *http.Request) error {
 	name := r.PathValue("name")
 	if !slices.Contains(baseTemplates, name) {
 		return &sandbox.Error{Kind: sandbox.NotFound, Msg: "there is no template of this name"}
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"templateID": name, "public": true})
+	return f.WriteJSON(w, map[string]any{"templateID": name, "public": true})
 }
 
 // newSandbox is the body of POST /sandboxes; fields without an effect here are left out.
@@ -113,7 +113,7 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err := findHome(r.Context(), s); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return writeJSON(w, http.StatusCreated, f.show(w, r, s).created)
+	return f.WriteStatus(w, http.StatusCreated, f.show(w, r, s).created)
 }
 
 // createOnce creates a sandbox. Requests with the same Idempotency-Key get the same one while it lives.
@@ -270,7 +270,7 @@ func (f *face) owned(h inside) handler {
 }
 
 func (f *face) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	return writeJSON(w, http.StatusOK, f.show(w, r, s))
+	return f.WriteJSON(w, f.show(w, r, s))
 }
 
 func (f *face) deleteSandbox(w *httpd.Response, r *http.Request) error {
@@ -307,7 +307,7 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 			return err
 		}
 	}
-	return writeJSON(w, http.StatusOK, f.show(w, r, s).created)
+	return f.WriteJSON(w, f.show(w, r, s).created)
 }
 
 // setTimeout is POST /sandboxes/{id}/timeout.

@@ -3,7 +3,6 @@ package e2bapi
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -49,7 +48,7 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		"POST /sandboxes/{id}/pause":      f.owned(f.pause),
 		"GET /sandboxes/{id}/metrics":     f.owned(f.metrics),
 		"PUT /sandboxes/{id}/network":     f.owned(f.updateNetwork),
-		"GET /templates/aliases/{name}":   findTemplate,
+		"GET /templates/aliases/{name}":   f.findTemplate,
 	}, false)...)
 	signed := routes(map[string]handler{
 		"GET /files": f.signed(opRead, f.readFile), "POST /files": f.signed(opWrite, f.writeFile)}, true)
@@ -68,8 +67,8 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 			"POST /execute":                    f.inside(f.execute),
 			"GET /contexts":                    f.inside(f.listContexts),
 			"POST /contexts":                   f.inside(f.createContext),
-			"DELETE /contexts/{context}":       f.inside(inContext(f.deleteContext)),
-			"POST /contexts/{context}/restart": f.inside(inContext(f.restartContext)),
+			"DELETE /contexts/{context}":       f.inside(f.inContext(f.deleteContext)),
+			"POST /contexts/{context}/restart": f.inside(f.inContext(f.restartContext)),
 		}, true)})
 	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{})}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
@@ -176,14 +175,3 @@ func (f flusher) Flush() { _ = f.FlushError() } // a lost client ends the contex
 
 // Unwrap gives http.ResponseController the writer below.
 func (f flusher) Unwrap() http.ResponseWriter { return f.Response }
-
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // an error is of the client's connection
-	return nil
-}

@@ -157,6 +157,9 @@ func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 	out := shellOutput{ID: "sho_" + string(sandbox.NewID()), Type: "shell_call_output", CallID: call.CallID,
 		Status: "completed", MaxOutput: most, Output: []result{}}
 	for _, command := range call.Action.Commands {
+		if err := f.Reserve(r.Context(), w, httpd.FreeAnswer); err != nil { // hold counts what is above it
+			return err
+		}
 		run := engine.RunRequest{Request: sandbox.Request{Command: []string{"/bin/bash", "-c", command}}}
 		if limit != nil {
 			run.Request.Timeout = time.Duration(*limit) * time.Millisecond

@@ -2,8 +2,8 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-// hush turns off echo, line editing and the translation of carriage returns. Keys that the user types wait unchanged for
-// the next reader in raw mode.
+// hush turns off echo, line editing and the translation of carriage returns. Keys that the user types wait unchanged
+// for the next reader in raw mode.
 func hush(fd int) error {
 	mode, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
