@@ -98,7 +98,7 @@ def signed(s):
     refused(401, url.replace("private", "other"))
     refused(401, url.split("signature")[0])
     expired = s.download_url("private/a b.txt", use_signature_expiration=-1)
-    assert refused(401, expired) == '{"code":401,"message":"signature is already expired"}'
+    assert json.loads(refused(401, expired)) == {"code": 401, "message": "signature is already expired"}
     assert fetch(s.download_url("private/a b.txt", use_signature_expiration=60))[1] == b"secret"
     refused(401, url, b"")  # a signature to read permits no write
     form = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nnew\r\n--b--\r\n'
