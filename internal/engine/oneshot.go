@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -266,9 +267,11 @@ func (s *Sandbox) handChanges(ctx context.Context, p *oneShot, result *sandbox.R
 			Msg: s.backend.Name() + " has no writable roots"}
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(box.Changes(ctx, w)) }() // it ends when the reader closes
-	err := p.changes(r)
-	return errors.Join(err, r.Close())
+	var writer sync.WaitGroup
+	writer.Go(func() { w.CloseWithError(box.Changes(ctx, w)) })
+	err := errors.Join(p.changes(r), r.Close()) // which ends the writer
+	writer.Wait()                               // or it would read a root that is closed
+	return err
 }
 
 // hasEnded reports whether ctx has ended or its deadline has passed, which package net may notice before the

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
@@ -433,9 +434,12 @@ func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool
 // derive makes the tree of the current one and a layer.
 func (b *build) derive(ctx context.Context, st *state, write func(io.Writer) error) (string, error) {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(write(w)) }() // it ends when the reader closes
+	var writer sync.WaitGroup
+	writer.Go(func() { w.CloseWithError(write(w)) })
 	tree, err := b.Images.Derive(ctx, st.tree, r)
-	return tree, errors.Join(err, r.Close())
+	err = errors.Join(err, r.Close()) // which ends the writer
+	writer.Wait()                     // or it would read folders that are removed
+	return tree, err
 }
 
 // readFile reads a small file of the current tree, or returns nil.
