@@ -25,7 +25,7 @@ type execution struct {
 // execute is POST /execute: it runs code in a context and streams what happens, a JSON object per line.
 func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req execution
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err

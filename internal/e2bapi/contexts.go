@@ -44,7 +44,7 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 		Language string `json:"language"`
 		Dir      string `json:"cwd"`
 	}
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err

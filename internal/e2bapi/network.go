@@ -134,7 +134,7 @@ func networkOf(p *sandbox.NetworkPolicy, metadata map[string]string) (n network,
 // updateNetwork is PUT /sandboxes/{id}/network: it replaces all rules for what the sandbox reaches.
 func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req network
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err

@@ -79,24 +79,10 @@ type detail struct {
 	Network    network           `json:"network"`
 }
 
-// readJSON decodes the body of a request; an empty one leaves the value unchanged. The caller calls release.
-func (f *face) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
-	if r.Body == http.NoBody {
-		return func() {}, nil
-	}
-	body, err := f.ReadBody(w, r)
-	if err == nil && len(body.Data) > 0 {
-		if err = json.Unmarshal(body.Data, into); err != nil {
-			err = sandbox.Invalidf("body", "is not the JSON of this request: %v", err)
-		}
-	}
-	return body.Release, err
-}
-
 // createSandbox is POST /sandboxes.
 func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	var req newSandbox
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
@@ -293,7 +279,7 @@ type timeout struct {
 // connectSandbox is POST /sandboxes/{id}/connect: it extends the life of the sandbox, and never shortens it.
 func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req timeout
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err
@@ -313,7 +299,7 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 // setTimeout is POST /sandboxes/{id}/timeout.
 func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var req timeout
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err

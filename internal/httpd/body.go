@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -80,6 +81,21 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 		return b, err
 	}
 	return b, b.Hold(max(0, shape.size-freeBody))
+}
+
+// ReadJSON decodes the body of a request as ReadBody reads it. It ignores unknown fields, and a missing body has none.
+// The caller calls release, also after an error.
+func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(), err error) {
+	if r.Body == http.NoBody {
+		return func() {}, nil
+	}
+	body, err := s.ReadBody(w, r)
+	if err == nil && len(body.Data) > 0 {
+		if err = json.Unmarshal(body.Data, into); err != nil {
+			err = sandbox.Invalidf("body", "is not the JSON of this request: %v", err)
+		}
+	}
+	return body.Release, err
 }
 
 // ReadBytes is ReadBody for a body of any type.

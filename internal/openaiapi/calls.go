@@ -35,7 +35,7 @@ type output struct {
 // stay, and answers with the item and its outputs.
 func (f *face) interpret(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var call codeCall
-	release, err := f.readJSON(w, r, &call)
+	release, err := f.ReadJSON(w, r, &call)
 	defer release()
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ const maxCommands = 100 // of one call
 // and answers with the item of their output.
 func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	var call shellCall
-	release, err := f.readJSON(w, r, &call)
+	release, err := f.ReadJSON(w, r, &call)
 	defer release()
 	if err != nil {
 		return err

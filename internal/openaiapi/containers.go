@@ -118,7 +118,7 @@ func createOf(req *newContainer) (c engine.Create, err error) {
 // createContainer is POST /containers.
 func (f *face) createContainer(w *httpd.Response, r *http.Request) error {
 	var req newContainer
-	release, err := f.readJSON(w, r, &req)
+	release, err := f.ReadJSON(w, r, &req)
 	defer release()
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@
 package openaiapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -105,15 +104,4 @@ func (f *face) inside(h inside) func(*httpd.Response, *http.Request) error {
 		}
 		return h(w, r, s)
 	}
-}
-
-// readJSON decodes the body of a request. The caller calls release.
-func (f *face) readJSON(w *httpd.Response, r *http.Request, into any) (release func(), err error) {
-	body, err := f.ReadBody(w, r)
-	if err == nil {
-		if err = json.Unmarshal(body.Data, into); err != nil {
-			err = sandbox.Invalidf("body", "is not the JSON of this request: %v", err)
-		}
-	}
-	return body.Release, err
 }
