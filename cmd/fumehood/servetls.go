@@ -55,8 +55,8 @@ func (f *doorFlags) check() error {
 	return nil
 }
 
-// wrap makes a listener one for TLS, if there is a certificate. TLS 1.2 is the least version. HTTP/1.1 is the only
-// protocol, as for the server without TLS.
+// wrap makes a listener one for TLS, if there is a certificate. TLS 1.2 is the least version. Clients that
+// offer HTTP/2 get it. Those of WebSockets offer HTTP/1.1.
 func (a *app) wrap(l net.Listener, f *doorFlags) (net.Listener, error) {
 	if f.cert == "" {
 		return l, nil
@@ -67,7 +67,7 @@ func (a *app) wrap(l net.Listener, f *doorFlags) (net.Listener, error) {
 	if err := c.load(); err != nil {
 		return nil, hostfiles.Error("--tls-cert", err)
 	}
-	return tls.NewListener(l, &tls.Config{GetCertificate: c.current, NextProtos: []string{"http/1.1"},
+	return tls.NewListener(l, &tls.Config{GetCertificate: c.current, NextProtos: []string{"h2", "http/1.1"},
 		MinVersion: tls.VersionTLS12}), nil
 }
 

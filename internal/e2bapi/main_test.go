@@ -26,12 +26,29 @@ type rig struct {
 	server *httpd.Server
 	engine *engine.Engine
 	url    string
+	client *http.Client
 	log    bytes.Buffer // to be read once the server is idle
 
 	id, token string // of the sandbox
 }
 
 func newRig(t testing.TB, config httpd.Config) *rig {
+	t.Helper()
+	return startRig(t, config, (*httptest.Server).Start)
+}
+
+// newTLSRig is newRig with a client that speaks HTTP/2.
+func newTLSRig(t testing.TB, config httpd.Config) *rig {
+	t.Helper()
+	return startRig(t, config, startTLS)
+}
+
+func startTLS(at *httptest.Server) {
+	at.EnableHTTP2 = true
+	at.StartTLS()
+}
+
+func startRig(t testing.TB, config httpd.Config, start func(*httptest.Server)) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	var err error
@@ -47,8 +64,8 @@ func newRig(t testing.TB, config httpd.Config) *rig {
 	closeAll := e2bapi.Add(r.server, e2bapi.NewTokens())
 	at := httptest.NewUnstartedServer(nil)
 	at.Config = r.server.HTTPServer()
-	at.Start()
-	r.url = at.URL
+	start(at)
+	r.url, r.client = at.URL, at.Client()
 	t.Cleanup(func() {
 		at.Close()
 		closeAll()
@@ -92,7 +109,7 @@ func (r *rig) ask(method, path, kind string, body []byte, header http.Header) *h
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", kind)
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}

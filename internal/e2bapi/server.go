@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -116,6 +117,7 @@ func (f *face) serve(service http.Handler) inside {
 		}
 		var err error
 		if strings.HasSuffix(r.URL.Path, "/StreamInput") {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of a whole body; this one lasts
 			err = f.Reserve(r.Context(), w, streamBytes)
 		} else {
 			err = f.readMessage(w, r)

@@ -3,60 +3,128 @@ package httpd
 import (
 	queue "container/list"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // sendBuffer is the size of the kernel's send buffer of a connection. By default it grows to megabytes of kernel memory
 // and drains in bursts of a third, so that a slow client seems stalled.
 const sendBuffer = 256 << 10
 
-// connections limits the number of connections; one address, or one key, gets at most half. Past the limit, it closes
-// the oldest connection without an admitted request: one that is idle, drips its header, or was refused and sends no
-// body. A request that arrives at that moment may still be carried out; its client sees a broken connection.
+// connections limits the number of connections; one address, or one key, gets at most half. A request of HTTP/2 counts
+// as a connection, too, since one connection carries many. Past the limit, it closes the oldest one without an admitted
+// request: one that is idle, drips its header, or was refused and sends no body. A request that arrives at that moment
+// may still be carried out; its client sees a broken connection.
 type connections struct {
 	most   int
 	refuse func() // called for each connection that is closed past the limit
 
 	mu      sync.Mutex // guards all below
-	open    map[net.Conn]*connection
+	open    map[io.Closer]*connection
 	each    map[string]int // by address
 	kept    map[string]int // by owner: those with an admitted request
 	waiting queue.List     // those without an admitted request, oldest first
+	refused int            // requests of HTTP/2 that are answered past the limit
 }
 
+// connection is a net.Conn, or the stream of a request of HTTP/2.
 type connection struct {
-	net.Conn
+	io.Closer
 	address string
 	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
 }
 
 func newConnections(most int, refuse func()) *connections {
-	return &connections{most: most, refuse: refuse, open: map[net.Conn]*connection{}, each: map[string]int{},
+	return &connections{most: most, refuse: refuse, open: map[io.Closer]*connection{}, each: map[string]int{},
 		kept: map[string]int{}}
 }
 
-// admission is the context key of a request's connection, for admitted.
-type admission struct{}
+// carrier is the context key of what carries a request.
+type carrier struct{}
+
+// carriers are the connection of a request, and its stream with HTTP/2.
+type carriers struct {
+	*connections
+	each []io.Closer
+}
 
 // context is the ConnContext hook of http.Server.
 func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, admission{}, func(owner string) { c.admit(conn, owner) })
+	return context.WithValue(ctx, carrier{}, carriers{c, []io.Closer{conn}})
 }
 
-// admitted keeps the connection of a request until the request is answered. Tests may have no connection.
+// admitted keeps what carries a request until the request is answered. Tests may have no connection.
 func admitted(ctx context.Context, owner string) {
-	if admit, ok := ctx.Value(admission{}).(func(string)); ok {
-		admit(owner)
+	if c, ok := ctx.Value(carrier{}).(carriers); ok {
+		for _, each := range c.each {
+			c.admit(each, owner)
+		}
 	}
+}
+
+// stream is a request of HTTP/2. Close resets it.
+type stream struct {
+	mu      sync.Mutex // guards all below
+	control *http.ResponseController
+	ended   bool
+}
+
+func (s *stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	return s.control.SetWriteDeadline(time.Now().Add(-time.Second)) // resets it at once
+}
+
+// beginStream counts a request of HTTP/2. Past the limit it returns an error, which is answered at once, or resets the
+// request if too many others are refused, too. The caller calls end before its handler returns.
+func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(), err error) {
+	c, ok := r.Context().Value(carrier{}).(carriers)
+	if !ok {
+		return r, func() {}, nil
+	}
+	s := &stream{control: w.control}
+	c.renew(c.each[0])
+	if c.begin(s, addressOf(r.RemoteAddr)) {
+		both := carriers{c.connections, []io.Closer{c.each[0], s}}
+		return r.WithContext(context.WithValue(r.Context(), carrier{}, both)), func() { c.endStream(s) }, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused >= c.share() {
+		panic(http.ErrAbortHandler)
+	}
+	c.refused++
+	w.pace.timeout = min(w.pace.timeout, unreadTime)
+	return r, c.endRefused, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many requests at once",
+		Fix: "wait for the end of others, or try again later"}
+}
+
+func (c *connections) endStream(s *stream) {
+	c.end(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+func (c *connections) endRefused() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused--
 }
 
 // admit keeps a connection for an owner's request, if less than half of all are kept for that owner: a key may be used
 // from many addresses.
-func (c *connections) admit(conn net.Conn, owner string) {
+func (c *connections) admit(conn io.Closer, owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.open[conn]
@@ -73,38 +141,70 @@ func (c *connections) share() int { return max(1, c.most/2) }
 // state is the ConnState hook of http.Server. An active connection stays in waiting until admit, as any header without
 // a key makes it active. One whose request was refused keeps its place there.
 func (c *connections) state(conn net.Conn, state http.ConnState) {
-	var over net.Conn
-	c.mu.Lock()
-	switch known := c.open[conn]; {
-	case state == http.StateNew:
-		over = c.add(conn)
-	case known == nil: // closed past the limit
-	case state == http.StateActive: // it waits until admit
-	case state == http.StateIdle:
-		if known.waits == nil {
-			c.drop(known)
-			known.waits = c.waiting.PushBack(known)
-		}
+	switch state {
+	case http.StateNew:
+		limitBuffer(conn)
+		c.begin(conn, addressOf(conn.RemoteAddr().String()))
+	case http.StateActive: // it waits until admit
+	case http.StateIdle:
+		c.idle(conn)
 	default:
-		c.remove(known)
+		c.end(conn)
 	}
+}
+
+func limitBuffer(conn net.Conn) {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok { // of crypto/tls
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // optional
+	}
+}
+
+// begin counts a connection, and closes another or this one past the limit. It returns false for this one.
+func (c *connections) begin(conn io.Closer, address string) bool {
+	c.mu.Lock()
+	over := c.add(&connection{Closer: conn, address: address})
 	c.mu.Unlock()
 	if over != nil {
 		c.refuse()
+	}
+	if _, answered := conn.(*stream); over != nil && !(answered && over == conn) {
 		over.Close()
+	}
+	return over != conn
+}
+
+// idle puts a connection whose requests are answered behind the others that wait.
+func (c *connections) idle(conn io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil && known.waits == nil { // nil: closed past the limit
+		c.drop(known)
+		known.waits = c.waiting.PushBack(known)
+	}
+}
+
+// renew puts a connection that waits behind the others: its older streams must give way before it.
+func (c *connections) renew(conn io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil && known.waits != nil {
+		c.waiting.MoveToBack(known.waits)
+	}
+}
+
+func (c *connections) end(conn io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil {
+		c.remove(known)
 	}
 }
 
 // add adds a connection and returns the one to close for it: none, another, or itself. The caller holds mu.
-func (c *connections) add(conn net.Conn) (over net.Conn) {
-	plain := conn
-	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok { // of crypto/tls
-		plain = secure.NetConn()
-	}
-	if tcp, ok := plain.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // optional
-	}
-	entry := &connection{Conn: conn, address: addressOf(conn.RemoteAddr().String())}
+func (c *connections) add(entry *connection) (over io.Closer) {
 	switch {
 	case entry.address != "" && c.each[entry.address] >= c.share():
 		over = c.oldest(entry.address)
@@ -115,7 +215,7 @@ func (c *connections) add(conn net.Conn) (over net.Conn) {
 		return nil
 	}
 	if over == nil {
-		return conn
+		return entry.Closer
 	}
 	c.remove(c.open[over])
 	c.enter(entry)
@@ -123,16 +223,16 @@ func (c *connections) add(conn net.Conn) (over net.Conn) {
 }
 
 func (c *connections) enter(entry *connection) {
-	c.open[entry.Conn] = entry
+	c.open[entry.Closer] = entry
 	c.each[entry.address]++
 	entry.waits = c.waiting.PushBack(entry)
 }
 
 // oldest returns the connection that has waited longest, of an address if one is given. The caller holds mu.
-func (c *connections) oldest(address string) net.Conn {
+func (c *connections) oldest(address string) io.Closer {
 	for e := c.waiting.Front(); e != nil; e = e.Next() {
 		if entry := e.Value.(*connection); address == "" || entry.address == address {
-			return entry.Conn
+			return entry.Closer
 		}
 	}
 	return nil
@@ -152,7 +252,7 @@ func (c *connections) remove(entry *connection) {
 	} else {
 		c.drop(entry)
 	}
-	delete(c.open, entry.Conn)
+	delete(c.open, entry.Closer)
 	if c.each[entry.address]--; c.each[entry.address] == 0 {
 		delete(c.each, entry.address)
 	}

@@ -20,13 +20,21 @@ const noRoute = "none"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	out := NewResponse(w, s.config.WriteTimeout)
-	s.answer(out, r)
-	if out.unread && out.status != http.StatusSwitchingProtocols {
+	var refused error
+	if out.http2 {
+		var end func()
+		r, end, refused = beginStream(out, r)
+		defer end()
+		defer out.begin() // for what net/http sends after the handler
+	}
+	s.answer(out, r, refused)
+	if out.unread && !out.http2 && out.status != http.StatusSwitchingProtocols {
 		s.drain(out, r)
 	}
 }
 
-func (s *Server) answer(out *Response, r *http.Request) {
+// answer answers a request, with the error if it is refused.
+func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	started := time.Now()
 	out.ID, out.unread = string(sandbox.NewID()), r.Body != http.NoBody
 	h := out.Header()
@@ -53,10 +61,13 @@ func (s *Server) answer(out *Response, r *http.Request) {
 	}()
 	mux, pattern := in.mux.Handler(r)
 	route := in.routes[pattern]
-	if err := s.admit(out, r, mux, route); err != nil {
+	if refused == nil {
+		refused = s.admit(out, r, mux, route)
+	}
+	if refused != nil {
 		for _, fail := range []func(*Response, error){route.Fail, in.fail, s.fail} {
 			if fail != nil {
-				fail(out, err)
+				fail(out, refused)
 				break
 			}
 		}

@@ -115,7 +115,7 @@ func TestConnectionsGiveWay(t *testing.T) {
 		t.Errorf("%d of %d gave way, %d are open", refused, 13, len(c.open))
 	}
 	for conn := range c.open {
-		c.state(conn, http.StateClosed)
+		c.end(conn)
 	}
 	if len(c.open)+len(c.each)+c.waiting.Len() != 0 {
 		t.Errorf("%+v is left", c)

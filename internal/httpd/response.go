@@ -28,6 +28,7 @@ type Response struct {
 	bytes  int64
 	unread bool // the body was not read to its end
 	passed bool // the answer is a program's in a sandbox
+	http2  bool // a deadline expires between writes, too, and ends the request; so each write clears it
 
 	mu    sync.Mutex // guards all below
 	held  int64      // bytes of the room for answers
@@ -45,18 +46,28 @@ const unreadTime = time.Second
 func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
 	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate,
 		timeout: timeout}, route: noRoute}
-	out.begin()
+	if _, out.http2 = w.(http.Pusher); !out.http2 {
+		out.begin()
+	}
 	return out
 }
 
 // begin sets the deadline of the next write. An error means a writer without a connection, as in tests.
 func (w *Response) begin() { w.control.SetWriteDeadline(w.pace.deadline(time.Now())) }
 
+// wrote ends the wait that begin began, in which n bytes were taken.
+func (w *Response) wrote(n int) {
+	w.pace.moved(n, time.Now())
+	if w.http2 {
+		w.control.SetWriteDeadline(time.Time{})
+	}
+}
+
 func (w *Response) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
-	if w.unread { // drain reads the rest after the answer
+	if w.unread && !w.http2 { // drain reads the rest after the answer
 		w.Header().Set("Connection", "close")
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -70,7 +81,7 @@ func (w *Response) Write(data []byte) (int, error) {
 	for done < len(data) {
 		w.begin()
 		n, err := w.ResponseWriter.Write(data[done:min(len(data), done+paceBytes)])
-		w.pace.moved(n, time.Now())
+		w.wrote(n)
 		done += n
 		w.bytes += int64(n)
 		if err != nil {
@@ -84,7 +95,7 @@ func (w *Response) Write(data []byte) (int, error) {
 func (w *Response) FlushError() error {
 	w.begin()
 	err := w.control.Flush()
-	w.pace.moved(0, time.Now())
+	w.wrote(0)
 	return err
 }
 

@@ -28,6 +28,7 @@ const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
+	receiveBuffer  = 256 << 10 // bytes of bodies of an HTTP/2 connection that handlers have not read
 )
 
 // waits are the timeouts of a client besides WriteTimeout. Only tests change them.
@@ -156,14 +157,15 @@ func (s *Server) Draining() bool { return s.draining.Load() || s.config.Engine.S
 // Handler returns the handler of all routes.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 
-// HTTPServer returns an http.Server for all routes, with every timeout and limit set. It speaks HTTP/1 only, as
-// multiplexed requests would evade the limit of connections.
+// HTTPServer returns an http.Server for all routes, with every timeout and limit set. It speaks HTTP/1.1, and HTTP/2 to
+// clients of a TLS listener that agree on "h2" (RFC 7301). Each request of HTTP/2 counts as a connection.
 //
 // A run may be silent for long, so there is no overall write timeout; each write has its own (see Response). The read
 // timeout is for requests whose body is not read; a run sets its own and lifts it after the body.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
 	server := &http.Server{
 		Handler:           s.Handler(),
@@ -172,10 +174,12 @@ func (s *Server) HTTPServer() *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ConnState:         connections.state,
-		ConnContext:       connections.context,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return context.Background() },
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.config.WriteTimeout,
+			MaxReceiveBufferPerConnection: receiveBuffer},
+		ConnState:   connections.state,
+		ConnContext: connections.context,
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return context.Background() },
 	}
 	server.RegisterOnShutdown(s.stop)
 	return server

@@ -57,11 +57,13 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	b.w.control.SetReadDeadline(b.pace.deadline(time.Now()))
 	n, err := b.r.Body.Read(p)
 	b.pace.moved(n, time.Now())
+	if err == io.EOF || err == nil && b.w.http2 {
+		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
+	}
 	switch {
 	case err == nil:
 		return n, nil
 	case err == io.EOF:
-		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
 		b.w.unread = false
 		return n, io.EOF
 	}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import ssl
 import time
 import urllib.error
@@ -32,6 +33,17 @@ http.server.HTTPServer(("127.0.0.1", 8000), Site).serve_forever()
 """ % domain
 
 PROBE = "(exec 3<>/dev/tcp/127.0.0.1/8000) 2>/dev/null && echo open || echo closed"
+
+
+def protocols():
+    """Clients that offer HTTP/2, as the SDK does, get it. Those of WebSockets offer HTTP/1.1."""
+    context = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
+    port = int(os.environ["E2B_DOMAIN"].split(":")[1])
+    for offer, want in (["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1"):
+        context.set_alpn_protocols(offer)
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            with context.wrap_socket(plain, server_hostname="api." + domain) as secure:
+                assert secure.selected_alpn_protocol() == want
 
 
 def fetch(url, data=None, **headers):
@@ -108,6 +120,7 @@ def signed(s):
 
 
 if __name__ == "__main__":
+    protocols()
     sandbox = Sandbox.create()
     assert sandbox.run_code("1 + 1").text == "2" and sandbox.commands.run("echo hi").stdout == "hi\n"
     assert Sandbox.connect(sandbox.sandbox_id).is_running()

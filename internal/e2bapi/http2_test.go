@@ -1,0 +1,160 @@
+package e2bapi_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// TestHTTP2 uses each kind of request and answer over HTTP/2. The timeout of a write is shorter than the silence of
+// the process: it must not end a stream that has nothing to send.
+func TestHTTP2(t *testing.T) {
+	r := newTLSRig(t, httpd.Config{WriteTimeout: 200 * time.Millisecond})
+	res := r.ask("GET", "/sandboxes", "", nil, nil)
+	res.Body.Close()
+	if res.ProtoMajor != 2 || res.StatusCode != 200 {
+		t.Fatalf("%s %s", res.Proto, res.Status)
+	}
+	if out := r.sh("sleep 0.5; echo late"); !strings.Contains(out, "bGF0ZQo=") {
+		t.Errorf("after a silence: %q", out)
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	const path, kind = "/files?path=large", "application/octet-stream"
+	if status, text := r.do("POST", path, kind, large, r.to(envd)); status != 200 {
+		t.Fatalf("%d: %s", status, text)
+	}
+	if status, got := r.do("GET", path, "", nil, r.to(envd)); status != 200 || !bytes.Equal(got, large) {
+		t.Errorf("%d, %d bytes", status, len(got))
+	}
+	if status, text := r.do("POST", path, kind, large, nil); status != 401 {
+		t.Errorf("a refused body: %d: %s", status, text)
+	}
+}
+
+// TestStreamInputLasts: a stream of input may last longer than a whole body, over either version of HTTP.
+func TestStreamInputLasts(t *testing.T) {
+	const readTimeout = 100 * time.Millisecond
+	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startTLS} {
+		r := startRig(t, httpd.Config{}, func(at *httptest.Server) {
+			at.Config.ReadTimeout = readTimeout
+			start(at)
+		})
+		out := r.hold()
+		body, input := io.Pipe()
+		go func() {
+			_, _ = input.Write(framed(`{"start":{"process":{"tag":"held"}}}`)) // errors are those of the answer
+			time.Sleep(3 * readTimeout)
+			_, _ = input.Write(framed(`{"data":{"input":{"stdin":"bGF0ZQ=="}}}`))
+			_ = input.Close()
+		}()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+"/process.Process/StreamInput", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = r.to(envd)
+		req.Header.Set("Content-Type", "application/connect+json")
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, _ := io.ReadAll(res.Body) // it may be cut
+		_ = res.Body.Close()            // it was read
+		if strings.Contains(string(text), "error") || len(text) == 0 {
+			t.Errorf("%s: %q", name, text)
+		}
+		r.ends([]io.ReadCloser{out})
+	}
+}
+
+// follow connects to the process with the tag "held", and returns its stream.
+func (r *rig) follow() io.ReadCloser {
+	r.t.Helper()
+	return r.ask("POST", "/process.Process/Connect", "application/connect+json",
+		framed(`{"process":{"tag":"held"}}`), r.to(envd)).Body
+}
+
+// hold starts a process with the tag "held", and returns its stream.
+func (r *rig) hold() io.ReadCloser {
+	r.t.Helper()
+	res := r.ask("POST", "/process.Process/Start", "application/connect+json",
+		framed(`{"process":{"cmd":"/bin/cat"},"tag":"held"}`), r.to(envd))
+	readFrame(r.t, res.Body)
+	return res.Body
+}
+
+// ends returns how many streams have the end of the process, which it kills, and closes them.
+func (r *rig) ends(streams []io.ReadCloser) (n int) {
+	r.t.Helper()
+	kill := `{"process":{"tag":"held"},"signal":"SIGNAL_SIGKILL"}`
+	if status, text := r.call("/process.Process/SendSignal", kill); status != 200 {
+		r.t.Fatalf("%d: %s", status, text)
+	}
+	for _, stream := range streams {
+		rest, _ := io.ReadAll(stream) // one that was cut has no end
+		_ = stream.Close()            // it was read
+		if bytes.Contains(rest, []byte(`"signal: killed"`)) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestManyStreams: 1,000 streams of one client are served at once.
+func TestManyStreams(t *testing.T) {
+	r := newTLSRig(t, httpd.Config{})
+	streams := []io.ReadCloser{r.hold()}
+	for range 1000 {
+		streams = append(streams, r.follow())
+		readFrame(t, streams[len(streams)-1])
+	}
+	if n := r.ends(streams); n != len(streams) {
+		t.Errorf("%d of %d streams have the end", n, len(streams))
+	}
+}
+
+// TestStreamLimit: a stream counts as a connection, of which one address has half. More are refused in words.
+func TestStreamLimit(t *testing.T) {
+	const places = 16
+	r := newTLSRig(t, httpd.Config{MaxConnections: places})
+	all := []io.ReadCloser{r.hold()}
+	for len(all) < places/2-1 { // one place is the connection's
+		all = append(all, r.follow())
+	}
+	status, text := r.call("/process.Process/List", `{}`)
+	if status != 429 && status != 503 || !strings.Contains(string(text), "too many requests at once") {
+		t.Errorf("one more: %d: %s", status, text)
+	}
+	_ = all[len(all)-1].Close() // resets it
+	all = all[:len(all)-1]
+	r.waitList()
+	if n := r.ends(all); n != len(all) {
+		t.Errorf("%d of %d streams have the end", n, len(all))
+	}
+}
+
+// waitList waits until a call is served.
+func (r *rig) waitList() {
+	r.t.Helper()
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(2 * time.Millisecond) {
+		status, text := r.call("/process.Process/List", `{}`)
+		if status == 200 {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%d: %s", status, text)
+		}
+	}
+}
+
+func readFrame(t testing.TB, from io.Reader) {
+	t.Helper()
+	if _, err := io.ReadFull(from, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+}
