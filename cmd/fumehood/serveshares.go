@@ -27,8 +27,8 @@ const (
 	returnRests = 3        // most turns to skip after ones that returned nothing
 )
 
-// The descriptors of a sandbox: its connection, device, processes and log take some ten.
-const sandboxDescriptors = 12
+// The descriptors of a sandbox: its connection, device, processes and log take some ten, its counters six.
+const sandboxDescriptors = 18
 
 // descriptors is how many of this process's descriptors serve may use for what; 0 is no limit. The rest is for
 // listeners and for what sandboxes take.

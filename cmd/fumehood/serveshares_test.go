@@ -15,8 +15,8 @@ func TestDescriptorsOf(t *testing.T) {
 	}{
 		{0, 512, descriptors{}},
 		{1024, 512, descriptors{256, 64, 32}},
-		{20000, 520, descriptors{6880, 1720, 860}},
-		{524288, 520, descriptors{259024, 4096, 2048}},
+		{20000, 520, descriptors{5320, 1330, 665}},
+		{524288, 520, descriptors{257464, 4096, 2048}},
 	} {
 		got := descriptorsOf(sandbox.Limits{OpenFiles: c.files}, c.sandboxes)
 		if got != c.want {

@@ -279,7 +279,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]int64{"oom": 3, "oom_kill": 2, "oom_kill_group": -1, "kill": -1} {
-		if got := readKey(dir, "k", key); got != want {
+		if got := (branch{Dir: dir}).key("k", key); got != want {
 			t.Errorf("%s is %d", key, got)
 		}
 	}

@@ -47,7 +47,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	}
 	g := &Group{limits: l}
 	for _, b := range t.branches {
-		b.Dir = filepath.Join(b.Dir, name)
+		b.Dir, b.kept = filepath.Join(b.Dir, name), &keptFiles{}
 		if err := os.Mkdir(b.Dir, 0o755); err != nil {
 			return nil, errors.Join(err, g.Remove(context.Background()))
 		}
@@ -234,7 +234,7 @@ func (g *Group) OOMKills() int64 {
 		if !b.V2 {
 			file = "memory.oom_control"
 		}
-		if n := readKey(b.Dir, file, "oom_kill"); n >= 0 {
+		if n := b.key(file, "oom_kill"); n >= 0 {
 			return n - g.before.OOMKills
 		}
 	}
@@ -242,28 +242,28 @@ func (g *Group) OOMKills() int64 {
 }
 
 func readV2(u *sandbox.Usage, b branch) {
-	set(&u.MemoryNow, readNumber(b.Dir, "memory.current"))
-	set(&u.MemoryPeak, readNumber(b.Dir, "memory.peak")) // Linux 5.19
-	set(&u.OOMKills, readKey(b.Dir, "memory.events", "oom_kill"))
-	set(&u.PidsNow, readNumber(b.Dir, "pids.current"))
-	set(&u.PidsRefused, readKey(b.Dir, "pids.events", "max"))
-	if us := readKey(b.Dir, "cpu.stat", "usage_usec"); us >= 0 {
+	set(&u.MemoryNow, b.number("memory.current"))
+	set(&u.MemoryPeak, b.number("memory.peak")) // Linux 5.19
+	set(&u.OOMKills, b.key("memory.events", "oom_kill"))
+	set(&u.PidsNow, b.number("pids.current"))
+	set(&u.PidsRefused, b.key("pids.events", "max"))
+	if us := b.key("cpu.stat", "usage_usec"); us >= 0 {
 		u.CPU = time.Duration(us) * time.Microsecond
 	}
 }
 
 func readV1(u *sandbox.Usage, b branch) {
 	if b.has(Memory) {
-		set(&u.MemoryNow, readNumber(b.Dir, "memory.usage_in_bytes"))
-		set(&u.MemoryPeak, readNumber(b.Dir, "memory.max_usage_in_bytes"))
-		set(&u.OOMKills, readKey(b.Dir, "memory.oom_control", "oom_kill"))
+		set(&u.MemoryNow, b.number("memory.usage_in_bytes"))
+		set(&u.MemoryPeak, b.number("memory.max_usage_in_bytes"))
+		set(&u.OOMKills, b.key("memory.oom_control", "oom_kill"))
 	}
 	if b.has(Pids) {
-		set(&u.PidsNow, readNumber(b.Dir, "pids.current"))
-		set(&u.PidsRefused, readKey(b.Dir, "pids.events", "max"))
+		set(&u.PidsNow, b.number("pids.current"))
+		set(&u.PidsRefused, b.key("pids.events", "max"))
 	}
 	if b.has(CPUAcct) {
-		if ns := readNumber(b.Dir, "cpuacct.usage"); ns >= 0 {
+		if ns := b.number("cpuacct.usage"); ns >= 0 {
 			u.CPU = time.Duration(ns)
 		}
 	}
@@ -275,8 +275,11 @@ func set(to *int64, v int64) {
 	}
 }
 
-func readNumber(dir, file string) int64 {
-	text, err := readFile(dir, file)
+func readNumber(dir, file string) int64 { return branch{Dir: dir}.number(file) }
+
+// number reads a file with one number; -1 if it is missing or has something else.
+func (b branch) number(file string) int64 {
+	text, err := b.read(file)
 	if err != nil {
 		return -1
 	}
@@ -287,8 +290,9 @@ func readNumber(dir, file string) int64 {
 	return n
 }
 
-func readKey(dir, file, key string) int64 {
-	text, err := readFile(dir, file)
+// key reads the number after a key in a file of lines; -1 if it is missing.
+func (b branch) key(file, key string) int64 {
+	text, err := b.read(file)
 	if err != nil {
 		return -1
 	}
@@ -340,6 +344,7 @@ func (g *Group) Remove(ctx context.Context) error {
 	if g.tree != nil && g.tree.idle.keep(g) {
 		return nil
 	}
+	g.CloseFiles()
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	var errs []error

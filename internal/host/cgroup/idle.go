@@ -78,11 +78,11 @@ func (i *idle) keep(g *Group) bool {
 // empty reports whether the group holds no process and next to no charged memory.
 func (g *Group) empty() bool {
 	for _, b := range g.branches {
-		if b.has(Pids) && readNumber(b.Dir, "pids.current") != 0 {
+		if b.has(Pids) && b.number("pids.current") != 0 {
 			return false
 		}
 		if b.has(Memory) {
-			if left := readNumber(b.Dir, "memory.usage_in_bytes"); left < 0 || left > maxLeftover {
+			if left := b.number("memory.usage_in_bytes"); left < 0 || left > maxLeftover {
 				return false
 			}
 		}
@@ -137,10 +137,10 @@ func (g *Group) reset() error {
 		var err error
 		if b.has(Memory) {
 			err = writeFile(b.Dir, "memory.max_usage_in_bytes", "0")
-			g.before.OOMKills = max(readKey(b.Dir, "memory.oom_control", "oom_kill"), 0)
+			g.before.OOMKills = max(b.key("memory.oom_control", "oom_kill"), 0)
 		}
 		if b.has(Pids) {
-			g.before.Refused = max(readKey(b.Dir, "pids.events", "max"), 0)
+			g.before.Refused = max(b.key("pids.events", "max"), 0)
 		}
 		if b.has(CPUAcct) {
 			err = errors.Join(err, writeFile(b.Dir, "cpuacct.usage", "0"))
@@ -153,6 +153,7 @@ func (g *Group) reset() error {
 }
 
 func (g *Group) discard() {
+	g.CloseFiles()
 	for _, b := range g.branches {
 		_ = unix.Rmdir(b.Dir)
 	}

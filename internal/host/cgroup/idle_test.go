@@ -271,3 +271,60 @@ func TestUnlimitedNotUsedAgain(t *testing.T) {
 		t.Errorf("kept: %v", kept)
 	}
 }
+
+// openIn lists the descriptors of this process for files below a folder.
+func openIn(dir string) (found []string) {
+	fds, _ := filepath.Glob("/proc/self/fd/*")
+	for _, fd := range fds {
+		if file, err := os.Readlink(fd); err == nil && strings.HasPrefix(file, dir+"/") {
+			found = append(found, file)
+		}
+	}
+	return found
+}
+
+// TestKeptFiles: the files of counters stay open between readings and for the next sandbox, and no longer.
+func TestKeptFiles(t *testing.T) {
+	tree := openV1(t)
+	open := func() (all []string) {
+		for _, dir := range tree.Dirs() {
+			all = append(all, openIn(dir)...)
+		}
+		return all
+	}
+	limits := Limits{MemoryBytes: 64 << 20, CPUMillis: 1000, Pids: 20}
+	g := create(t, tree, "kept", limits)
+	g.Usage()
+	first := open()
+	if len(first) == 0 {
+		t.Fatal("no file is kept open")
+	}
+	inside(t, g, "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done")
+	if u := g.Usage(); u.CPU <= 0 || len(open()) != len(first) {
+		t.Errorf("the second reading: %+v, %d files open, not %d", u, len(open()), len(first))
+	}
+	remove(t, g)
+	next := create(t, tree, "next", limits)
+	if u := next.Usage(); u.CPU != 0 || len(open()) != len(first) {
+		t.Errorf("the next sandbox begins with %+v, %d files open, not %d", u, len(open()), len(first))
+	}
+	next.CloseFiles()
+	if left := open(); len(left) > 0 {
+		t.Errorf("open after CloseFiles: %v", left)
+	}
+	if u := next.Usage(); u.MemoryNow < 0 || u.CPU < 0 {
+		t.Errorf("a reading after CloseFiles: %+v", u)
+	}
+	if err := next.Resize(Limits{MemoryBytes: 32 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, next)
+	if u := next.Usage(); len(open()) > 0 || u.MemoryNow >= 0 {
+		t.Errorf("after Remove: %v are open, usage %+v", open(), u)
+	}
+	remove(t, create(t, tree, "last", limits))
+	tree.DropIdle()
+	if left := open(); len(left) > 0 {
+		t.Errorf("open after DropIdle: %v", left)
+	}
+}

@@ -38,6 +38,7 @@ type branch struct {
 	Dir         string
 	V2          bool
 	Controllers []Controller
+	kept        *keptFiles // of a group's folder; nil opens files for each reading
 }
 
 func (b branch) has(c Controller) bool { return slices.Contains(b.Controllers, c) }

@@ -98,6 +98,9 @@ func (box *Box) watch() {
 	usage := box.usage()
 	box.mu.Lock()
 	box.last = &usage
+	if !box.closing { // else Remove follows
+		box.Group.CloseFiles()
+	}
 	box.mu.Unlock()
 	end := sandbox.End{Cause: sandbox.EndDied, ExitCode: code, Signal: signal}
 	if code >= 0 {
@@ -218,6 +221,7 @@ func Reattach(backend, dir string, claims *instance.Claims, find Finder) (*Box, 
 	}
 	box.Group = cgroup.Find(owner.CgroupDirs, string(id))
 	box.Group.Since(rec.Before)
+	box.Group.KeepFiles()
 	pids := find.among(box.Group, id)
 	if len(pids) == 0 {
 		return nil, rec, box.NotFound(rec.Over())
