@@ -19,6 +19,7 @@ import ctypes  # after listing the loaded modules
 
 
 def serve():
+    """Returns only in forks: where sys.path has the entries of PYTHONPATH."""
     import _socket as socket  # without the module socket, a fork copies a quarter less
     import atexit
     import gc
@@ -181,6 +182,14 @@ def serve():
     gate.setblocking(True)
     room = socket.CMSG_LEN(16 * 4)
     os.environ.clear()
+    # Once here and not in each fork: it touches pages that forks then copy.
+    at = sys.path.index(folder)  # of the entries of the program's PYTHONPATH
+    del sys.path[at]
+    for name in set(sys.path_importer_cache) - folders | {folder}:
+        sys.path_importer_cache.pop(name, None)
+    for name in set(sys.modules) - before:
+        if name != __name__:
+            keep(ctypes.py_object(sys.modules.pop(name)))  # not worth freeing
     # The collector writes marks into every object. Frozen objects stay unmarked, so forks share their pages.
     gc.collect()
     gc.freeze()
@@ -208,7 +217,7 @@ def serve():
                 begin(channel, stdout, stderr)
                 gate.detach()  # already closed, with all others
                 gc.enable()
-                return
+                return at
             _, status = os.waitpid(child, 0)
             if status:
                 raise OSError(os.waitstatus_to_exitcode(status), "enter sandbox")
@@ -221,27 +230,22 @@ def serve():
 
 folder = __file__.rpartition("/")[0]
 try:
-    serve()
+    at = serve()
 except BaseException as failure:
     import os
 
     # Never return normally: the interpreter would continue, and run the program outside the sandbox.
     os.write(2, ("the zygote: %r" % failure).encode())
     os._exit(1)
-at = sys.path.index(folder)  # of the entries of the program's PYTHONPATH
-sys.path[at:at + 1] = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
+paths = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
+sys.path[at:at] = paths
 site = sys.modules["site"]
 if site.ENABLE_USER_SITE and site.USER_SITE not in sys.path and sys.modules["os"].path.isdir(site.USER_SITE):
     # It did not exist when the zygote started. It precedes the folders of the system, and is empty, as nothing has
     # run in the sandbox.
-    system = [n for n, p in enumerate(sys.path) if p.endswith(("/site-packages", "/dist-packages")) and n > at]
+    system = [n for n, p in enumerate(sys.path) if p.endswith(("/site-packages", "/dist-packages")) and
+              n >= at + len(paths)]
     sys.path.insert(system[0] if system else len(sys.path), site.USER_SITE)
 del site
-for name in set(sys.path_importer_cache) - folders | {folder}:
-    sys.path_importer_cache.pop(name, None)
-for name in set(sys.modules) - before:
-    if name != __name__:
-        # Kept, as it is not worth freeing now.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules.pop(name)))
 del sys.modules[__name__]
 import sitecustomize  # that of the root, if any; its errors look as usual
