@@ -70,7 +70,7 @@ func (s *Sandbox) Runs() []RunInfo {
 // CreateContext makes a context and starts its interpreter. A language is a name or an alias, "" is Python; dir is the
 // working directory, "" is the workspace.
 func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string) (*Context, error) {
-	c, err := s.sandbox.CreateContext(ctx, name, language, dir)
+	c, err := s.sandbox.CreateContext(ctx, engine.ContextRequest{Name: name, Language: language, Dir: dir})
 	if err != nil {
 		return nil, err
 	}

@@ -137,6 +137,10 @@ type ContextRequest struct {
 	Dir      string `json:"dir,omitempty"`                       // Working directory. The default is /workspace.
 	// Environment variables of its interpreter, besides those of the sandbox.
 	Env map[string]string `json:"env,omitempty" max:"1024"`
+	// Functions of the client that code of each run can call, besides the tools of the run. Only runs whose events are
+	// read have them: with Accept: text/event-stream, or background.
+	Tools      []Tool      `json:"tools,omitempty" max:"64"`
+	CallLimits *CallLimits `json:"call_limits,omitempty"` // Limits of the calls of a run that has none.
 }
 
 // ContextList is the answer to GET /v1/sandboxes/{id}/contexts.

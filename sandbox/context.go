@@ -59,6 +59,7 @@ type ContextRecord struct {
 	Language string
 	Dir      string
 	Env      []string // besides that of the sandbox
+	Tools    Calls    // of its runs, besides their own
 	Created  time.Time
 	Runs     uint64 // runs begun
 	Former   []ID   // of the last interpreters before it

@@ -115,7 +115,7 @@ func (a *app) runRepl(cmd *cobra.Command, f *replFlags) error {
 		if err != nil {
 			return err
 		}
-		c, err := box.CreateContext(ctx, sandbox.DefaultContext, f.language, "")
+		c, err := box.CreateContext(ctx, engine.ContextRequest{Name: sandbox.DefaultContext, Language: f.language})
 		if err != nil {
 			return err
 		}

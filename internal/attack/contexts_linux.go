@@ -70,10 +70,10 @@ func (tr *trial) openHome(ctx context.Context, spec sandbox.Spec, language strin
 		return nil, err
 	}
 	tr.home = &home{s, limits, language}
-	_, err = s.CreateContext(ctx, attacked, language, "")
+	_, err = s.CreateContext(ctx, engine.ContextRequest{Name: attacked, Language: language})
 	for _, l := range tr.arena.engine.Languages() {
 		if err == nil {
-			_, err = s.CreateContext(ctx, l.Name, l.Name, "")
+			_, err = s.CreateContext(ctx, engine.ContextRequest{Name: l.Name, Language: l.Name})
 		}
 		if err == nil {
 			_, err = tr.home.eval(ctx, l.Name, l.Name, witnesses[l.Name].hold)

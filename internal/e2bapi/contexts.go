@@ -51,7 +51,8 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	}
 	// A name looks unlike an id of ours, which is reserved.
 	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
-	c, err := s.CreateContext(r.Context(), name, languageOf(req.Language), pathIn(s, req.Dir))
+	c, err := s.CreateContext(r.Context(), engine.ContextRequest{Name: name, Language: languageOf(req.Language),
+		Dir: pathIn(s, req.Dir)})
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func defaultContext(ctx context.Context, s *engine.Sandbox, language string) (*e
 	if sandbox.KindOf(err) != sandbox.NotFound {
 		return c, err
 	}
-	c, err = s.CreateContext(ctx, language, language, homeOf(s))
+	c, err = s.CreateContext(ctx, engine.ContextRequest{Name: language, Language: language, Dir: homeOf(s)})
 	switch sandbox.KindOf(err) {
 	case sandbox.Exists: // another request made it meanwhile
 		return s.Context(language)

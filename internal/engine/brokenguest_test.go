@@ -259,7 +259,7 @@ func TestCancelDuringContextStart(t *testing.T) {
 		time.Sleep(2 * redialPause)
 		close(p.goOn)
 	}()
-	if _, err := s.CreateContext(ctx, "c", "", ""); !errors.Is(err, context.Canceled) {
+	if _, err := s.CreateContext(ctx, engine.ContextRequest{Name: "c"}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if !has(p.ended) {

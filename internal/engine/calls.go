@@ -82,8 +82,23 @@ func newCalls(tools sandbox.Calls) *calls {
 	if err != nil || set == nil {
 		return nil
 	}
+	return callsOf(set)
+}
+
+// noTools returns the calls of a run without tools. Code can have functions of an earlier run, whose calls are refused.
+func noTools() *calls { return callsOf(toolcall.None()) }
+
+func callsOf(set *toolcall.Set) *calls {
 	return &calls{set: set, outbox: make(chan struct{}, 1), over: make(chan struct{}), pending: map[uint64]*call{},
 		clock: newClock(set.Limits.Wait)}
+}
+
+// stubs returns the tools for the driver; nil is none.
+func (x *Run) stubs() []byte {
+	if x.calls == nil {
+		return nil
+	}
+	return x.calls.set.Stubs()
 }
 
 // takeCall receives a call that the driver reports. It refuses one that breaks a limit or a schema, with an answer to

@@ -88,6 +88,57 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestContextTools: runs whose events are read can call the tools of their context, also in another server. Tools of a
+// run replace those of the same name.
+func TestContextTools(t *testing.T) {
+	k, open := keeping(t)
+	stateDir := t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CreateContext(within(t), engine.ContextRequest{Name: "c", Language: "python", Calls: sandbox.Calls{
+		Tools: []sandbox.Tool{searchTool, {Name: "any"}}, Limits: sandbox.CallLimits{Calls: 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, want string, req engine.RunRequest) {
+		t.Helper()
+		req.Context = "c"
+		if got, _, _ := calling(t, s, req, answerSearch(t)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	tries := "for i in range(3):\n try: print(search('a')[1])\n except ToolError as e: print(e)\n"
+	check("limit", "1\n1\nthis run may call tools 2 times\n", code("python", tries))
+	check("own", "('q',) ({}, 1)\n", withTools("python", "print(tuple(search.__annotations__), tuple(any()))",
+		sandbox.Tool{Name: "search", Schema: []byte(`{"properties": {"q": {"type": "string"}}}`)}))
+	plain := code("python", "try: search('a')\nexcept ToolError as e: print(e, end='')")
+	plain.Context = "c"
+	if got := string(do(t, s, plain).Stdout.Head); got != `this run has no tool "search"` {
+		t.Errorf("a run without events: %q", got)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(stateDir)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	check("next server", "1\n", code("python", "print(any()[1])"))
+	_, err = s.CreateContext(within(t), engine.ContextRequest{Language: "bash",
+		Calls: sandbox.Calls{Tools: []sandbox.Tool{searchTool}}})
+	if sandbox.KindOf(err) != sandbox.Unsupported {
+		t.Errorf("tools of bash: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // answerSearch answers a call of searchTool with its arguments and its number.
 func answerSearch(t *testing.T) func(*engine.Run, sandbox.Call) {
 	return func(x *engine.Run, c sandbox.Call) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -26,9 +25,6 @@ const (
 	interruptPause   = 400 * time.Millisecond
 )
 
-// unnamed is the start of the names of contexts that are created without one.
-const unnamed = "context-"
-
 // Context is an interpreter that keeps its state between runs, which run in it one after another. If the interpreter
 // ends, its state is gone, and the next run starts a new one. Its methods are safe for concurrent use.
 type Context struct {
@@ -36,7 +32,8 @@ type Context struct {
 	name     string
 	language sandbox.Language
 	dir      string
-	env      []string // variables besides those of the sandbox
+	env      []string      // variables besides those of the sandbox
+	tools    sandbox.Calls // of its runs, besides their own
 	created  time.Time
 
 	turn chan struct{} // holds a token while a caller has the context
@@ -99,77 +96,6 @@ func (s *Sandbox) noContext(name, language string) error {
 		}
 	}
 	return err
-}
-
-// addContext adds a context. The caller holds mu.
-func (s *Sandbox) addContext(name string, language sandbox.Language, dir string) (*Context, error) {
-	if language.Driver == nil {
-		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts",
-			Fix: "leave the context out: each run of its code then has its own process"}
-	}
-	if err := plan.CheckPids(&language, s.record.Spec.Limits); err != nil {
-		return nil, err
-	}
-	if len(s.contexts) >= maxContexts {
-		return nil, &sandbox.Error{Kind: sandbox.Quota, Op: "context",
-			Msg: fmt.Sprintf("this sandbox has %d contexts, the most that are allowed", maxContexts),
-			Fix: "delete one that is no longer needed"}
-	}
-	c := s.newContext(name, language, dir)
-	s.contexts = append(s.contexts, c)
-	return c, nil
-}
-
-// CreateContext makes a context and starts its interpreter. "" is a new name; a language is its name or an alias, "" is
-// the first of the engine's; dir is the working directory, "" is the workspace. env has variables besides those of the
-// sandbox.
-func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string, env ...string) (*Context, error) {
-	if err := s.Ended(); err != nil {
-		return nil, err
-	}
-	if name != "" {
-		if err := checkName(name); err != nil {
-			return nil, err
-		}
-	}
-	if err := plan.CheckEnv("env", env); err != nil {
-		return nil, err
-	}
-	if language == "" {
-		language = s.engine.config.Languages[0].Name
-	}
-	l, err := s.engine.Language(language)
-	if err != nil {
-		return nil, err
-	}
-	if dir, err = plan.Dir(dir); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	taken := func(c *Context) bool { return c.name == name }
-	if name == "" {
-		for n := 1; name == "" || slices.ContainsFunc(s.contexts, taken); n++ {
-			name = unnamed + strconv.Itoa(n)
-		}
-	}
-	if slices.ContainsFunc(s.contexts, taken) {
-		s.mu.Unlock()
-		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "context " + name, Msg: "this name is taken",
-			Fix: "use that context, or delete it first"}
-	}
-	c, err := s.addContext(name, l, dir)
-	if err == nil {
-		c.env = env
-	}
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Restart(ctx); err != nil {
-		_ = c.Delete(ctx) // it never ran
-		return nil, err
-	}
-	return c, nil
 }
 
 // Context finds a context by its name or the id of its interpreter, or of one that it had before.
@@ -434,7 +360,7 @@ func (c *Context) record() sandbox.ContextRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Env: c.env,
-		Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
+		Tools: c.tools, Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
 	switch {
 	case c.interpreter == nil:
 	case r.ID == "":

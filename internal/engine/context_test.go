@@ -44,7 +44,7 @@ func TestContexts(t *testing.T) {
 			t.Errorf("%s: %s, %q, %q, %q", c.language, r.Status, r.Stdout.Head, r.Stderr.Head, value(r))
 		}
 	}
-	if _, err := s.CreateContext(within(t), "other", "py", ""); err != nil {
+	if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: "other", Language: "py"}); err != nil {
 		t.Fatal(err)
 	}
 	other := code("python", "x")
@@ -53,7 +53,7 @@ func TestContexts(t *testing.T) {
 		r.Exception.Name != "NameError" || !strings.Contains(string(r.Stderr.Head), "NameError") {
 		t.Errorf("another context knows x: %+v", r)
 	}
-	_, err := s.CreateContext(within(t), "other", "bash", "")
+	_, err := s.CreateContext(within(t), engine.ContextRequest{Name: "other", Language: "bash"})
 	refused(t, "a name that is taken", err, sandbox.Exists, "other")
 	other.Context = "none"
 	_, err = s.Run(within(t), other)
@@ -101,7 +101,7 @@ func TestContextEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c, name := c, strings.ReplaceAll(c.name, " ", "-")
-			if _, err := s.CreateContext(within(t), name, "python", ""); err != nil {
+			if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"}); err != nil {
 				t.Fatal(err)
 			}
 			in := func(text string) *sandbox.Result {
@@ -177,7 +177,7 @@ func TestOutputsApart(t *testing.T) {
 	var all sync.WaitGroup
 	for c := range 3 {
 		name := fmt.Sprintf("c%d", c)
-		if _, err := s.CreateContext(within(t), name, "python", ""); err != nil {
+		if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"}); err != nil {
 			t.Fatal(err)
 		}
 		for n := range 20 {
@@ -247,7 +247,7 @@ func TestWaitingIsBounded(t *testing.T) {
 		return x
 	}
 	for _, name := range []string{"a", "b"} {
-		if _, err := s.CreateContext(within(t), name, "bash", ""); err != nil {
+		if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "bash"}); err != nil {
 			t.Fatal(err)
 		}
 		start(name)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -19,7 +20,8 @@ func TestContextEnv(t *testing.T) {
 			"process.env.B = 'changed'", "process.exit(3)"},
 		"bash": {"echo ${A--} ${B--} ${kind--} $(bash -c 'echo $A')", "B=changed", "exit 3"},
 	} {
-		c, err := s.CreateContext(within(t), "", language, "", "A=context", "B=\n two \"'$x")
+		c, err := s.CreateContext(within(t), engine.ContextRequest{Language: language,
+			Env: []string{"A=context", "B=\n two \"'$x"}})
 		if err != nil {
 			t.Fatal(language, err)
 		}

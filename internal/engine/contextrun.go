@@ -78,8 +78,8 @@ func (x *Run) beginInContext(ctx context.Context) (in *interpreter, request []by
 // forDriver is the request that makes the driver run the code.
 func (x *Run) forDriver() []byte {
 	var tools []byte
-	if x.calls != nil {
-		tools = driver.Frame{Kind: driver.Tools, Fields: [][]byte{x.calls.set.Stubs()}}.Append(nil)
+	if stubs := x.stubs(); stubs != nil {
+		tools = driver.Frame{Kind: driver.Tools, Fields: [][]byte{stubs}}.Append(nil)
 	}
 	f := driver.Frame{Kind: driver.Run, Fields: [][]byte{[]byte(x.id), x.Request.Code}}
 	for _, variable := range x.Request.Env {

@@ -21,7 +21,7 @@ func TestState(t *testing.T) {
 	if err != nil || !strings.Contains(string(document), `"y":[{"$ref":0},{"$ref":0}]`) {
 		t.Fatalf("%v: %s", err, document)
 	}
-	to, err := s.CreateContext(within(t), "to", "python", "")
+	to, err := s.CreateContext(within(t), engine.ContextRequest{Name: "to", Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestState(t *testing.T) {
 			t.Errorf("%s: %v, %.20q", what, err, text)
 		}
 	}
-	bash, err := s.CreateContext(within(t), "bash", "bash", "")
+	bash, err := s.CreateContext(within(t), engine.ContextRequest{Name: "bash", Language: "bash"})
 	if err != nil {
 		t.Fatal(err)
 	}

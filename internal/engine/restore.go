@@ -101,6 +101,9 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		if x.context = s.contextNamed(h.Context, x.Language.Name); x.context == nil { // it was deleted
 			x.context = s.newContext(h.Context, *x.Language, sandbox.Workspace)
 		}
+		if x.calls == nil && x.Language.Driver != nil && x.Language.Driver.Calls {
+			x.calls = noTools()
+		}
 	}
 	if err := x.replay(ctx); err != nil {
 		s.engine.log.Warn("cannot read the log of a run", "sandbox", s.id, "run", entry.ID, "err", err)
@@ -130,7 +133,7 @@ func (s *Sandbox) restoreContexts() {
 			continue
 		}
 		if c, err := s.addContext(record.Name, language, record.Dir); err == nil {
-			c.created, c.runs, c.env = record.Created, record.Runs, record.Env
+			c.created, c.runs, c.env, c.tools = record.Created, record.Runs, record.Env, record.Tools
 		}
 	}
 }

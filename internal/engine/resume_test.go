@@ -146,7 +146,7 @@ func TestAnsweredContextsAreOnRecord(t *testing.T) {
 			}
 		}
 	}
-	c, err := s.CreateContext(within(t), "c1", "python", "")
+	c, err := s.CreateContext(within(t), engine.ContextRequest{Name: "c1", Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, s, code("python", "x = 1"))
-	deleted, err := s.CreateContext(within(t), "deleted", "python", "")
+	deleted, err := s.CreateContext(within(t), engine.ContextRequest{Name: "deleted", Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,8 +246,10 @@ func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
 	if err := checkInContext(&req.Request); err != nil {
 		return nil, err
 	}
-	x.context, err = s.contextFor(req.Context, x.Language)
-	return x, err
+	if x.context, err = s.contextFor(req.Context, x.Language); err != nil {
+		return nil, err
+	}
+	return x, x.callable()
 }
 
 // checkInContext refuses parts of a request that code in a context cannot have.

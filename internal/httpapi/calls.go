@@ -16,9 +16,9 @@ func showCall(at float64, c sandbox.Call) api.CallEvent {
 }
 
 // callsOf converts the tools of a request.
-func callsOf(p *api.Program) sandbox.Calls {
-	c := sandbox.Calls{Tools: toolsOf(p.Tools)}
-	if l := p.CallLimits; l != nil {
+func callsOf(tools []api.Tool, l *api.CallLimits) sandbox.Calls {
+	c := sandbox.Calls{Tools: toolsOf(tools)}
+	if l != nil {
 		c.Limits = sandbox.CallLimits{Calls: l.Calls, Bytes: l.Bytes, Timeout: secondsOf(l.AnswerS),
 			Wait: secondsOf(l.WaitS)}
 	}

@@ -31,7 +31,8 @@ func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sand
 	if err != nil {
 		return err
 	}
-	c, err := s.CreateContext(r.Context(), req.Name, req.Language, req.Dir, env...)
+	c, err := s.CreateContext(r.Context(), engine.ContextRequest{Name: req.Name, Language: req.Language, Dir: req.Dir,
+		Env: env, Calls: callsOf(req.Tools, req.CallLimits)})
 	if err != nil {
 		return err
 	}

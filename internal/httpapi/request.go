@@ -17,7 +17,7 @@ import (
 func requestOf(p *api.Program) (r sandbox.Request, err error) {
 	r = sandbox.Request{Language: p.Language, Command: p.Command, Args: p.Args, Stdin: p.StdinBase64,
 		Return: sandbox.Return{Globs: p.ReturnFiles}, Packages: sandbox.PackagesOf(p.Packages, p.AllowBuild, ""),
-		Metadata: p.Metadata, Checks: p.Checks, Calls: callsOf(p)}
+		Metadata: p.Metadata, Checks: p.Checks, Calls: callsOf(p.Tools, p.CallLimits)}
 	if p.Code != nil { // nil is no code; the engine distinguishes it from empty code
 		r.Code = []byte(*p.Code)
 	}

@@ -81,14 +81,19 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 
 // checkCalls checks the tools of the run.
 func (p *Run) checkCalls() error {
-	if tools, err := toolcall.Check(p.Request.Calls); err != nil || tools == nil {
-		return err
-	}
-	if p.Request.Code == nil {
+	if len(p.Request.Calls.Tools) > 0 && p.Request.Code == nil {
 		return sandbox.Invalidf("tools", "only code can call tools, not a command or an entry")
 	}
-	if p.Language.Driver == nil || !p.Language.Driver.Calls {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: p.Language.Name + " code cannot call tools",
+	return CheckCalls(p.Request.Calls, p.Language)
+}
+
+// CheckCalls checks the tools of a run or a context of code in a language.
+func CheckCalls(calls sandbox.Calls, language *sandbox.Language) error {
+	if tools, err := toolcall.Check(calls); err != nil || tools == nil {
+		return err
+	}
+	if language.Driver == nil || !language.Driver.Calls {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: language.Name + " code cannot call tools",
 			Fix: "use python or javascript"}
 	}
 	return nil

@@ -57,7 +57,7 @@ func Check(calls sandbox.Calls) (*Set, error) {
 		if s.tools[t.Name], err = check(field, t); err != nil {
 			return nil, err
 		}
-		if total += len(t.Name) + len(t.Description) + len(t.Schema); total > maxAll {
+		if total += Size(calls.Tools[i : i+1]); total > maxAll {
 			return nil, tooLarge("tools", "together are over the limit of "+sandbox.FormatBytes(maxAll))
 		}
 		one := stub{t.Name, t.Description, t.Schema}
@@ -70,7 +70,21 @@ func Check(calls sandbox.Calls) (*Set, error) {
 	return s, err
 }
 
-// Stubs is the list of tools for the driver, as JSON: name, description and schema of each.
+// None returns a set without tools.
+func None() *Set {
+	limits, _ := complete(sandbox.CallLimits{}) // the defaults
+	return &Set{Limits: limits}
+}
+
+// Size returns the bytes of tools.
+func Size(tools []sandbox.Tool) (size int) {
+	for _, t := range tools {
+		size += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return size
+}
+
+// Stubs is the list of tools for the driver, as JSON: name, description and schema of each. It is nil without tools.
 func (s *Set) Stubs() []byte { return s.stubs }
 
 func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {

@@ -70,6 +70,17 @@ def test_background(sandbox: Sandbox) -> None:
     assert [e.name for e in other.events() if e.name in ("call", "answered")] == ["call", "answered"]
 
 
+def test_context(sandbox: Sandbox) -> None:
+    """A context has tools for all its runs; a run can have more."""
+    context = sandbox.context("work", tools=[search], call_limits={"calls": 1})
+    assert context.run("search('a')[0]").text == "'a 0'"
+    assert context.run("search('b')[0] + more()", tools={"more": lambda: "!"}, call_limits={"calls": 2}).text == "'b 0!'"
+    assert context.start("search('c')[0]").wait().text == "'c 0'"
+    again = sandbox.context("work", tools={"search": lambda query: [query]})
+    assert again.run("search('d')[0]").text == "'d'"
+    assert sandbox.run("search('e')", context="work", timeout_s=2).status == "timeout"  # nobody answers
+
+
 def test_fresh(server: Server) -> None:
     with Client(server.address) as client:
         answer = client.run("x = search('a')\nx[0], len(x)", tools=[search], env={"A": "1"}, files={"f": "x"})

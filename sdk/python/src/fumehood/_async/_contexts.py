@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fumehood._async._runs import run_to_end
 from fumehood._errors import InvalidRequest
 from fumehood._models._sandboxes import Completion
 from fumehood._state import document_of, value_of
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from fumehood._async._runs import AsyncRun
     from fumehood._async._sandbox import AsyncSandbox
     from fumehood._models._runs import Answer
+    from fumehood._tools import Tool
 
 
 class AsyncContext:
     """A context of a sandbox: an interpreter that keeps its variables between runs."""
 
-    def __init__(self, sandbox: AsyncSandbox, name: str) -> None:
+    def __init__(self, sandbox: AsyncSandbox, name: str, tools: dict[str, Tool] | None = None) -> None:
         self._sandbox = sandbox
+        self._tools = tools or {}
         self.name = name
 
     def __repr__(self) -> str:
@@ -33,12 +36,14 @@ class AsyncContext:
     async def run(self, code: str, **arguments: Unpack[RunArguments]) -> Answer:
         """Run code in this context, with the arguments of Sandbox.run."""
         arguments["context"] = self.name
-        return await self._sandbox.run(code, **arguments)
+        return await run_to_end(self._sandbox, {**arguments, "code": code}, self._tools)
 
     async def start(self, code: str, **arguments: Unpack[StartArguments]) -> AsyncRun:
         """Start code in this context in the background, with the arguments of Sandbox.start."""
         arguments["context"] = self.name
-        return await self._sandbox.start(code, **arguments)
+        run = await self._sandbox.start(code, **arguments)
+        run._tools = {**self._tools, **run._tools}
+        return run
 
     async def export(self, *names: str) -> dict[str, Any]:
         """Return the variables, or those of these names, as a document that another sandbox can load.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -123,12 +123,16 @@ class AsyncRun:
         return sandbox_path(self._sandbox, "runs", self.id, *steps)
 
 
-async def run_to_end(sandbox: AsyncSandbox, arguments: dict[str, Any]) -> Answer:
+async def run_to_end(
+    sandbox: AsyncSandbox, arguments: dict[str, Any], more: Mapping[str, Tool] | None = None
+) -> Answer:
     """Run code or a command, and return its answer. It survives a restart of the server.
 
+    Calls of more tools, which the context has, are answered too.
     If the caller gives up, by an exception of a callback, a cancellation or Ctrl-C, the run is canceled.
     """
-    callbacks, tools, body = split(arguments)
+    callbacks, own, body = split(arguments)
+    tools = {**(more or {}), **own}
     if body.get("return_files") and not tools:  # the API has them only without a stream
         path = sandbox_path(sandbox.id, "run")
         return await sandbox._transport.ask(Answer, "POST", path, json=body, timeout=None)

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from fumehood._arguments import RunArguments, StartArguments
     from fumehood._models._policy import Difference
-    from fumehood._models._requests import LifetimeRequest, SandboxOptions
+    from fumehood._models._requests import CallLimits, LifetimeRequest, SandboxOptions
     from fumehood._models._runs import Answer
+    from fumehood._tools import Tools
 
 DEFAULT_CONTEXT = "default"
 
@@ -172,15 +173,23 @@ class AsyncSandbox:
         language: str | None = None,
         dir: str | None = None,
         env: Mapping[str, str] | None = None,
+        tools: Tools | None = None,
+        call_limits: CallLimits | None = None,
     ) -> AsyncContext:
-        """Return the context of a name, and create it unless it exists; without a name, a new one."""
-        body = body_of({"name": name, "language": language, "dir": dir, "env": env})
+        """Return the context of a name, and create it unless it exists; without a name, a new one.
+
+        All runs of the context can call its tools. Those of a context that exists are answered by the functions of
+        these names.
+        """
+        _, own, body = split(
+            {"name": name, "language": language, "dir": dir, "env": env, "tools": tools, "call_limits": call_limits}
+        )
         try:
             path = sandbox_path(self.id, "contexts")
             name = (await self._transport.ask(ContextInfo, "POST", path, json=body)).name
         except AlreadyExists:
             assert name
-        return AsyncContext(self, name)
+        return AsyncContext(self, name, own)
 
     async def contexts(self) -> list[ContextInfo]:
         """List the contexts."""
