@@ -74,11 +74,13 @@ def test_context(sandbox: Sandbox) -> None:
     """A context has tools for all its runs; a run can have more."""
     context = sandbox.context("work", tools=[search], call_limits={"calls": 1})
     assert context.run("search('a')[0]").text == "'a 0'"
-    assert context.run("search('b')[0] + more()", tools={"more": lambda: "!"}, call_limits={"calls": 2}).text == "'b 0!'"
+    both = context.run("search('b')[0] + more()", tools={"more": lambda: "!"}, call_limits={"calls": 2})
+    assert both.text == "'b 0!'"
     assert context.start("search('c')[0]").wait().text == "'c 0'"
     again = sandbox.context("work", tools={"search": lambda query: [query]})
     assert again.run("search('d')[0]").text == "'d'"
-    assert sandbox.run("search('e')", context="work", timeout_s=2).status == "timeout"  # nobody answers
+    unanswered = sandbox.run("search('e')", context="work", call_limits={"answer_s": 0.1})
+    assert "TimeoutError" in unanswered.exception.value
 
 
 def test_fresh(server: Server) -> None:
