@@ -46,7 +46,7 @@ func (a *app) newRoot() *cobra.Command {
 		"runtime `NAME` of the container engine, such as runsc")
 	a.containers.imageBytes = image.DefaultMaxBytes
 	flags.Var(&a.containers.imageBytes, "image-cache-size",
-		"maximum size of the images of native and gvisor (default "+a.containers.imageBytes.String()+")")
+		"maximum size of the images of Fumehood (default "+a.containers.imageBytes.String()+")")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
 	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()

@@ -19,9 +19,9 @@ import (
 func (a *app) newImage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Fetch, list and remove images for native and gvisor",
+		Short: "Fetch, list, push and remove images",
 		Long: `Native and gvisor run code on images without Docker: run --image NAME fetches a missing one.
-Docker and Podman keep images of their own.`,
+Docker and Podman have images too, and load those of Fumehood that they lack.`,
 		Args: cobra.NoArgs,
 	}
 	var name string
@@ -56,6 +56,9 @@ Docker and Podman keep images of their own.`,
 			func(ctx context.Context, s *image.Store, args []string) error {
 				return s.Export(ctx, args[0], args[1])
 			}),
+		a.onImages(&cobra.Command{Use: "push NAME [AS]", Short: "Upload an image to a registry, under the name AS",
+			Args: cobra.RangeArgs(1, 2)},
+			func(ctx context.Context, s *image.Store, args []string) error { return a.pushImage(ctx, s, args) }),
 		a.onImages(&cobra.Command{Use: "ls", Short: "List the images", Args: cobra.NoArgs},
 			func(_ context.Context, s *image.Store, _ []string) error { return a.listImages(s) }),
 		a.onImages(&cobra.Command{Use: "rm NAME...", Short: "Remove images that no sandbox uses",
@@ -126,6 +129,23 @@ func (a *app) pruneImages(s *image.Store, keep int64) error {
 	}
 	a.note(terminal.Faint, "freed at most %s", sandbox.FormatBytes(bytes))
 	return nil
+}
+
+// pushImage uploads an image and prints where it is.
+func (a *app) pushImage(ctx context.Context, s *image.Store, args []string) error {
+	to := args[len(args)-1]
+	digest, err := s.Push(ctx, args[0], to, a.reportImage)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Name   string `json:"name"`
+			Digest string `json:"digest"`
+		}{to, digest})
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s %s\n", to, digest)
+	return err
 }
 
 // reportImage prints a line of progress.

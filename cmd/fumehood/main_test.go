@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fumehood-dev/fumehood/internal/libexec"
@@ -64,12 +68,15 @@ func isReady(t *testing.T) bool {
 
 func TestScripts(t *testing.T) {
 	programs, ready := libexecDir(t), isReady(t)
+	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(images.Close)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("FUMEHOOD_LIBEXEC", programs)
+			env.Setenv("REGISTRY", strings.TrimPrefix(images.URL, "http://"))
 			if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 				env.Setenv("XDG_RUNTIME_DIR", dir)
 			}

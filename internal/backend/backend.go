@@ -32,7 +32,7 @@ type Options struct {
 	Image            string // default image; "" is the backend's choice
 	ContainerRuntime string // "" is the engine's default
 
-	Images      string    // folder of the images of native and gvisor; "" is none
+	Images      string    // folder of the images of Fumehood; "" is none
 	FetchImages bool      // fetch missing images
 	ImageBytes  int64     // bound of the images in that folder; 0 is image.DefaultMaxBytes
 	Progress    io.Writer // receives the progress of a fetch; nil discards it
@@ -48,7 +48,7 @@ func (o *Options) complete() error {
 	return rundir.Check(o.RunDir)
 }
 
-// OpenImages opens the store of the images of native and gvisor.
+// OpenImages opens the store of images.
 func (o Options) OpenImages() (*image.Store, error) {
 	s, err := image.Open(o.Images)
 	if err == nil && o.ImageBytes > 0 {
@@ -69,7 +69,7 @@ func (o Options) RunDirOrDefault() string {
 	return rundir.Default(lookup)
 }
 
-// images returns the roots of images for backends without an image store, or nil.
+// images returns the store of images for backends, or nil.
 func (o Options) images() hostbox.Images {
 	if o.Images == "" {
 		return nil
@@ -84,10 +84,10 @@ func (o Options) images() hostbox.Images {
 }
 
 // containers returns the backends that use a container engine, available on every system.
-func containers(o Options) []sandbox.Backend {
+func containers(o Options, images hostbox.Images) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
-		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name),
+		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name), Images: images,
 			LookupEnv: o.LookupEnv, Image: o.Image,
 			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress,
 			Guest: func(arch string) (*os.File, error) {

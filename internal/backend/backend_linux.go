@@ -43,5 +43,5 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}
-	return &Set{Backends: append([]sandbox.Backend{b, g}, containers(o)...), files: []*os.File{guest}}, nil
+	return &Set{Backends: append([]sandbox.Backend{b, g}, containers(o, images)...), files: []*os.File{guest}}, nil
 }

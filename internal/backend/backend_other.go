@@ -7,5 +7,5 @@ func Open(o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Set{Backends: containers(o)}, nil
+	return &Set{Backends: containers(o, nil)}, nil
 }

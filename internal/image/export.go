@@ -2,17 +2,24 @@ package image
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 )
 
 // Annotations of an image in a layout, by which engines name it.
@@ -28,26 +35,11 @@ func (s *Store) Export(ctx context.Context, text, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, release, err := s.Hold(i)
+	exported, release, err := s.packed(i, gzip.NoCompression)
 	if err != nil {
 		return err
 	}
 	defer release()
-	exported, err := fromRoot(dir)
-	if err != nil {
-		return err
-	}
-	config, err := exported.ConfigFile()
-	if err != nil {
-		return err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", runtime.GOARCH, v1.Time{Time: i.AddedAt}
-	config.Config = v1.Config{Env: i.Config.Env, User: i.Config.User, WorkingDir: i.Config.Dir,
-		Entrypoint: i.Config.Entrypoint, Cmd: i.Config.Command}
-	if exported, err = mutate.ConfigFile(exported, config); err != nil {
-		return err
-	}
 	draft, err := s.trees.NewDraft() // a place that the next start sweeps
 	if err != nil {
 		return err
@@ -64,6 +56,58 @@ func (s *Store) Export(ctx context.Context, text, file string) (err error) {
 	return writeArchive(ctx, draft.Files(), file)
 }
 
+// packed returns an image with one layer, which has all files of an image of the store. It is valid until release.
+func (s *Store) packed(i Image, compression int) (packed v1.Image, release func(), err error) {
+	dir, release, err := s.Hold(i)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if packed, err = fromRoot(dir, compression, true); err != nil {
+		return nil, nil, err
+	}
+	config, err := packed.ConfigFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", runtime.GOARCH, v1.Time{Time: i.AddedAt}
+	config.Config = v1.Config{Env: i.Config.Env, User: i.Config.User, WorkingDir: i.Config.Dir,
+		Entrypoint: i.Config.Entrypoint, Cmd: i.Config.Command, Labels: map[string]string{hostbox.ImageLabel: i.Name}}
+	packed, err = mutate.ConfigFile(packed, config)
+	return packed, release, err
+}
+
+// Loadable returns an image of the store for a container engine.
+func (r *Roots) Loadable(text string) (l hostbox.Loadable, err error) {
+	s, err := r.Open()
+	if err != nil {
+		return l, err
+	}
+	i, err := s.Find(text)
+	if err != nil {
+		return l, err
+	}
+	sum := sha256.Sum256([]byte(i.Digest + "\n" + i.Tree))
+	tag, err := name.NewTag("localhost/fumehood:" + hex.EncodeToString(sum[:16]))
+	if err != nil {
+		return l, err
+	}
+	return hostbox.Loadable{Image: s.settings(i), Name: i.Name, Reference: tag.String(), Built: i.Built,
+		Save: func(ctx context.Context, w io.Writer) error {
+			packed, release, err := s.packed(i, gzip.NoCompression)
+			if err != nil {
+				return err
+			}
+			defer release()
+			return tarball.Write(tag, packed, contextWriter{ctx, w})
+		}}, nil
+}
+
 // writeArchive writes a folder as a tar archive, in place of an earlier file once it is complete.
 func writeArchive(ctx context.Context, dir, file string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), ".fumehood-export-")
@@ -76,7 +120,7 @@ func writeArchive(ctx context.Context, dir, file string) (err error) {
 		}
 	}()
 	archive := tar.NewWriter(contextWriter{ctx, f})
-	err = errors.Join(addFolder(archive, dir), archive.Close(), f.Chmod(0o644), f.Close())
+	err = errors.Join(addFolder(archive, dir, true), archive.Close(), f.Chmod(0o644), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), file)
 	}

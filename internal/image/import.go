@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -35,7 +36,7 @@ func (s *Store) Import(ctx context.Context, file, named string, report func(stri
 	case info.IsDir() && exists(filepath.Join(file, "oci-layout")):
 		image, err = fromLayout(file)
 	case info.IsDir():
-		image, err = fromRoot(file)
+		image, err = fromRoot(file, gzip.NoCompression, false)
 	default:
 		return s.importArchive(ctx, file, named, report)
 	}
@@ -176,18 +177,19 @@ func fromLayout(dir string) (v1.Image, error) {
 		Msg: "it has no image for linux/" + runtime.GOARCH}
 }
 
-// fromRoot returns an image with one layer, a folder with a root file system. Its links are kept as links.
-func fromRoot(dir string) (v1.Image, error) {
+// fromRoot returns an image with one layer, a folder with a root file system. Its links are kept as links. asRoot is as
+// in addFolder.
+func fromRoot(dir string, compression int, asRoot bool) (v1.Image, error) {
 	open := func() (io.ReadCloser, error) {
 		r, w := io.Pipe()
 		go func() { // it ends when the reader closes
 			archive := tar.NewWriter(w)
-			err := addFolder(archive, dir)
+			err := addFolder(archive, dir, asRoot)
 			w.CloseWithError(errors.Join(err, archive.Close()))
 		}()
 		return r, nil
 	}
-	layer, err := tarball.LayerFromOpener(open, tarball.WithCompressionLevel(0))
+	layer, err := tarball.LayerFromOpener(open, tarball.WithCompressionLevel(compression))
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -195,8 +197,8 @@ func fromRoot(dir string) (v1.Image, error) {
 }
 
 // addFolder writes the files of a folder, without sockets, pipes and devices. Each file is opened below the folder, so
-// that a link in it leads nowhere else.
-func addFolder(to *tar.Writer, dir string) error {
+// that a link in it leads nowhere else. With asRoot, root owns all of them in the archive.
+func addFolder(to *tar.Writer, dir string, asRoot bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -225,6 +227,9 @@ func addFolder(to *tar.Writer, dir string) error {
 			return err
 		}
 		h.Name = name
+		if asRoot {
+			h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
+		}
 		if err := to.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
 			return err
 		}

@@ -1,10 +1,13 @@
 package image
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -29,42 +32,121 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no bytes for %v", stallTimeout)) })
+	stall := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("no bytes for %v", s.stall)) })
 	defer stall.Stop()
-	client := remote.DefaultTransport.(*http.Transport).Clone()
-	client.ResponseHeaderTimeout = stallTimeout
-	defer client.CloseIdleConnections()
-	image, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(client),
-		remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	options, end := s.registryOptions(ctx, ref)
+	defer end()
+	image, err := remote.Image(ref, append(options,
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))...)
 	if err != nil {
-		return Image{}, pullError(ctx, text, err)
+		return Image{}, registryError(ctx, "pull "+text, err)
 	}
 	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report,
-		moved: func() { stall.Reset(stallTimeout) }})
+		moved: func() { stall.Reset(s.stall) }})
 	if err != nil {
-		return Image{}, pullError(ctx, text, err)
+		return Image{}, registryError(ctx, "pull "+text, err)
 	}
 	return i, nil
 }
 
-func pullError(ctx context.Context, text string, err error) error {
+// Push uploads an image to a registry as one layer, under the name to. It returns the digest that the registry has.
+func (s *Store) Push(ctx context.Context, text, to string, report func(string)) (digest string, err error) {
+	i, err := s.Find(text)
+	if err != nil {
+		return "", err
+	}
+	ref, err := name.NewTag(to)
+	if err != nil {
+		return "", sandbox.Invalidf("image", "%.200q is not the name of an image with a tag", to)
+	}
+	packed, release, err := s.packed(i, gzip.BestSpeed)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	options, end := s.registryOptions(ctx, ref)
+	defer end()
+	updates := make(chan v1.Update, 1)
+	reported := make(chan struct{})
+	go func() { // it ends when Write closes the channel
+		defer close(reported)
+		shown := time.Now()
+		for u := range updates {
+			if report != nil && time.Since(shown) > progressEvery {
+				shown = time.Now()
+				report(fmt.Sprintf("%s: %s of %s", to, sandbox.FormatBytes(u.Complete), sandbox.FormatBytes(u.Total)))
+			}
+		}
+	}()
+	err = remote.Write(ref, packed, append(options, remote.WithProgress(updates))...)
+	<-reported
+	if err != nil {
+		return "", registryError(ctx, "push "+to, err)
+	}
+	sum, err := packed.Digest()
+	return sum.String(), err
+}
+
+// registryOptions returns how to talk to the registry of a reference. Call end afterwards.
+func (s *Store) registryOptions(ctx context.Context, ref name.Reference) (options []remote.Option, end func()) {
+	client := remote.DefaultTransport.(*http.Transport).Clone()
+	client.ResponseHeaderTimeout = s.stall
+	registry := transportGuard{client, hostOf(ref.Context().RegistryStr())}
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(registry),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain)}, client.CloseIdleConnections
+}
+
+func hostOf(registry string) string {
+	if host, _, err := net.SplitHostPort(registry); err == nil {
+		return host
+	}
+	return registry
+}
+
+// transportGuard lets a registry redirect only away from this machine and its metadata service, unless it is there
+// itself.
+type transportGuard struct {
+	http.RoundTripper
+	host string // of the registry
+}
+
+func (g transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := r.URL.Hostname()
+	if host == g.host {
+		return g.RoundTripper.RoundTrip(r)
+	}
+	addresses, _ := net.DefaultResolver.LookupNetIP(r.Context(), "ip", host) // a proxy may know what this host does not
+	for _, a := range addresses {
+		if a = a.Unmap(); isOwn(a) {
+			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "image",
+				Msg: fmt.Sprintf("the registry %s redirects to %s, an address of this machine", g.host, a)}
+		}
+	}
+	return g.RoundTripper.RoundTrip(r)
+}
+
+// isOwn reports whether an address means this machine or its link.
+func isOwn(a netip.Addr) bool {
+	return a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast()
+}
+
+// registryError explains why a registry's answer is of no use.
+func registryError(ctx context.Context, op string, err error) error {
 	var answer *transport.Error
+	var known *sandbox.Error
 	switch {
 	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized ||
 		answer.StatusCode == http.StatusForbidden):
-		return &sandbox.Error{Kind: sandbox.Unauthorized, Op: "pull " + text, Err: err,
+		return &sandbox.Error{Kind: sandbox.Unauthorized, Op: op, Err: err,
 			Fix: "check the name, or log in to the registry with docker login or podman login"}
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: "pull " + text, Msg: "the registry does not have it",
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: op, Msg: "the registry does not have it",
 			Fix: "check the name and the tag"}
 	case ctx.Err() != nil:
-		return fmt.Errorf("pull %s: %w", text, context.Cause(ctx))
-	}
-	var known *sandbox.Error
-	if errors.As(err, &known) {
+		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	case errors.As(err, &known):
 		return err
 	}
-	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "pull " + text, Err: err,
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: op, Err: err,
 		Fix: "check the name and that the registry is reachable"}
 }

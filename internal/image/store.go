@@ -28,7 +28,8 @@ type Store struct {
 	Limits Limits
 	Space  int64 // bytes of all layers that builds made; 0 is no limit
 
-	maxBytes int64 // see Bound
+	maxBytes int64         // see Bound
+	stall    time.Duration // longest wait for a registry
 	dir      string
 	trees    *trees.Store
 }
@@ -65,7 +66,7 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, dir: dir, trees: kept}, nil
+	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept}, nil
 }
 
 // fullName returns a name with its registry and tag.

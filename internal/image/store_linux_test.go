@@ -332,7 +332,7 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := tar.NewWriter(archive)
-	if err := errors.Join(addFolder(w, oci), w.Close(), archive.Close()); err != nil {
+	if err := errors.Join(addFolder(w, oci, false), w.Close(), archive.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for file, named := range map[string]string{saved: "", oci: "oci", archive.Name(): "archive", root: "root"} {

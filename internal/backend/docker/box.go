@@ -27,6 +27,7 @@ type Box struct {
 	hostbox.Core
 	backend  *Backend
 	to       *connection
+	image    string             // the engine's name of its image; "" for a reattached box
 	in       *instance.Instance // that made it; nil for a reattached box
 	stream   *stream            // the guest's output; nil for a reattached box
 	lifeline net.Conn           // nil for a living box

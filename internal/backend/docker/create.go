@@ -41,6 +41,9 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	}
 	box := &Box{Core: hostbox.Core{Backend: b.Name(), Sandbox: spec.ID, Dir: in.BoxDir(spec.ID)}, backend: b, to: to,
 		in: in}
+	if box.image, err = to.imageFor(ctx, b.image(&spec), spec.Root.Digest); err != nil {
+		return nil, err
+	}
 	rand.Read(box.Key[:])
 	var made undo.Stack
 	defer func() {
@@ -79,7 +82,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 
 // make creates the container without starting it, and listens to its output.
 func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) error {
-	b, image := box.backend, box.backend.image(spec)
+	b, image := box.backend, box.image
 	volume, err := box.volume(ctx, image)
 	if err := b.Fail(failGuest, err); err != nil {
 		return err
@@ -176,7 +179,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 		}
 	}
 	if err != nil {
-		if other := box.to.wrongProcessor(ctx, b.image(spec), err); other != nil {
+		if other := box.to.wrongProcessor(ctx, box.image, err); other != nil {
 			err = other
 		}
 	}
@@ -196,7 +199,7 @@ func (box *Box) start(ctx context.Context, spec *sandbox.Spec) error {
 	}
 	if err == nil {
 		box.counters = countersOf(box.to, found.State.Pid)
-		err = errors.Join(box.to.suitable(ctx, found.Image, b.image(spec)), box.verify(spec, &found))
+		err = errors.Join(box.to.suitable(ctx, found.Image, box.image), box.verify(spec, &found))
 	}
 	if err := b.Fail(failVerify, err); err != nil {
 		return err
@@ -221,12 +224,12 @@ func isGuestMissing(err error) bool {
 
 // refill copies the guest again: somebody removed the volume, and the engine made an empty one with its name.
 func (box *Box) refill(ctx context.Context, spec *sandbox.Spec) error {
-	name, err := box.to.guestVolume(ctx, box.backend.image(spec))
+	name, err := box.to.guestVolume(ctx, box.image)
 	if err != nil {
 		return err
 	}
 	box.to.forgetVolume(ctx, name)
-	_, err = box.to.guestVolume(ctx, box.backend.image(spec))
+	_, err = box.to.guestVolume(ctx, box.image)
 	return err
 }
 
@@ -277,7 +280,7 @@ func (box *Box) greet(ctx context.Context, oneShot bool) (net.Conn, error) {
 
 // guestEnded explains why a guest ended before it served.
 func (box *Box) guestEnded(ctx context.Context, spec *sandbox.Spec) error {
-	if other := box.to.otherProcessor(ctx, box.backend.image(spec)); other != nil {
+	if other := box.to.otherProcessor(ctx, box.image); other != nil {
 		return other
 	}
 	e := &sandbox.Error{Kind: sandbox.Unavailable, Op: box.backend.Name() + ": " + failAwait,

@@ -50,6 +50,9 @@ type Options struct {
 	// Image is the default image; "" is DefaultImage.
 	Image string
 
+	// Images is a store whose images are loaded into the engine; nil is none.
+	Images hostbox.Images
+
 	// Runtime is the engine's container runtime; "" is the engine's default.
 	Runtime string
 
@@ -84,7 +87,7 @@ func New(o Options) *Backend {
 		o.Image = DefaultImage
 	}
 	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o,
-		engine: &engine{options: &o, connecting: make(chan struct{}, 1),
+		engine: &engine{options: &o, connecting: make(chan struct{}, 1), loading: make(chan struct{}, 1),
 			filled: map[string]string{}, suits: map[string]bool{}}}
 }
 

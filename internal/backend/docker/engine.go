@@ -37,6 +37,7 @@ const (
 type engine struct {
 	options    *Options
 	connecting chan struct{} // of capacity 1, full while connecting
+	loading    chan struct{} // of capacity 1, full while an image is loaded
 
 	mu            sync.Mutex // guards all below
 	to            *connection

@@ -34,11 +34,15 @@ func (b *Backend) image(spec *sandbox.Spec) string {
 // Root returns the root of a sandbox of this spec.
 func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Image: b.image(&spec)} }
 
-// ImageOf returns the image that a name leads to in the engine. The users of an image have names only inside it.
+// ImageOf returns the image that a name leads to, in the store or the engine. The users of an image of the engine have
+// names only inside it.
 func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
 		return sandbox.Image{}, nil // Create reports it
+	}
+	if l, ok, err := to.stored(ctx, name); err != nil || ok {
+		return l.Image, err
 	}
 	found, err := to.describe(ctx, name)
 	if errdefs.IsNotFound(err) && fetch && b.options.Fetch {
@@ -134,12 +138,15 @@ func (to *connection) missingImage(image string) error {
 		Fixes: []sandbox.Hint{sandbox.ChooseImage("NAME")}}
 }
 
-// mustHave returns an error if the engine does not have an image. Later calls report other errors.
+// mustHave returns an error if neither the engine nor the store has an image. Later calls report other errors.
 func (to *connection) mustHave(ctx context.Context, image string) error {
-	if errdefs.IsNotFound(to.inspect(ctx, image)) {
-		return to.missingImage(image)
+	if !errdefs.IsNotFound(to.inspect(ctx, image)) {
+		return nil
 	}
-	return nil
+	if _, ok, err := to.stored(ctx, image); ok || err != nil {
+		return err
+	}
+	return to.missingImage(image)
 }
 
 func (to *connection) inspect(ctx context.Context, image string) error {

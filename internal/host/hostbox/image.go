@@ -2,6 +2,7 @@ package hostbox
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -9,15 +10,29 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Images is a store of images, for backends whose boxes show a folder of this host as their root.
+// Images is a store of images.
 type Images interface {
 	// Find returns the image that a name leads to. With fetch, it fetches a missing one if Fetches. NotFound: the image
 	// is not here.
 	Find(ctx context.Context, name string, fetch bool) (sandbox.Image, error)
 	// Hold returns the root file system of a digest, which exists until release. NotFound: it is not here.
 	Hold(digest string) (ImageRoot, error)
+	// Loadable returns the image of a name for a container engine. NotFound: it is not here.
+	Loadable(name string) (Loadable, error)
 	// Fetches reports whether Find may fetch an image that is not here.
 	Fetches() bool
+}
+
+// ImageLabel of an image in an engine names the image of the store from which it was loaded.
+const ImageLabel = "dev.fumehood.image"
+
+// Loadable is an image of a store that a container engine can load.
+type Loadable struct {
+	sandbox.Image
+	Name      string                                 // in full
+	Reference string                                 // its name in engines, different for each content
+	Built     bool                                   // it is a template, and not from elsewhere
+	Save      func(context.Context, io.Writer) error // writes it as docker save does, under Reference
 }
 
 // ImageRoot is the root file system of an image.

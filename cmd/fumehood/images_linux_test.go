@@ -1,0 +1,166 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/test/backendtest"
+)
+
+// debianTemplate installs from an index of packages and from a wheel, and prepares files.
+const debianTemplate = `FROM base
+ARG INDEX
+ENV GREETING="hello from the image"
+COPY packages/ /opt/packages/
+RUN rm -rf /etc/apt/sources.list /etc/apt/sources.list.d && \
+    echo "deb [trusted=yes] http://$INDEX ./" > /etc/apt/sources.list && \
+    apt-get update && apt-get install -y --no-install-recommends fumehood-hello && rm -rf /var/lib/apt/lists/*
+RUN python3 -m pip install --no-index --break-system-packages /opt/packages/*.whl
+RUN useradd --uid 1234 worker && install -d -o worker -m 0750 /srv/own && echo mine > /srv/own/file
+WORKDIR /srv
+USER worker
+`
+
+// seen prints what code of a sandbox sees of the image.
+const seen = `id -u; pwd; echo $GREETING; fumehood-hello; dpkg-query -W -f '${Version}\n' fumehood-hello
+python3 -c 'import fumehood_wheel; print(fumehood_wheel.value)'; cat /srv/own/file
+stat -c '%a %n' /srv/own /tmp /usr/bin/fumehood-hello; touch /srv/own/x 2>/dev/null || echo read-only`
+
+const wantSeen = `1234
+/srv
+hello from the image
+hello of a package
+1.2
+42
+mine
+`
+
+// TestTemplateEverywhere: a base image with install lines, built once, gives the same outcome on every backend. The
+// base is an image of Docker, and the engines load the template once.
+func TestTemplateEverywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check: it needs engines")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can build templates")
+	}
+	a := testApp(t)
+	m := &a.Main
+	for _, engine := range []string{"docker", "podman"} {
+		onBackend(t, m, engine)
+	}
+	var out bytes.Buffer
+	must := func(args ...string) string {
+		t.Helper()
+		out.Reset()
+		m.Stdout = &out
+		if code := m.Run(t.Context(), args); code != 0 {
+			t.Fatalf("%q: exit code %d, %s", args, code, out.String())
+		}
+		return out.String()
+	}
+	dir := t.TempDir()
+	packages := filepath.Join(dir, "packages")
+	makePackages(t, packages)
+	index := httptest.NewServer(http.FileServer(http.Dir(packages)))
+	defer index.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(index.URL, "http://"), ":")
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(debianTemplate), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must("image", "import", "docker:"+backendtest.EngineImage, "--name", "base")
+	host := "host:" + port
+	must("template", "build", "everywhere", dir, "--build-arg", "INDEX="+host, "--allow", host)
+	first := ""
+	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
+		got := must("run", "--backend", backend, "--image", "everywhere", "--allow-unenforced", "inodes",
+			"--", "sh", "-c", seen)
+		if !strings.HasPrefix(got, wantSeen) || !strings.Contains(got, "read-only") {
+			t.Errorf("%s: %q", backend, got)
+		}
+		if first == "" {
+			first = got
+		}
+		if got != first {
+			t.Errorf("%s:\n%s\nand on native:\n%s", backend, got, first)
+		}
+	}
+	var said bytes.Buffer
+	m.Stderr = &said
+	must("run", "--backend", "docker", "--image", "everywhere", "--", "true")
+	if strings.Contains(said.String(), "loading") {
+		t.Errorf("loaded again: %s", said.String())
+	}
+}
+
+// makePackages makes a Debian package with its index, and a wheel.
+func makePackages(t *testing.T, dir string) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "deb")
+	for name, text := range map[string]string{
+		"DEBIAN/control": "Package: fumehood-hello\nVersion: 1.2\nArchitecture: all\nMaintainer: a <a@example.org>\n" +
+			"Description: says hello\n",
+		"usr/bin/fumehood-hello": "#!/bin/sh\necho hello of a package\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "hello.deb")
+	if text, err := exec.Command("dpkg-deb", "--root-owner-group", "--build", root, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	index := fmt.Sprintf("Package: fumehood-hello\nVersion: 1.2\nArchitecture: all\nMaintainer: a <a@example.org>\n"+
+		"Description: says hello\nFilename: ./hello.deb\nSize: %d\nSHA256: %s\n", len(content),
+		hex.EncodeToString(sum[:]))
+	if err := os.WriteFile(filepath.Join(dir, "Packages"), []byte(index), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wheel bytes.Buffer
+	w := zip.NewWriter(&wheel)
+	for name, text := range map[string]string{
+		"fumehood_wheel.py":                     "value = 42\n",
+		"fumehood_wheel-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: fumehood-wheel\nVersion: 1.0\n",
+		"fumehood_wheel-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n" +
+			"Tag: py3-none-any\n",
+		"fumehood_wheel-1.0.dist-info/RECORD": "fumehood_wheel.py,,\nfumehood_wheel-1.0.dist-info/METADATA,,\n" +
+			"fumehood_wheel-1.0.dist-info/WHEEL,,\nfumehood_wheel-1.0.dist-info/RECORD,,\n",
+	} {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "fumehood_wheel-1.0-py3-none-any.whl")
+	if err := os.WriteFile(file, wheel.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
