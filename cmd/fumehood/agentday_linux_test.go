@@ -14,6 +14,8 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
+
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // dayServer is a server process with a state folder, which the test kills.
@@ -146,6 +148,9 @@ func TestAgentDay(t *testing.T) {
 	isNativeReady(t)
 	for _, backend := range []string{"native", "gvisor"} {
 		t.Run(backend, func(t *testing.T) {
+			if backend != "native" {
+				backendtest.ForCheck(t, "the same day on a slower backend")
+			}
 			d := &dayServer{t: t, dir: shortDir(t), backend: backend}
 			d.start()
 			defer func() {

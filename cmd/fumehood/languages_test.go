@@ -82,7 +82,7 @@ func TestLanguages(t *testing.T) {
 }
 
 // quickLanguages are the languages whose toolchain CI has, and whose cases take a second there.
-var quickLanguages = []string{"python", "javascript", "bash", "typescript", "perl", "c"}
+var quickLanguages = []string{"python", "javascript", "bash", "typescript"}
 
 // toolchain skips a language whose toolchain this host lacks, unless all are required.
 func toolchain(t *testing.T, run langtest.RunFunc, l sandbox.Language) {

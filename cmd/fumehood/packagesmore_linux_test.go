@@ -3,11 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // TestPackagesAreAdded: what a living sandbox has is neither downloaded nor installed again for further packages, which
 // are resolved against it. Another version of a package replaces only that package.
 func TestPackagesAreAdded(t *testing.T) {
+	backendtest.ForCheck(t, "six installations")
 	isPackagesReady(t, pipFile)
 	i := newIndex(t)
 	i.wheel("glvbase", "1.0", "value = 1", "")

@@ -114,8 +114,8 @@ while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).st
 	}
 	// the server inside may not listen yet: then the connection is reset, and a warning says why
 	for ready := false; !ready; {
-		_, err := echo()
-		ready = err == nil
+		got, err := echo()
+		ready = err == nil && got == string(data)
 	}
 	var all sync.WaitGroup
 	for range 40 {
@@ -126,6 +126,9 @@ while True: threading.Thread(target=echo, args=(l.accept()[0],), daemon=True).st
 		})
 	}
 	all.Wait()
+	if t.Failed() {
+		t.Fatal(out.String())
+	}
 	if text := strings.ReplaceAll(out.String(), "nothing listens there in the sandbox", ""); strings.Count(text,
 		"warning") > 1 {
 		t.Errorf("%s", text)

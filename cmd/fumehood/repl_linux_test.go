@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // TestReplOfPipe: code from a pipe runs piece by piece in one interpreter, and the last piece decides the exit code.
@@ -174,6 +176,9 @@ func TestReplOfStubbornCode(t *testing.T) {
 	for name, args := range map[string][]string{"own": {"--backend", "native", "--allow-unenforced", "memory"},
 		"in": {"--server", s.url, "--in", "work"}} {
 		t.Run(name, func(t *testing.T) {
+			if name == "in" {
+				backendtest.ForCheck(t, "the waits of the other case again")
+			}
 			r := startRepl(t, args...)
 			r.at(`>>> $`)
 			r.enter("import time\r")

@@ -86,6 +86,7 @@ func TestAttacks(t *testing.T) {
 }
 
 func TestAttacksInContexts(t *testing.T) {
+	backendtest.ForCheck(t, "a kernel for each of many attacks; native runs them for every change")
 	backendtest.AttacksInContexts(t, usable, python.Language, javascript.Language, bash.Language)
 }
 
