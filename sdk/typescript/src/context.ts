@@ -1,3 +1,4 @@
+import type { Tools } from "./calls.js";
 import type { RunResult } from "./result.js";
 import type { Sandbox, SandboxRunOptions } from "./sandbox.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
@@ -9,7 +10,10 @@ export class Context {
   readonly #server: Server;
   readonly #sandbox: Sandbox;
 
-  constructor(server: Server, sandbox: Sandbox, name: string) {
+  readonly #tools: Tools | undefined;
+
+  constructor(server: Server, sandbox: Sandbox, name: string, tools?: Tools) {
+    this.#tools = tools;
     this.#server = server;
     this.#sandbox = sandbox;
     this.name = name;
@@ -17,7 +21,7 @@ export class Context {
 
   /** Runs code in this context. */
   run(code: string, options: SandboxRunOptions = {}): Promise<RunResult> {
-    return this.#sandbox.run(code, { ...options, context: this.name });
+    return this.#sandbox.run(code, { contextTools: this.#tools, ...options, context: this.name });
   }
 
   /** Interrupts the running code. The variables are kept. */

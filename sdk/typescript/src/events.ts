@@ -1,5 +1,6 @@
 import { errorOf, FumehoodError } from "./errors.js";
-import type { Done, Exception, Problem, Progress, ResultEvent, OutputPiece, Started } from "./generated/wire.js";
+import type { AnsweredEvent, CallEvent, Done, Exception, Problem, Progress, ResultEvent, OutputPiece,
+  Started } from "./generated/wire.js";
 
 /** One event of a run. A stream can continue after any id. */
 export type RunEvent = { id: number } & (
@@ -8,6 +9,8 @@ export type RunEvent = { id: number } & (
   | { name: "stdout" | "stderr"; data: OutputPiece }
   | { name: "result"; data: ResultEvent }
   | { name: "exception"; data: Exception & { time_ms: number } }
+  | { name: "call"; data: CallEvent }
+  | { name: "answered"; data: AnsweredEvent }
   | { name: "done"; data: Done }
 );
 
@@ -131,7 +134,8 @@ export async function* followRun(first: Response | undefined, open: OpenStream, 
   }
 }
 
-function pause(ms: number, signal?: AbortSignal): Promise<void> {
+/** Waits, unless the signal ends the call. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);

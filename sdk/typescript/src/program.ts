@@ -1,5 +1,6 @@
 import { base64Of } from "./result.js";
-import type { File, FileRequest, LimitsRequest, NetworkRequest, RunRequest, VolumeMountRequest,
+import { toolRequests, type Tools } from "./calls.js";
+import type { CallLimitsRequest, File, FileRequest, LimitsRequest, NetworkRequest, RunRequest, VolumeMountRequest,
   SandboxRunRequest } from "./generated/wire.js";
 
 /** The content of files by path: text, or bytes. */
@@ -23,6 +24,10 @@ export interface ProgramOptions {
   /** Whether packages may run code while they are installed. */
   allowBuild?: boolean;
   metadata?: Record<string, string>;
+  /** Functions of this program that the code can call, in Python and JavaScript. */
+  tools?: Tools | undefined;
+  /** Limits of the calls. */
+  callLimits?: CallLimitsRequest;
   /** Seconds. */
   timeout?: number;
 }
@@ -76,7 +81,7 @@ function programOf(program: Program): object {
 function common(o: ProgramOptions): object {
   return {
     language: o.language, args: o.args, env: o.env, return_files: o.returnFiles, packages: o.packages,
-    allow_build: o.allowBuild, metadata: o.metadata,
+    allow_build: o.allowBuild, metadata: o.metadata, tools: toolRequests(o.tools), call_limits: o.callLimits,
     files: o.files && Object.entries(o.files).map(([path, content]) => fileOf(path, content)),
     ...(typeof o.stdin === "string" || o.stdin === undefined ? { stdin: o.stdin }
       : { stdin_base64: base64Of(o.stdin) }),

@@ -1,3 +1,4 @@
+import { answering, type Tools } from "./calls.js";
 import { followRun, type OpenStream, type ReconnectOptions, type RunEvent } from "./events.js";
 import { Collector, type RunResult } from "./result.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
@@ -16,8 +17,10 @@ export class Run {
   readonly id: string;
   readonly #server: Server;
   readonly #sandbox: string;
+  readonly #tools: Tools | undefined;
 
-  constructor(server: Server, sandbox: string, id: string) {
+  constructor(server: Server, sandbox: string, id: string, tools?: Tools) {
+    this.#tools = tools;
     this.#server = server;
     this.#sandbox = sandbox;
     this.id = id;
@@ -33,9 +36,14 @@ export class Run {
     return this.follow(undefined, options);
   }
 
-  /** Waits for the end of the run. */
-  async wait(options: CallOptions & ReconnectOptions & RunCallbacks = {}): Promise<RunResult> {
-    return collect(this.events(options), options);
+  /** Waits for the end of the run. It answers calls of its tools: those of start, or of these names. */
+  async wait(options: CallOptions & ReconnectOptions & RunCallbacks & { tools?: Tools } = {}): Promise<RunResult> {
+    return collect(this.answered(this.events(options), options.tools ?? this.#tools, options.signal), options);
+  }
+
+  /** Yields events of the run, and answers the calls among them. */
+  answered(events: AsyncIterable<RunEvent>, tools: Tools | undefined, signal?: AbortSignal): AsyncGenerator<RunEvent> {
+    return answering(events, this.#server, this.#path(), tools, signal);
   }
 
   /** Appends to the standard input of an interactive run; eof closes it. */

@@ -1,14 +1,16 @@
+import { answering, toolRequests, type Tools } from "./calls.js";
 import { Context } from "./context.js";
 import { FumehoodError } from "./errors.js";
-import type { ReconnectOptions, RunEvent } from "./events.js";
+import { followRun, type ReconnectOptions, type RunEvent } from "./events.js";
 import { SandboxFiles } from "./files.js";
 import { defined, isolation, type IsolationOptions, oneShotRequest, type Program, type ProgramOptions,
   runRequest } from "./program.js";
 import { RunResult } from "./result.js";
 import { collect, Run, type RunCallbacks } from "./run.js";
 import { type CallOptions, sandboxPath, Server, type ServerOptions } from "./server.js";
-import type { Answer, Context as WireContext, ContextList, LifetimeRequest, NetworkReport, NetworkRequest,
-  Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList, SandboxUsage } from "./generated/wire.js";
+import type { Answer, CallLimitsRequest, Context as WireContext, ContextList, LifetimeRequest, NetworkReport,
+  NetworkRequest, Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList,
+  SandboxUsage } from "./generated/wire.js";
 
 /** The configuration of a new sandbox. */
 export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOptions {
@@ -26,16 +28,29 @@ export interface SandboxRunOptions extends ProgramOptions, RunCallbacks, Reconne
   context?: string;
   /** Working directory of a command or an entry. */
   dir?: string;
+  /** Functions for calls of the tools that the context has: see createContext. */
+  contextTools?: Tools | undefined;
   /** Keep the standard input of a command or an entry open for Run.write. */
   interactive?: boolean;
 }
 
+/** Options of a run in a fresh sandbox. */
+export interface OneShotOptions extends ProgramOptions, IsolationOptions, ServerOptions, CallOptions {}
+
+const runHeader = "Fumehood-Run-Id";
+
 /** Runs code or a command once, in a fresh sandbox. */
-export async function run(program: Program,
-  options: ProgramOptions & IsolationOptions & ServerOptions & CallOptions = {}): Promise<RunResult> {
-  const answer = await new Server(options).json<Answer>("/v1/run",
-    { ...signalOf(options), method: "POST", json: oneShotRequest(program, options) });
-  return new RunResult(answer);
+export async function run(program: Program, options: OneShotOptions = {}): Promise<RunResult> {
+  const server = new Server(options);
+  const call = { ...signalOf(options), method: "POST", json: oneShotRequest(program, options) };
+  if (!options.tools) {
+    return new RunResult(await server.json<Answer>("/v1/run", call));
+  }
+  const first = await server.send("/v1/run", { ...call, headers: { Accept: "text/event-stream" } });
+  const broken = () => Promise.reject(new FumehoodError("the stream of events broke off; the server ended the run"));
+  const events = followRun(first, broken, { reconnectMs: 0 }, options.signal);
+  const path = `/v1/runs/${first.headers.get(runHeader)}`;
+  return collect(answering(events, server, path, options.tools, options.signal), {});
 }
 
 /** A living sandbox: it keeps its files between runs, and its contexts keep their variables. */
@@ -93,10 +108,10 @@ export class Sandbox implements AsyncDisposable {
 
   /**
    * Runs code, a command or a file of the workspace, and waits for its end. With a callback the run is a stream: it
-   * continues over a restart of the server. A failed program is a status of the result.
+   * continues over a restart of the server. So does a run with tools. A failed program is a status of the result.
    */
   async run(program: Program, options: SandboxRunOptions = {}): Promise<RunResult> {
-    if (options.onStdout || options.onStderr || options.onEvent) {
+    if (options.onStdout || options.onStderr || options.onEvent || options.tools || options.contextTools) {
       return collect(this.stream(program, options), options);
     }
     return new RunResult(await this.#server.json<Answer>(sandboxPath(this.id, "run"),
@@ -109,20 +124,21 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * Runs a program and yields its events. It reconnects after a break and loses no event. The run continues if the
-   * caller stops reading.
+   * Runs a program and yields its events, and answers calls of its tools. It reconnects after a break and loses no
+   * event. The run continues if the caller stops reading.
    */
   async *stream(program: Program, options: SandboxRunOptions = {}): AsyncGenerator<RunEvent> {
     const first = await this.#server.send(sandboxPath(this.id, "run"), { ...signalOf(options), method: "POST",
       json: request(program, options), headers: { Accept: "text/event-stream" } });
-    yield* this.getRun(first.headers.get("Fumehood-Run-Id") ?? "").follow(first, options);
+    const run = this.getRun(first.headers.get(runHeader) ?? "");
+    yield* run.answered(run.follow(first, options), toolsOf(options), options.signal);
   }
 
   /** Starts a program in the background. */
   async start(program: Program, options: Omit<SandboxRunOptions, keyof RunCallbacks> = {}): Promise<Run> {
     const run = await this.#server.json<WireRun>(sandboxPath(this.id, "run"), { ...signalOf(options),
       method: "POST", json: { ...request(program, options), background: true } });
-    return this.getRun(run.id);
+    return new Run(this.#server, this.id, run.id, toolsOf(options));
   }
 
   /** Returns the run of an id. */
@@ -140,13 +156,13 @@ export class Sandbox implements AsyncDisposable {
     return new Context(this.#server, this, name);
   }
 
-  /** Creates a context. */
-  async createContext(name: string, options: CallOptions & { language?: string; dir?: string } = {}):
-    Promise<Context> {
-    const { signal: _, ...wanted } = options;
-    await this.#server.done(sandboxPath(this.id, "contexts"),
-      { ...signalOf(options), method: "POST", json: { name, ...wanted } });
-    return this.context(name);
+  /** Creates a context. All its runs can call its tools. */
+  async createContext(name: string, options: CallOptions & { language?: string; dir?: string; tools?: Tools;
+    callLimits?: CallLimitsRequest } = {}): Promise<Context> {
+    const { signal: _, tools, callLimits, ...wanted } = options;
+    await this.#server.done(sandboxPath(this.id, "contexts"), { ...signalOf(options), method: "POST",
+      json: defined({ name, ...wanted, tools: toolRequests(tools), call_limits: callLimits }) });
+    return new Context(this.#server, this, name, tools);
   }
 
   /** Describes the contexts. */
@@ -203,6 +219,11 @@ export class Sandbox implements AsyncDisposable {
 function request(program: Program, options: SandboxRunOptions): object {
   return defined({ ...runRequest(program, options), context: options.context, dir: options.dir,
     interactive: options.interactive });
+}
+
+/** Returns the functions that answer the calls of a run. */
+function toolsOf(options: SandboxRunOptions): Tools {
+  return { ...options.contextTools, ...options.tools };
 }
 
 function signalOf(options: CallOptions): CallOptions {

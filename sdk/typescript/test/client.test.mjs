@@ -182,5 +182,29 @@ test("the programs of the documentation", async (t) => {
     await writeFile(file, code);
     await import(file.href).finally(() => rm(file));
   }
-  assert.deepEqual(printed, ["42", "failed 3 hello\n", "hello\n", "a.csv", "42", "200"]);
+  assert.deepEqual(printed, ["42", "failed 3 hello\n", "hello\n", "'ABOUT CATS'", "a.csv", "42", "200"]);
+});
+
+test("tools: code calls functions of this program, and fails where they do", async (t) => {
+  const s = await sandbox(t);
+  const tools = {
+    search: { call: ({ query }) => [query], description: "Searches.",
+      schema: { type: "object", properties: { query: { type: "string" } }, required: ["query"] } },
+    fail: async () => { throw new RangeError("no"); },
+    odd: () => 1n,
+    large: () => "x".repeat(9 << 20),
+    nothing: () => undefined,
+  };
+  assert.equal((await s.run("search('a'), nothing(), search.__doc__", { tools })).text, "(['a'], None, 'Searches.')");
+  const errors = await s.run("for f in fail, odd, large:\n try: f()\n except ToolError as e: print(e)", { tools });
+  assert.match(errors.stdout, /^RangeError: no\nTypeError: .*BigInt.*\nRangeError: the tool returned \d+ char.*\n$/);
+  const js = "const all = await Promise.all([1, 2, 3].map((n) => f({ n }))); all.join()";
+  assert.equal((await s.run(js, { language: "javascript", tools: { f: ({ n }) => n * n } })).text, "'1,4,9'");
+  const background = await s.start("search('b')", { tools });
+  assert.equal((await background.wait()).text, "['b']");
+  assert.equal((await run("search('c')", { ...options, tools })).text, "['c']");
+  const context = await s.createContext("c", { tools, callLimits: { calls: 1 } });
+  const more = { tools: { more: () => 1 }, callLimits: { calls: 9 } };
+  assert.equal((await context.run("search('d') + [more()]", more)).text, "['d', 1]");
+  assert.equal((await context.run("search('e')")).text, "['e']");
 });

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fumehood._arguments import RunArguments, StartArguments
     from fumehood._models._policy import Difference
-    from fumehood._models._requests import CallLimits, LifetimeRequest, SandboxOptions
+    from fumehood._models._requests import CallLimitsRequest, LifetimeRequest, SandboxOptions
     from fumehood._models._runs import Answer
     from fumehood._tools import Tools
 
@@ -61,7 +61,8 @@ class AsyncSandbox:
         **options: Unpack[SandboxOptions],
     ) -> None:
         if workspace is not None:
-            options["volumes"] = [*options.get("volumes", []), {"host_dir": realpath(workspace), "path": "/workspace"}]
+            volumes = options.get("volumes") or []
+            options["volumes"] = [*volumes, {"host_dir": realpath(workspace), "path": "/workspace"}]
         self._begin(AsyncTransport(server, key), name, body_of({**options, "name": name}))
         # sync: self._open()
 
@@ -174,7 +175,7 @@ class AsyncSandbox:
         dir: str | None = None,
         env: Mapping[str, str] | None = None,
         tools: Tools | None = None,
-        call_limits: CallLimits | None = None,
+        call_limits: CallLimitsRequest | None = None,
     ) -> AsyncContext:
         """Return the context of a name, and create it unless it exists; without a name, a new one.
 
