@@ -10,6 +10,8 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC = CGO_ENABLED=0 $(GO) build -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# grpcnotrace removes the one importer of templates, for which the linker keeps every method (7 MB).
+WHOLE = $(STATIC) -tags embed,grpcnotrace -ldflags '$(LDFLAGS)'
 
 .PHONY: help
 help: ## list the targets
@@ -20,7 +22,22 @@ help: ## list the targets
 build: guest-amd64 guest-arm64 runsc typescript ## bin/fumehood, a single file to ship
 	$(GO) run ./internal/libexec/compress $(foreach p,guest-linux-amd64 guest-linux-arm64 runsc-linux-$(ARCH) \
 		typescript-linux-$(ARCH),$(LIBEXEC)/fumehood-$(p))
-	$(STATIC) -tags embed -ldflags '$(LDFLAGS)' -o bin/fumehood ./cmd/fumehood
+	$(WHOLE) -o bin/fumehood ./cmd/fumehood
+
+# Each target that scripts/release.sh builds is OS/PROCESSOR. The commit gives the time of all files.
+RELEASE ?= build/release
+RELEASE_TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+PROCESSORS := $(sort $(notdir $(RELEASE_TARGETS)))
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+.PHONY: release
+release: release-programs ## build/release: archives, deb, rpm and checksums of VERSION
+	bash scripts/release.sh '$(RELEASE)' '$(VERSION)' '$(RELEASE_TARGETS)'
+
+.PHONY: release-programs
+release-programs: guest-amd64 guest-arm64 $(PROCESSORS:%=runsc-%) $(PROCESSORS:%=typescript-%)
+	$(GO) run ./internal/libexec/compress $(LIBEXEC)/fumehood-*64
+	set -e; for target in $(RELEASE_TARGETS); do \
+		GOOS=$${target%/*} GOARCH=$${target#*/} $(WHOLE) -o build/release-programs/$${target/\//-}/ ./cmd/fumehood; done
 
 # A user without permission gets the command to run as root. Root may have no Go, so this does not build as root.
 .PHONY: install
@@ -42,13 +59,19 @@ guest-amd64 guest-arm64: guest-%:
 	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-guest-linux-$* ./cmd/fumehood-guest
 
 .PHONY: runsc
-runsc: ## gVisor's runsc for this processor; the first build takes some minutes
-	GOOS=linux $(STATIC) -ldflags '-s -w -E fumehood_entry' \
-		-o $(LIBEXEC)/fumehood-runsc-linux-$(ARCH) ./cmd/fumehood-runsc
+runsc: runsc-$(ARCH) ## gVisor's runsc for this processor; the first build takes some minutes
+
+.PHONY: runsc-amd64 runsc-arm64
+runsc-amd64 runsc-arm64: runsc-%:
+	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w -E fumehood_entry' \
+		-o $(LIBEXEC)/fumehood-runsc-linux-$* ./cmd/fumehood-runsc
 
 .PHONY: typescript
-typescript: ## the TypeScript compiler for this processor, which runs in sandboxes
-	GOOS=linux $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$(ARCH) ./cmd/fumehood-typescript
+typescript: typescript-$(ARCH) ## the TypeScript compiler for this processor, which runs in sandboxes
+
+.PHONY: typescript-amd64 typescript-arm64
+typescript-amd64 typescript-arm64: typescript-%:
+	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$* ./cmd/fumehood-typescript
 
 .PHONY: sdk
 sdk: build ## the packages of the clients, in build/sdk

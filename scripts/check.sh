@@ -90,6 +90,7 @@ engined program-engines 900 "${tests[@]}" \
 engined images 1200 "$go" test -count=1 -timeout 1100s -run TestTemplateEverywhere ./cmd/fumehood
 engined verify-docker 1200 "$fumehood" verify --backend docker --container-image localhost/fumehood-test:latest
 engined verify-podman 1200 "$fumehood" verify --backend podman --container-image localhost/fumehood-test:latest
+section release 3600 bash test/release/run.sh
 section vm 3600 bash test/vm/run.sh
 
 if [ "$asked" = list ]; then

@@ -50,7 +50,7 @@ shell() {
     return
   fi
   # Only scripts that people or scripts start; those that tests run in sandboxes are test data.
-  shellcheck -x .ci/run scripts/*.sh test/vm/*.sh examples/*.sh
+  shellcheck -x .ci/run scripts/*.sh test/vm/*.sh test/release/*.sh deploy/package/*.sh examples/*.sh
 }
 
 # elsewhere builds the program for other supported systems and processors.

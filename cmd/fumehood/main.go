@@ -1,3 +1,5 @@
+//go:build !manpages
+
 // Command fumehood runs untrusted code in a sandbox and returns its output, its files and its resource usage.
 //
 // Only this package and the module's root read flags, variables and configuration. All others get values.

@@ -1,0 +1,16 @@
+#!/bin/sh
+# dpkg calls it with "remove" or "purge", rpm with 0 or 1. A removal leaves the state, a purge does not; rpm has no purge.
+set -e
+
+case "$1" in
+remove | purge | 0) ;;
+*) exit 0 ;;
+esac
+rm -rf /run/fumehood /var/cache/fumehood
+if [ "$1" = purge ]; then
+	rm -rf /var/lib/fumehood /etc/fumehood
+	if getent passwd fumehood >/dev/null; then
+		userdel fumehood # with its subordinate ids
+	fi
+fi
+[ ! -d /run/systemd/system ] || systemctl daemon-reload

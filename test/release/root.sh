@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Only root can run it.
+#
+#   test/release/root.sh RELEASE
+#
+# The root is built once per version of this script and kept in the user's cache.
+set -euo pipefail
+
+readonly SUITE=bookworm BUILD_SECONDS=900
+readonly PACKAGES=adduser,uidmap,python3-minimal,man-db,bash-completion
+
+# inside runs in the root, in mount and pid namespaces of its own.
+inside() {
+  local before after
+  before=$(inventory)
+  dpkg -i /release/fumehood_*_amd64.deb
+  fumehood version
+  getent passwd fumehood
+  grep '^fumehood:' /etc/subuid /etc/subgid
+  man -w fumehood-serve
+  grep -q __start_fumehood /usr/share/bash-completion/completions/fumehood
+
+  echo '== a sandbox of the service user'
+  mkdir -m 700 /run/fumehood && chown fumehood: /run/fumehood
+  # This host may delegate no control groups. The virtual machine tests the limits.
+  as_service fumehood run --allow-unenforced memory,pids,cpus -c 'import os; print(6 * 7, os.getuid())' | tee /tmp/out
+  grep -qx '42 1000' /tmp/out
+  rm /tmp/out
+
+  echo '== the same version again, then removal'
+  dpkg -i /release/fumehood_*_amd64.deb
+  [ "$(grep -c '^fumehood:' /etc/subuid)" = 1 ]
+  dpkg --purge fumehood
+  after=$(inventory)
+  diff <(echo "$before") <(echo "$after")
+  echo 'removed without a trace'
+}
+
+as_service() {
+  setpriv --reuid fumehood --regid fumehood --clear-groups \
+    env HOME=/var/lib/fumehood XDG_RUNTIME_DIR=/run/fumehood "$@"
+}
+
+# inventory lists all files with mode, owner and digest, except what dpkg and shadow keep of former versions.
+inventory() {
+  find / -xdev \( -path /proc -o -path /release -o -path /var/lib/dpkg -o -path /var/log -o -path '/etc/*-' \
+    -o -path /var/cache \) -prune -o -printf '%p %M %u:%g %l\n' | sort
+  sha256sum /etc/passwd /etc/group /etc/shadow /etc/gshadow /etc/subuid /etc/subgid
+}
+
+if [ "$1" = --inside ]; then
+  inside
+  exit
+fi
+
+release=$(realpath "$1")
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/fumehood/release
+key=$(grep -E '^readonly' "$0" | sha256sum | cut -c1-16)
+mkdir -p "$cache"
+if [ ! -e "$cache/$key.tar" ]; then
+  timeout "$BUILD_SECONDS" mmdebstrap --quiet --variant=minbase --include="$PACKAGES" --aptopt='Acquire::Retries "3"' \
+    "$SUITE" "$cache/$key.new.tar" ${FUMEHOOD_VM_MIRROR:+"$FUMEHOOD_VM_MIRROR"} </dev/null
+  mv "$cache/$key.new.tar" "$cache/$key.tar"
+fi
+
+root=$(mktemp -d)
+trap 'rm -rf --one-file-system "$root"' EXIT
+tar -C "$root" -xf "$cache/$key.tar" --exclude=./dev/\*
+mkdir -p "$root/release"
+cp "$release"/fumehood_*_amd64.deb "$root/release/"
+cp "$0" "$root/release/test"
+# Not chroot: the kernel refuses user namespaces there.
+# shellcheck disable=SC2016 # the inner shell expands $1
+unshare --mount --pid --fork --propagation private sh -euc '
+  mount --bind "$1" "$1"
+  mount --rbind /dev "$1/dev"
+  mount --rbind /sys "$1/sys"
+  cd "$1"
+  mount -t proc proc proc # of the new pid namespace
+  mkdir old
+  pivot_root . old
+  umount -l /old
+  rmdir /old
+  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root bash /release/test --inside' sh "$root"
