@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 
 import PIL.Image
@@ -178,3 +179,69 @@ def test_the_sandbox_ends_with_the_agent(server):
         assert agent.run("task") == 1
     with pytest.raises(NotFound):
         executor("1")
+
+
+KEY = "of this program"
+
+
+@pytest.mark.smoke
+def test_tools_are_called_back(agent):
+    """A tool without source that can be sent runs in this program; a failure is one of the code."""
+    calls = []
+
+    @tool
+    def lookup(word: str, most: int | None = None) -> list[str]:
+        """Look up a word.
+
+        Args:
+            word: The word.
+            most: How many.
+        """
+        calls.append(KEY)
+        if not word:
+            raise LookupError("no word")
+        return [word] * (most or 1)
+
+    answer, script = agent(
+        "print(lookup('a', most=2))\nkept = lookup", "lookup('')", "final_answer(kept(word='b'))", tools=[lookup]
+    )
+    assert answer == ["b"]
+    assert "['a', 'a']" in script.asked[1]
+    assert "ToolError: LookupError: no word" in script.asked[2]
+    assert calls == [KEY] * 3
+
+
+def test_host_tools(server):
+    @tool
+    def pid() -> int:
+        """Return the id of the process."""
+        import os
+
+        return os.getpid()
+
+    for names, same in ((), False), (["pid"], True):
+        with CodeAgent(
+            tools=[pid],
+            model=Script("final_answer(pid())"),
+            executor=FumehoodExecutor(server=server.address, host_tools=names),
+            verbosity_level=LogLevel.OFF,
+        ) as agent:
+            assert (agent.run("task") == os.getpid()) is same
+    executor = FumehoodExecutor(server=server.address, host_tools=["none"])
+    with pytest.raises(ValueError, match="no tool is named none"):
+        executor.send_tools({"pid": pid})
+    executor.cleanup()
+
+
+def test_managed_agent(executor):
+    """An agent that another one manages runs in this program."""
+    script = Script("final_answer('from the helper')")
+    helper = CodeAgent(tools=[], model=script, name="helper", description="Helps.", verbosity_level=LogLevel.OFF)
+    agent = CodeAgent(
+        tools=[],
+        managed_agents=[helper],
+        model=Script("final_answer(helper(task='help'))"),
+        executor=executor,
+        verbosity_level=LogLevel.OFF,
+    )
+    assert "from the helper" in agent.run("task")

@@ -20,9 +20,10 @@ from smolagents.tools import get_tools_definition_code
 from smolagents.utils import AgentError
 
 from fumehood._sync._sandbox import Sandbox
+from fumehood._tools import Tool as CalledTool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from smolagents import Tool
     from typing_extensions import Unpack
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 class FumehoodExecutor(RemotePythonExecutor):  # type: ignore[misc] # smolagents has no types
     """Executes the steps of an agent in one living sandbox, which keeps variables, imports and files between steps.
 
-    The source of tools is sent to the sandbox. Values return as JSON, and nothing is unpickled on the host.
+    The source of tools is sent to the sandbox. A tool whose source cannot be sent runs in this program: one that uses
+    names from outside of it, a tool of an MCP server, a managed agent. Values travel as JSON, and nothing is unpickled.
 
     Args:
         additional_imports: Modules to install at the start: what the agent gets as additional_authorized_imports. With
@@ -44,7 +46,8 @@ class FumehoodExecutor(RemotePythonExecutor):  # type: ignore[misc] # smolagents
         name: Name of the sandbox, which then stays after cleanup.
         server: Address of a server. The default is FUMEHOOD_SERVER, else a server that this program starts.
         key: API key, by default FUMEHOOD_KEY.
-        timeout_s: Seconds of one step. The default is the server's, 30 s.
+        timeout_s: Seconds of one step. The default is the server's, 30 s. Time in tools of this program does not count.
+        host_tools: Names of further tools that run in this program, such as those that need its keys or connections.
         options: Further options of the sandbox: limits, network, env, ...
 
     """
@@ -58,10 +61,13 @@ class FumehoodExecutor(RemotePythonExecutor):  # type: ignore[misc] # smolagents
         server: str | None = None,
         key: str | None = None,
         timeout_s: float | None = None,
+        host_tools: Iterable[str] = (),
         **options: Unpack[SandboxOptions],
     ) -> None:
         super().__init__(list(additional_imports), logger or AgentLogger(level=LogLevel.OFF))
         self._timeout_s = timeout_s
+        self._host_tools = set(host_tools)
+        self._called: list[CalledTool] = []
         self._packages = ["auto"] if "*" in additional_imports else None
         self.sandbox = Sandbox(name, server=server, key=key, **options)
         try:
@@ -75,13 +81,18 @@ class FumehoodExecutor(RemotePythonExecutor):  # type: ignore[misc] # smolagents
         return self._run(code, self._packages)
 
     def _run(self, code: str, packages: list[str] | None) -> CodeOutput:
-        return self._output_of(self.sandbox.run(code, timeout_s=self._timeout_s, packages=packages))
+        answer = self.sandbox.run(code, timeout_s=self._timeout_s, packages=packages, tools=self._called)
+        return self._output_of(answer)
 
     def send_tools(self, tools: dict[str, Tool]) -> None:
         """Define the tools in the sandbox, and install what their source imports."""
-        required = {name for tool in tools.values() for name in tool.to_dict()["requirements"]} - {"smolagents"}
-        code = get_tools_definition_code(tools)
-        if "final_answer" in tools:
+        if unknown := self._host_tools - set(tools):
+            raise ValueError(f"host_tools: no tool is named {', '.join(sorted(unknown))}")
+        sent = {name: tool for name, tool in tools.items() if name not in self._host_tools and has_source(name, tool)}
+        self._called = [called_tool(name, tool) for name, tool in tools.items() if name not in sent]
+        required = {name for tool in sent.values() for name in tool.to_dict()["requirements"]} - {"smolagents"}
+        code = get_tools_definition_code(sent)
+        if "final_answer" in sent:
             code += final_answer_code()
         self._run(code, ["auto"] if required else None)
 
@@ -109,6 +120,32 @@ class FumehoodExecutor(RemotePythonExecutor):  # type: ignore[misc] # smolagents
     def cleanup(self) -> None:
         """Remove the sandbox, unless it has a name."""
         self.sandbox.close()
+
+
+def has_source(name: str, tool: Tool) -> bool:
+    """Report whether a tool can be sent as source."""
+    try:
+        tool.to_dict()
+        get_tools_definition_code({name: tool})
+    except Exception:  # of many types: no source, names from outside, arguments of __init__
+        return False
+    return True
+
+
+def called_tool(name: str, tool: Tool) -> CalledTool:
+    """Return the tool that code in the sandbox calls, and that runs here."""
+    properties = {word: input_schema(given) for word, given in tool.inputs.items()}
+    required = [word for word, given in tool.inputs.items() if not given.get("nullable")]
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return CalledTool(name, tool, tool.description, schema)
+
+
+def input_schema(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an input. One of a type that JSON does not have allows any value."""
+    kinds = [given["type"]] if isinstance(given["type"], str) else list(given["type"])
+    if not set(kinds) <= {"string", "boolean", "integer", "number", "array", "object", "null"}:
+        return {}
+    return {"type": [*kinds, "null"] if given.get("nullable") else kinds}
 
 
 FINAL_ANSWER = """
