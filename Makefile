@@ -73,6 +73,10 @@ typescript: typescript-$(ARCH) ## the TypeScript compiler for this processor, wh
 typescript-amd64 typescript-arm64: typescript-%:
 	GOOS=linux GOARCH=$* $(STATIC) -ldflags '-s -w' -o $(LIBEXEC)/fumehood-typescript-linux-$* ./cmd/fumehood-typescript
 
+.PHONY: dashboard
+dashboard: ## the scripts of the dashboard, which the repository keeps; needs npm
+	bash scripts/dashboard.sh build
+
 .PHONY: sdk
 sdk: build ## the packages of the clients, in build/sdk
 	bash scripts/typescript.sh build

@@ -165,6 +165,8 @@ internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/
                              internal/e2bapi/generated/filesystem/filesystemconnect internal/engine
                              internal/eventlog internal/room
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
+internal/dashboard:          internal/httpd
+internal/dashboard/bundle:   | github.com/evanw/esbuild/pkg/api
 internal/openaiapi:          sandbox internal/answer internal/wording internal/engine internal/httpd
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
                              internal/nearest |
@@ -187,8 +189,8 @@ internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capaci
                              internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
 cmd/fumehood:                sandbox api internal/answer internal/wording client internal/attack internal/backend
                              internal/host/capacity internal/check internal/packages internal/packages/shared
-                             internal/duplex internal/e2bapi internal/egress internal/engine internal/eventlog
-                             internal/guest
+                             internal/dashboard internal/duplex internal/e2bapi internal/egress internal/engine
+                             internal/eventlog internal/guest
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
                              internal/openaiapi
                              internal/host/nolink internal/image internal/plan internal/host/rundir

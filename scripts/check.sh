@@ -74,6 +74,7 @@ section mcp 600 bash scripts/mcp.sh "$fumehood"
 section e2b 600 bash scripts/e2b.sh "$fumehood" all
 section openai 300 bash scripts/openai.sh "$fumehood"
 section typescript 600 bash scripts/typescript.sh test "$fumehood" node deno bun
+section dashboard 900 bash scripts/dashboard.sh test "$fumehood"
 section python 1800 bash scripts/python.sh test "$fumehood"
 section fuzz 3600 env FUZZTIME=30s bash scripts/fuzz.sh
 section torture 600 "$go" run ./test/torture -n 100 -fumehood "$fumehood"

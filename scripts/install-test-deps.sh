@@ -46,6 +46,8 @@ if [ -n "$all" ]; then
     # For scripts/test-engines.sh; their services are not used, nor started in a container.
     docker.io podman runc
 
+    chromium # the dashboard
+
     # Programs that use the network in sandboxes.
     git python3-pip python3-requests python3-aiohttp
 

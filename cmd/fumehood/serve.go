@@ -17,6 +17,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/dashboard"
 	"github.com/fumehood-dev/fumehood/internal/e2bapi"
 	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -180,6 +181,7 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 		return nil, err
 	}
 	httpapi.Add(server, templates)
+	dashboard.Add(server)
 	openaiapi.Add(server)
 	endMCP := mcp.Add(server)
 	endE2B := e2bapi.Add(server, tokens)

@@ -1,0 +1,2 @@
+export { FitAddon } from "@xterm/addon-fit";
+export { Terminal } from "@xterm/xterm";
