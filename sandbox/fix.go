@@ -4,6 +4,7 @@ package sandbox
 const (
 	FixSendFile     Note = "send_file"      // send the file along
 	FixCreate       Note = "create_sandbox" // create the sandbox
+	FixListLiving   Note = "list_sandboxes" // list the living sandboxes
 	FixListRuns     Note = "list_runs"      // list the runs of the sandbox
 	FixListContexts Note = "list_contexts"  // list the contexts of the sandbox
 	FixSendKey      Note = "send_key"       // send an API key

@@ -294,7 +294,7 @@ var Hints = func() map[HintCode]Hint {
 		HintNoCommands{}, HintMissingFile{}, HintReadOnly{}, HintOutside{}, HintNotebook{},
 		HintNoFont{}, HintNotBuilt{}, HintData{}, HintRestart{},
 		HintSkipped{}, HintUnmatched{}, HintElsewhere{}, HintLeft{},
-		FixSendFile, FixCreate, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,
+		FixSendFile, FixCreate, FixListLiving, FixListRuns, FixListContexts, FixSendKey, FixCheckHost, FixPrune,
 		FixText{}, FixParam{}, FixInstall{}, FixRaise{}, FixWaive{},
 	} {
 		all[h.Code()] = h

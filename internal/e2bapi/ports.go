@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/fumehood-dev/fumehood/internal/httpd"
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Metadata about the ports of a sandbox. Only a sandbox that E2B's wire created has public ports.
@@ -28,7 +27,7 @@ func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	if !trusted && !a.byHost {
 		return errToken
 	}
-	s, err := f.Engine().Search(r.Context(), func(_ string, id sandbox.ID) bool { return id == a.id })
+	s, err := f.Engine().SandboxOfAny(r.Context(), a.id)
 	if trusted {
 		f.Admit(w, r, owner)
 	} else if s != nil && err == nil && s.Info().Spec.Metadata[portsName] != portsPublic {

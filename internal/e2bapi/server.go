@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +22,9 @@ import (
 type face struct {
 	*httpd.Server
 	tokens *Tokens
+
+	searching sync.Mutex // guards made
+	made      map[sandbox.ID]madeToken
 }
 
 type handler = func(*httpd.Response, *http.Request) error

@@ -2,6 +2,7 @@ package e2bapi
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"os"
 	"testing"
@@ -36,6 +37,28 @@ func TestTokens(t *testing.T) {
 		if tokens.fits(wrong, key, id) {
 			t.Errorf("%q is a token", wrong)
 		}
+	}
+}
+
+// TestSignature: one operation, path, user and expiration, and one token.
+func TestSignature(t *testing.T) {
+	code := func(text string) []byte { sum := sha256.Sum256([]byte(text)); return sum[:] }
+	for text, want := range map[string]bool{"a:read:user:token:9": true, "a:read:user:token": false,
+		"b:read:user:token:9": false, "a:write:user:token:9": false, "a:read:root:token:9": false,
+		"a:read:user:other:9": false} {
+		s := newSignature(opRead, "a", "user", "9")
+		if got := s.isBy("token", code(text)); got != want || s.isBy("token", nil) {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// BenchmarkSignature is one sandbox of a search for a signature without the sandbox's id.
+func BenchmarkSignature(b *testing.B) {
+	tokens, id, s := NewTokens(), sandbox.NewID(), newSignature(opRead, "a", "user", "")
+	key := make([]byte, sha256.Size)
+	for b.Loop() {
+		s.isBy(tokens.of("alice", key, id), key)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -258,8 +259,10 @@ func (e *Engine) Sandbox(ctx context.Context, owner, name string) (*Sandbox, err
 // server yet. NotFound reports why it ended, if that is known.
 func (e *Engine) Remove(owner, name string) error {
 	s, err := e.find(owner, name)
-	if err != nil {
-		return err
+	var missing *sandbox.Error
+	if errors.As(err, &missing) {
+		missing.Fixes = []sandbox.Hint{sandbox.FixListLiving}
+		return missing
 	}
 	return s.Close()
 }
@@ -294,15 +297,26 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	return s, nil
 }
 
-// Search finds the living sandbox of any owner that matches, for requests whose right is not an owner's key. A nil
-// sandbox means that none matches.
-func (e *Engine) Search(ctx context.Context, matches func(owner string, id sandbox.ID) bool) (*Sandbox, error) {
-	for _, s := range e.living.all(func(*Sandbox) bool { return true }) { // matches may take long: without the lock
-		if matches(s.owner, s.id) {
-			return s, s.wait(ctx)
-		}
+// SandboxOfAny finds the living sandbox of an id, whoever owns it, for requests whose right is not an owner's key. A nil
+// sandbox means that none has the id. It takes the same time for any number of sandboxes.
+func (e *Engine) SandboxOfAny(ctx context.Context, id sandbox.ID) (*Sandbox, error) {
+	e.living.mu.Lock()
+	s := e.living.byID[id]
+	e.living.mu.Unlock()
+	if s == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return s, s.wait(ctx)
+}
+
+// Each calls f with the owner and the id of every living sandbox, in any order.
+func (e *Engine) Each(f func(owner string, id sandbox.ID)) {
+	e.living.mu.Lock()
+	all := slices.Collect(maps.Values(e.living.byID))
+	e.living.mu.Unlock()
+	for _, s := range all { // f may take long: without the lock
+		f(s.owner, s.id)
+	}
 }
 
 // printableName returns a name from a request if it is safe in a message.

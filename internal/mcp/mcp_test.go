@@ -194,7 +194,7 @@ func TestSession(t *testing.T) {
 		says      string
 	}{
 		{"read_file", map[string]any{"path": "none"},
-			"this: file: /workspace/none does not exist: no such file or directory."},
+			"this: file: /workspace/none does not exist."},
 		{"write_file", map[string]any{"path": "x"}, "content"},
 		{"run_code", map[string]any{"code": "1", "langauge": "python"}, `"langauge" is not an argument of this tool; ` +
 			"it has code, language, packages, timeout_s. To fix it: did you mean language?."},

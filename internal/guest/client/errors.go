@@ -44,9 +44,18 @@ func failure(op string, f *guest.Failed) error {
 		e.Err = &Forgotten{Stream: f.Stream, Oldest: f.Value}
 	case f.Errno > 0 && f.Errno < 4096: // the kernel's MAX_ERRNO
 		e.Err = syscall.Errno(f.Errno)
+		if e.Msg != "" {
+			e.Err = explained{syscall.Errno(f.Errno)}
+		}
 	}
 	return e
 }
+
+// explained is an error number whose text the message has already.
+type explained struct{ errno syscall.Errno }
+
+func (explained) Error() string   { return "" }
+func (e explained) Unwrap() error { return e.errno }
 
 // clean bounds a guest's text and makes it safe to print.
 func clean(s string) string {

@@ -21,7 +21,7 @@ const startsWith = uncurry(String.prototype.startsWith), indexOf = uncurry(Strin
 const { from: bytesOf, concat, allocUnsafe } = Buffer;
 const textOf = uncurry(Buffer.prototype.toString), cut = uncurry(Buffer.prototype.subarray);
 const byteIndexOf = uncurry(Buffer.prototype.indexOf);
-const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
+const { setImmediate, setTimeout, setInterval, clearInterval, clearImmediate } = globalThis;
 const { wait, load: peek, store, compareExchange } = Atomics, nap = new Int32Array(new SharedArrayBuffer(4));
 const fs = require("node:fs"), { writeSync, fstatSync } = fs;
 const path = require("node:path"), Module = require("node:module"), vm = require("node:vm");
@@ -274,7 +274,7 @@ function conclude(mine) {
   const whole = guard(() => {
     if (watchdog.seen()) outcome = { interrupted: true }; // a signal between the two guards
     else if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
-    else if (hasOwn(outcome, "value") && outcome.value !== undefined) show(outcome.value, "1");
+    else if (hasOwn(outcome, "value") && outcome.value !== undefined && !isTimer(outcome.value)) show(outcome.value, "1");
   });
   if (!whole || outcome.interrupted) {
     purge();

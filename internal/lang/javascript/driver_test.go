@@ -46,6 +46,7 @@ func TestDriverRuns(t *testing.T) {
 		{"const a = 2; class A {}; a + 1", "=3 "},
 		{"let a = await Promise.resolve(4)\nfunction f() { return a }", ""},
 		{"await new Promise(r => setTimeout(r, 5)); f()", "=4 "},
+		{"setTimeout(() => {}, 1)", ""}, {"setInterval(() => {}, 1e6).unref()", ""}, {"setImmediate(() => {})", ""},
 		{"Promise.resolve('awaited')", "='awaited' "},
 		{"`\nconst a = 7\nimport b from 'b'\n`.length + ' ' + /import('x')/.source", "=\"31 import('x')\" "},
 		{"import whole, {part as p} from './own.mjs'\nimport * as os from \"node:os\";\n[whole, p, typeof os.cpus]",

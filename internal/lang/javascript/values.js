@@ -81,6 +81,16 @@ function isPlain(value, budget) {
 }
 const plainShape = Object.prototype, listShape = Array.prototype;
 
+// isTimer reports whether a value is what setTimeout, setInterval or setImmediate returned: a call for its effect.
+function isTimer(value) {
+  if (value === null || typeof value !== "object" || isProxy(value)) return false;
+  const shape = getPrototypeOf(value);
+  return shape !== null && (shape === timerShape || shape === immediateShape);
+}
+const shapeOf = (timer, clear) => { clear(timer); return getPrototypeOf(timer); };
+const timerShape = shapeOf(setTimeout(() => {}), clearInterval);
+const immediateShape = shapeOf(setImmediate(() => {}), clearImmediate);
+
 // show reports one result. A value that fails affects no other.
 function show(value, main) {
   let shown;
