@@ -102,7 +102,7 @@ func publicText(f wording.Face, err error) (detail, op string) {
 		err = e.Err
 	}
 	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errors.As(err, &errno) && err.Error() != "" { // "": the message before has it
 		parts = append(parts, errno.Error())
 	}
 	detail = strings.Join(parts, ": ")
