@@ -23,7 +23,13 @@ const (
 type Set struct {
 	Limits sandbox.CallLimits // complete
 	stubs  []byte
-	tools  map[string]*jsonschema.Resolved // nil: any object
+	tools  map[string]*checked // nil: any object
+}
+
+// checked is the schema of a tool.
+type checked struct {
+	*jsonschema.Resolved
+	work *work
 }
 
 // stub is a tool as a driver gets it.
@@ -39,7 +45,7 @@ var names = regexp.MustCompile(`^(?:[A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]{0,62}$|^_
 // Check checks the tools of a run and completes their limits; nil is none. Errors are Invalid and TooLarge, and name
 // the field.
 func Check(calls sandbox.Calls) (*Set, error) {
-	s := &Set{tools: map[string]*jsonschema.Resolved{}}
+	s := &Set{tools: map[string]*checked{}}
 	var err error
 	if s.Limits, err = complete(calls.Limits); err != nil || len(calls.Tools) == 0 {
 		return nil, err
@@ -116,7 +122,7 @@ func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
 }
 
 // check checks one tool and returns its schema, ready to validate; nil is any object.
-func check(field string, t sandbox.Tool) (*jsonschema.Resolved, error) {
+func check(field string, t sandbox.Tool) (*checked, error) {
 	switch {
 	case !names.MatchString(t.Name):
 		return nil, sandbox.Invalidf(field+".name",
@@ -137,11 +143,19 @@ func check(field string, t sandbox.Tool) (*jsonschema.Resolved, error) {
 	if schema.Type != "" && schema.Type != "object" {
 		return nil, sandbox.Invalidf(field, "its type is %.40q; arguments are an object", schema.Type)
 	}
+	text, err := json.Marshal(&schema) // as the validator understood it
+	if err != nil {
+		return nil, sandbox.Invalidf(field, "is not a JSON Schema: %v", err)
+	}
+	work, err := workOf(text)
+	if err != nil {
+		return nil, sandbox.Invalidf(field, "%v", err)
+	}
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
 		return nil, sandbox.Invalidf(field, "is not a JSON Schema: %v", err)
 	}
-	return resolved, nil
+	return &checked{resolved, work}, nil
 }
 
 func tooLarge(what, msg string) error {
@@ -168,6 +182,9 @@ func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
 	}
 	if schema == nil {
 		return arguments, nil
+	}
+	if err := schema.work.check(arguments); err != nil {
+		return nil, fmt.Errorf("the arguments %w", err)
 	}
 	if err := schema.Validate(object); err != nil {
 		return nil, fmt.Errorf("the arguments do not fit the schema of the tool: %s", brief(err.Error()))

@@ -1,0 +1,73 @@
+package toolcall
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// doubling is a schema whose references double n times, in place or with an item in between.
+func doubling(n int, item bool) string {
+	var b strings.Builder
+	for i := range n {
+		ref := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		if item {
+			ref = fmt.Sprintf(`{"items":%s}`, ref)
+		}
+		fmt.Fprintf(&b, `"a%d":{"anyOf":[%s,%s]},`, i, ref, ref)
+	}
+	return fmt.Sprintf(`{"$ref":"#/$defs/a0","$defs":{%s"a%d":{"required":["z"]}}}`, &b, n)
+}
+
+// TestCostlySchemas: what would take the validator more than a bounded time and memory is refused before it runs: a
+// schema that would overflow its stack when the run begins, and arguments when they come.
+func TestCostlySchemas(t *testing.T) {
+	list := func(text string, n int) string {
+		return `{"n":[` + strings.TrimSuffix(strings.Repeat(text+",", n), ",") + `]}`
+	}
+	long := `{"n":["` + strings.Repeat("x", 900_000) + `"]}`
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	of := func(schema string) string { return `{"properties":{"n":` + schema + `}}` }
+	for _, c := range []struct{ name, schema, arguments, want string }{
+		{"itself", `{"$ref":"#"}`, "", "refers to itself"},
+		{"a circle", `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`, "", "refers to itself"},
+		{"other letters", `{"allOf":[{"$Ref":"#"}]}`, "", "refers to itself"},
+		{"dynamic", `{"$dynamicRef":"#a"}`, "", "$dynamicRef"},
+		{"a name", `{"$ref":"#a","$defs":{"a":{"$anchor":"a"}}}`, "", "only paths"},
+		{"a long pattern", of(`{"pattern":"` + strings.Repeat("x", 2000) + `"}`), "", "more than 1000 bytes"},
+		{"a large pattern", of(`{"pattern":"` + strings.Repeat(`(abc){999}`, 90) + `"}`), "", "more than 10000 parts"},
+		{"doubled in place", doubling(24, false), `{}`, "too large"},
+		{"doubled at each depth", doubling(40, true), list(nested(40), 1), "too large"},
+		{"a slow pattern", of(`{"items":{"pattern":"(a?){999}"}}`), long, "too large"},
+		{"many failures", of(`{"items":{"anyOf":[` + strings.Repeat(`{"type":"null"},`, 1000) + `true]}}`), long,
+			"too large"},
+		{"many values", of(`{"items":{"enum":[` + strings.Repeat(`1,`, 15000) + `2]}}`), list("3", 90_000),
+			"too large"},
+
+		{"a long text", of(`{"items":{"type":"string","pattern":"^(x|y)+$"}}`), long, ""},
+		{"many objects",
+			`{"properties":{"n":{"items":{"$ref":"#/$defs/p"}}},"$defs":{"p":{"properties":{"x":{"type":"integer"},
+			"y":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["x"]}}}`,
+			list(`{"x":1,"y":"abc"}`, 30_000), ""},
+		{"a tree", of(`{"$ref":"#/$defs/t"}},"$defs":{"t":{"items":{"$ref":"#/$defs/t"}}`),
+			list(nested(30), 500), ""},
+		{"kinds of expressions", of(`{"$ref":"#/$defs/e"}},"$defs":{"e":{"oneOf":[{"type":"integer"},
+			{"properties":{"a":{"$ref":"#/$defs/e"},"b":{"$ref":"#/$defs/e"}},"required":["a"],"type":"object"},
+			{"properties":{"not":{"$ref":"#/$defs/e"}},"required":["not"],"type":"object"}]}`),
+			`{"n":{"a":{"not":{"a":{"a":1,"b":2},"b":{"not":3}}},"b":4}}`, ""},
+	} {
+		got := ""
+		s, err := Check(sandbox.Calls{Tools: []sandbox.Tool{{Name: "page", Schema: []byte(c.schema)}}})
+		if err == nil {
+			_, err = s.Arguments("page", []byte(c.arguments))
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %.300q", c.name, got)
+		}
+	}
+}
