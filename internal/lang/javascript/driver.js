@@ -274,7 +274,7 @@ function conclude(mine) {
   const whole = guard(() => {
     if (watchdog.seen()) outcome = { interrupted: true }; // a signal between the two guards
     else if (hasOwn(outcome, "thrown")) error = describe(outcome.thrown, outcome.details);
-    else if (hasOwn(outcome, "value") && outcome.value !== undefined && !isTimer(outcome.value)) show(outcome.value, "1");
+    else if (hasOwn(outcome, "value") && isShown(outcome.value)) show(outcome.value, "1");
   });
   if (!whole || outcome.interrupted) {
     purge();

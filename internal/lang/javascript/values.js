@@ -81,11 +81,12 @@ function isPlain(value, budget) {
 }
 const plainShape = Object.prototype, listShape = Array.prototype;
 
-// isTimer reports whether a value is what setTimeout, setInterval or setImmediate returned: a call for its effect.
-function isTimer(value) {
-  if (value === null || typeof value !== "object" || isProxy(value)) return false;
+// isShown reports whether the value of the last expression is a result. Like undefined, a timer is none: nobody calls
+// setTimeout, setInterval or setImmediate to see Node's object of a dozen fields.
+function isShown(value) {
+  if (value === undefined || value === null || typeof value !== "object" || isProxy(value)) return value !== undefined;
   const shape = getPrototypeOf(value);
-  return shape !== null && (shape === timerShape || shape === immediateShape);
+  return shape === null || (shape !== timerShape && shape !== immediateShape);
 }
 const shapeOf = (timer, clear) => { clear(timer); return getPrototypeOf(timer); };
 const timerShape = shapeOf(setTimeout(() => {}), clearInterval);
