@@ -297,8 +297,8 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	return s, nil
 }
 
-// SandboxOfAny finds the living sandbox of an id, whoever owns it, for requests whose right is not an owner's key. A nil
-// sandbox means that none has the id. It takes the same time for any number of sandboxes.
+// SandboxOfAny finds the living sandbox of an id, whoever owns it, for requests whose right is not an owner's key. A
+// nil sandbox means that none has the id. It takes the same time for any number of sandboxes.
 func (e *Engine) SandboxOfAny(ctx context.Context, id sandbox.ID) (*Sandbox, error) {
 	e.living.mu.Lock()
 	s := e.living.byID[id]
