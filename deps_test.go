@@ -53,6 +53,7 @@ internal/host/pidfd:         | golang.org/x/sys
 internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
 internal/host/rundir:        sandbox
 internal/host/seccomp:       | golang.org/x/sys
+internal/host/systemd:       | golang.org/x/sys
 internal/host/tap:           sandbox internal/host/fork | golang.org/x/sys
 internal/host/undo:
 internal/backend/docker:     sandbox internal/host/enforce internal/host/tap internal/host/cgroup internal/guest/client
@@ -153,7 +154,7 @@ internal/wording:            sandbox api
 internal/answer:             sandbox api internal/wording
 client:                      sandbox api internal/duplex
 internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/room |
-                             github.com/prometheus/client_golang
+                             github.com/prometheus/client_golang golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/nearest internal/plan internal/template
 internal/e2bapi/generated/process:           | google.golang.org/protobuf
@@ -184,6 +185,8 @@ internal/backend:            sandbox internal/backend/docker internal/backend/na
                              internal/libexec internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term golang.org/x/sys
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
+internal/cli/keyfile:         sandbox internal/cli/hostfiles internal/cli/settings internal/egress internal/httpd
+                             internal/nearest | github.com/spf13/pflag
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
 internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec
                              internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml
@@ -194,8 +197,10 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/httpapi internal/httpd internal/lang internal/mcp internal/nearest
                              internal/openaiapi
                              internal/host/nolink internal/image internal/plan internal/host/rundir
+                             internal/host/systemd
                              internal/store internal/template internal/volume
-                             internal/cli/hostfiles internal/cli/repl internal/cli/settings internal/cli/terminal |
+                             internal/cli/hostfiles internal/cli/keyfile internal/cli/repl internal/cli/settings
+                             internal/cli/terminal |
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine
                              internal/lang internal/volume

@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/backend"
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
@@ -72,8 +75,16 @@ type app struct {
 		store   *volume.Store // made on first use
 	}
 
-	mu        sync.Mutex // guards intercept
-	intercept func()     // receives interrupts from the keyboard; nil: they end the command
+	args    []string                                // of the command line, without the program's name
+	reread  func(*cobra.Command, *serveFlags) error // replaces serve, to read its settings again
+	signals signals
+}
+
+// signals are what commands do at signals instead of ending.
+type signals struct {
+	mu        sync.Mutex  // guards all below
+	intercept func()      // receives interrupts from the keyboard; nil: they end the command
+	reload    func() bool // receives SIGHUP; nil or false: it ends the command
 }
 
 // exitError ends the program with this code and without a message.
@@ -87,7 +98,7 @@ var errInterrupted = errors.New("interrupted")
 func (m Main) Run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &app{Main: m, interrupt: cancel}
+	a := &app{Main: m, interrupt: cancel, args: args}
 	defer a.watchInterrupts()()
 
 	root := a.newRoot()
@@ -124,7 +135,7 @@ func (a *app) watchInterrupts() (stop func()) {
 				return
 			case signal = <-a.Interrupts:
 			}
-			if signal == os.Interrupt && a.intercepted() {
+			if signal == os.Interrupt && a.intercepted() || signal == syscall.SIGHUP && a.reloaded() {
 				continue
 			}
 			if seen++; seen > 1 {
@@ -142,18 +153,36 @@ func (a *app) watchInterrupts() (stop func()) {
 // onInterrupt calls do for interrupts from the keyboard, which end the command again after stop. do must not block.
 func (a *app) onInterrupt(do func()) (stop func()) {
 	set := func(do func()) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.intercept = do
+		a.signals.mu.Lock()
+		defer a.signals.mu.Unlock()
+		a.signals.intercept = do
 	}
 	set(do)
 	return func() { set(nil) }
 }
 
+// onHangup calls do for SIGHUP, until stop is called. do must not block. If it returns false, the command ends.
+func (a *app) onHangup(do func() bool) (stop func()) {
+	set := func(do func() bool) {
+		a.signals.mu.Lock()
+		defer a.signals.mu.Unlock()
+		a.signals.reload = do
+	}
+	set(do)
+	return func() { set(nil) }
+}
+
+func (a *app) reloaded() bool {
+	a.signals.mu.Lock()
+	do := a.signals.reload
+	a.signals.mu.Unlock()
+	return do != nil && do()
+}
+
 func (a *app) intercepted() bool {
-	a.mu.Lock()
-	do := a.intercept
-	a.mu.Unlock()
+	a.signals.mu.Lock()
+	do := a.signals.intercept
+	a.signals.mu.Unlock()
 	if do != nil {
 		do()
 	}

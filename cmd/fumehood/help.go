@@ -69,7 +69,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"serve": {
 		{"Server", []string{"listen", "host", "domain", "tls-cert", "tls-key", "api-key-file",
-			"drain-timeout", "no-local-socket"}},
+			"drain-timeout", "no-local-socket", "check-config"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
 			"connections", "connections-per-key", "max-connections"}},
 		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,12 +12,44 @@ import (
 	"github.com/fumehood-dev/fumehood/client"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/internal/host/systemd"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// listen returns the socket that the service manager passed, or listens on the address of the flag.
+func (a *app) listen(ctx context.Context, f *serveFlags, keys *httpd.Keyring) (listener net.Listener, err error) {
+	if listener, err = systemd.Listener(a.LookupEnv); err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "socket of the service manager", Err: err}
+	}
+	if listener != nil {
+		if err := checkPassed(listener, keys); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+		return listener, nil
+	}
+	err = a.afterPredecessor(ctx, f.door.listen, func() (err error) {
+		listener, err = listen(f.door.listen, keys)
+		return err
+	})
+	return listener, err
+}
+
+// checkPassed refuses a socket that others can reach if there are no keys.
+func checkPassed(l net.Listener, keys *httpd.Keyring) error {
+	if l.Addr().Network() != "unix" {
+		return httpd.CheckListen(l.Addr().String(), keys)
+	}
+	info, err := os.Stat(l.Addr().String())
+	if keys.Required() || err == nil && info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return invalid("socket of the service manager", "other users can reach it, and no API key is set",
+		"set SocketMode=0600 in the socket unit, or --api-key-file")
+}
+
 // listen listens on an address. An address that other machines can reach requires keys. Busy: it is in use.
-func listen(address string, keys []httpd.Key) (net.Listener, error) {
+func listen(address string, keys *httpd.Keyring) (net.Listener, error) {
 	if err := httpd.CheckListen(address, keys); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type packageFlags struct {
 	hosts   []string
 	share   string
 	archive string
-	several bool // serve has keys of several owners
+	several func() bool // serve has keys of several owners
 }
 
 func (f *packageFlags) add(flags *pflag.FlagSet) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/keyfile"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/dashboard"
@@ -23,6 +23,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
+	"github.com/fumehood-dev/fumehood/internal/host/systemd"
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/mcp"
@@ -52,6 +53,8 @@ type serveFlags struct {
 	noPackages bool
 	checking   checkFlags
 	network    ceilingFlags
+
+	set *pflag.FlagSet // all flags, as they are set
 }
 
 type livingFlags struct {
@@ -126,6 +129,13 @@ func (a *app) newServe() *cobra.Command {
 					return sandbox.Invalidf("--"+flag, "must be at least 1")
 				}
 			}
+			if a.reread != nil {
+				return a.reread(cmd, &f)
+			}
+			if f.door.checkConfig {
+				return a.checkConfig(cmd, &f)
+			}
+			f.set = cmd.Flags()
 			return a.serve(cmd.Context(), &f)
 		},
 	}
@@ -192,18 +202,15 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
-	keys, err := readKeys(f.door.keyFile)
+	keys, err := a.openKeys(f.door.keyFile)
 	if err == nil {
 		err = f.door.check()
 	}
 	if err != nil {
 		return err
 	}
-	var listener net.Listener
-	if err := a.afterPredecessor(ctx, f.door.listen, func() (err error) {
-		listener, err = listen(f.door.listen, keys)
-		return err
-	}); err != nil {
+	listener, err := a.listen(ctx, f, keys.ring)
+	if err != nil {
 		return err
 	}
 	defer listener.Close()
@@ -228,8 +235,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	host := capacity.Host()
-	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gates.Complete().Bytes))()
-	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys,
+	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gateLimits().Complete().Bytes))()
+	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys.ring,
 		Hosts: f.door.hosts, Domain: f.door.domain, Log: a.logger(), MaxFile: int64(f.living.maxFile),
 		MaxBodies: roomOf(host), MaxAnswers: roomOf(host), MaxConnections: f.descriptors().clients, Metrics: metrics})
 	if err != nil {
@@ -250,6 +257,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		go func() { failed <- d.server.Serve(d.listener) }() // until Shutdown or Close
 		a.note(terminal.Plain, "listening on %s", d.url(&f.door))
 	}
+	defer a.tend(f, keys, e.Engine, listener.Addr())()
+	manager := systemd.NewManager(a.LookupEnv)
+	a.tell(manager.Ready())
 	select {
 	case err := <-failed:
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "serve", Err: err}
@@ -257,6 +267,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return closeDoors(doors)
 	case <-ctx.Done():
 	}
+	a.tell(manager.Stopping())
 	return a.drain(server, e.Engine, doors, f.drainTimeout)
 }
 
@@ -264,6 +275,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 func (f *serveFlags) descriptors() descriptors {
 	slots := cmp.Or(f.config.Slots, engine.DefaultSlots())
 	return descriptorsOf(capacity.Host(), f.config.Living.Most+2*slots) // one starts while another ends
+}
+
+// gateLimits returns the limits of all networks.
+func (f *serveFlags) gateLimits() egress.Limits {
+	limits := f.gates
+	limits.Connections = cmp.Or(limits.Connections, f.descriptors().networks)
+	return limits
 }
 
 type door struct {
@@ -289,36 +307,31 @@ func closeDoors(doors []door) error {
 }
 
 // openServing opens the engine on the state, and checks that a backend works.
-func (a *app) openServing(ctx context.Context, f *serveFlags, keys []httpd.Key, addr net.Addr,
+func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, addr net.Addr,
 	kept *state) (*openedEngine, error) {
-	config := &f.config
+	config, err := f.limited(keys.ring.Keys(), addr)
+	if err != nil {
+		return nil, err
+	}
+	config.OwnerLimits = keys.ring.OwnerLimits
 	if kept != nil {
 		config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
 	}
 	may := f.descriptors()
-	config.Living.Ports, f.gates.Connections = may.ports, cmp.Or(f.gates.Connections, may.networks)
-	config.Gate = a.gate(f.gates)
-	bound(config, keys)
-	var err error
+	config.Living.Ports, config.Gate = may.ports, a.gate(f.gateLimits())
 	if config.Checks, err = f.checking.checks(); err != nil {
-		return nil, err
-	}
-	if config.Ceiling, err = f.network.ceiling(); err != nil {
-		return nil, err
-	}
-	if err := f.restrict(addr); err != nil {
 		return nil, err
 	}
 	if a.containers.noPull = !f.pull; f.pull && len(f.images) == 0 {
 		return nil, invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
 	if !f.noPackages {
-		f.several = severalNames(keys)
+		f.several = func() bool { return severalNames(keys.ring.Keys()) }
 		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
 			return nil, err
 		}
 	}
-	e, err := a.openEngine(*config)
+	e, err := a.openEngine(config)
 	if err != nil {
 		return nil, err
 	}
@@ -353,6 +366,16 @@ func (a *app) checkBackends(ctx context.Context, e *openedEngine, byDefault stri
 	return nil
 }
 
+// limited returns the configuration of the engine with the limits of requests: those that a reload replaces.
+func (f *serveFlags) limited(keys []httpd.Key, addr net.Addr) (config engine.Config, err error) {
+	config = f.config
+	bound(&config, keys)
+	if config.Ceiling, err = f.network.ceiling(); err != nil {
+		return config, err
+	}
+	return config, f.restrict(&config, addr)
+}
+
 // bound sets the maxima of one request, and the shares of one of several clients.
 func bound(config *engine.Config, keys []httpd.Key) {
 	slots := cmp.Or(config.Slots, engine.DefaultSlots())
@@ -381,19 +404,10 @@ func reachable(addr net.Addr) bool {
 
 // restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers
 // must not read the images of a container engine.
-func (f *serveFlags) restrict(addr net.Addr) error {
-	for _, pattern := range f.images {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return sandbox.Invalidf("--allow-image", "%q is not a pattern", pattern)
-		}
-	}
-	config := &f.config
+func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) {
 	if len(f.images) > 0 || reachable(addr) {
-		config.Images = func(reference string) bool {
-			return slices.ContainsFunc(f.images, func(pattern string) bool {
-				matched, _ := path.Match(pattern, reference)
-				return matched
-			})
+		if config.Images, err = keyfile.Patterns("--allow-image", f.images); err != nil {
+			return err
 		}
 	}
 	if reachable(addr) {

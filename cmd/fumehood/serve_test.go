@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/keyfile"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/host/capacity"
@@ -321,12 +322,13 @@ func TestCreateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, _ := create("bob", "--file", file)
-	keys, err := readKeys(file)
+	entries, err := keyfile.Read(file)
+	keys := keyfile.Keys(entries)
 	if err != nil || len(keys) != 2 {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	for i, secret := range []string{regexp.MustCompile(`fhx_\S+`).FindString(shown), strings.TrimSpace(second)} {
-		if same, err := httpd.NewKey(keys[i].Name, secret); err != nil || same != keys[i] {
+		if same, err := httpd.NewKey(keys[i].Name, secret); err != nil || same.Hash != keys[i].Hash {
 			t.Errorf("line %d is of another key: %v", i, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -25,6 +26,8 @@ type doorFlags struct {
 
 	domain    string
 	cert, key string // files
+
+	checkConfig bool // check the settings and end
 }
 
 func (f *doorFlags) add(flags *pflag.FlagSet) {
@@ -36,6 +39,8 @@ func (f *doorFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.domain, "domain", "", "also serve api.`NAME`, and each port of a sandbox as PORT-ID.NAME")
 	flags.StringVar(&f.cert, "tls-cert", "", "serve HTTPS with this certificate `FILE` (PEM), and its chain")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` of the certificate's private key (PEM)")
+	flags.BoolVar(&f.checkConfig, "check-config", false, "check the settings and their files, and end")
+	_ = flags.SetAnnotation("check-config", settings.NoSetting, nil)
 }
 
 // maxDomain leaves room in a name, of at most 253 characters (RFC 1035), for the label of a port.

@@ -27,7 +27,7 @@ func serve(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := httpd.New(httpd.Config{Engine: e, Keys: []httpd.Key{key}})
+	server, err := httpd.New(httpd.Config{Engine: e, Keys: httpd.NewKeyring(key)})
 	if err != nil {
 		t.Fatal(err)
 	}

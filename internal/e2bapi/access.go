@@ -37,7 +37,9 @@ func (f *face) inside(h inside) handler {
 		if !ok {
 			return errToken
 		}
-		f.Admit(w, r, owner)
+		if err := f.Admit(w, r, owner); err != nil {
+			return err
+		}
 		s, err := f.Engine().Sandbox(r.Context(), owner, string(a.id))
 		if s, err = f.living(w, a.id, s, err); s == nil {
 			return err
@@ -107,7 +109,9 @@ func (f *face) signed(op string, h inside) handler {
 				return unauthorized("signature is already expired")
 			}
 		}
-		f.Admit(w, r, s.Owner())
+		if err := f.Admit(w, r, s.Owner()); err != nil {
+			return err
+		}
 		if s, err = f.living(w, s.ID(), s, err); s == nil {
 			return err
 		}

@@ -29,7 +29,9 @@ func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	}
 	s, err := f.Engine().SandboxOfAny(r.Context(), a.id)
 	if trusted {
-		f.Admit(w, r, owner)
+		if err := f.Admit(w, r, owner); err != nil {
+			return err
+		}
 	} else if s != nil && err == nil && s.Info().Spec.Metadata[portsName] != portsPublic {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write([]byte("Sandbox is secured with traffic access token. Token header '" +

@@ -57,13 +57,19 @@ func newAdmission(slots, queue int, timeout time.Duration) *admission {
 		owners: map[string]*owner{}}
 }
 
-// share limits one owner to a part; 0 is all.
+// share limits one owner to a part; 0 is all. Free slots go to those who may have them now.
 func (a *admission) share(slots, queue int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ownerSlots, a.ownerQueue = a.slots, a.queue
 	if slots > 0 {
 		a.ownerSlots = min(slots, a.slots)
 	}
 	if queue > 0 {
 		a.ownerQueue = min(queue, a.queue)
+	}
+	for range a.free {
+		a.handOut()
 	}
 }
 

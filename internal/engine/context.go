@@ -380,7 +380,7 @@ func (c *Context) startInterpreter(ctx context.Context, id sandbox.ID) (*interpr
 	asDriver.Argv = func(program, _ string) []string { return c.language.Driver.Argv(program) }
 	p := &plan.Run{Spec: s.spec(), Language: &asDriver,
 		Argv: asDriver.Argv(asDriver.Programs[0], ""), Dir: c.dir,
-		Env: s.engine.rules.Env(s.spec(), &c.language, asDriver.Env, c.language.Driver.Env, c.env)}
+		Env: s.engine.baseRules().Env(s.spec(), &c.language, asDriver.Env, c.language.Driver.Env, c.env)}
 	x := s.newRun(job{Run: p, id: id}, RunRequest{})
 	stream, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

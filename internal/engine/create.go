@@ -62,6 +62,8 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
+	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
+
 	ports *room.Room     // of open connections to ports of sandboxes
 	logs  eventlog.Quota // of all sandboxes
 
@@ -141,7 +143,8 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 	if err := c.Ends.set(&c.Spec.Lifetime); err != nil {
 		return record, nil, err
 	}
-	spec, err := e.rules.Box(c.Spec)
+	own := e.rulesOf(c.Owner)
+	spec, err := own.Box(c.Spec)
 	if err != nil {
 		return record, nil, err
 	}
@@ -152,7 +155,7 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 	if err != nil {
 		return record, nil, err
 	}
-	if rules := e.rules.OnImage(image); image.Digest != "" {
+	if rules := own.OnImage(image); image.Digest != "" {
 		if spec, err = rules.Box(rules.Rooted(c.Spec, image)); err != nil {
 			return record, nil, err
 		}
@@ -177,10 +180,10 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 	if found := t.byName[key]; record.Name != "" && found != nil {
 		return found, false, nil
 	}
-	if most := e.config.Living.Most; len(t.byID) >= most {
+	if most := t.most; len(t.byID) >= most {
 		return nil, false, quota("this server has", most)
 	}
-	if most := e.config.Living.OwnerMost; most > 0 && t.owned[record.Owner] >= most {
+	if most := e.mostSandboxes(record.Owner); most > 0 && t.owned[record.Owner] >= most {
 		return nil, false, quota("you have", most)
 	}
 	if s = e.pool.takeLiving(backend, record.Spec, record.Owner); s != nil {

@@ -20,9 +20,9 @@ func (x *Run) diagnose(o *outcome, r *sandbox.Result) (hints []sandbox.Hint) {
 			_ = x.sandbox.engine.panicked("diagnose an end", p)
 		}
 	}()
-	config := &x.sandbox.engine.config
+	config, rules := &x.sandbox.engine.config, x.sandbox.engine.rulesOf(x.sandbox.owner)
 	f := diagnose.Facts{
-		Offer:  diagnose.Offer{Languages: config.Languages, Max: config.Max, Packages: config.Packages != nil},
+		Offer:  diagnose.Offer{Languages: config.Languages, Max: rules.Max, Packages: config.Packages != nil},
 		Result: r, Request: &x.Request, Command: x.Argv[0], Language: x.Language, Found: x.found,
 		Forbidden: x.forbidden(), GuestGone: o.cause == causeLost, NotStarted: o.notStarted,
 		Tasks: int64(o.exited.Tasks), Left: int(o.exited.Left),

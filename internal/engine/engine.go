@@ -42,6 +42,8 @@ type Config struct {
 	QueueTimeout time.Duration // longest wait for a slot; 0 is DefaultQueueTimeout
 	Shares
 	Warm int // boxes kept ready for each spec in use; 0 is none
+	// OwnerLimits returns the limits of an owner. It is called for each request. nil: they are those of all.
+	OwnerLimits func(owner string) OwnerLimits
 
 	Defaults sandbox.Limits // limits of a run that names none; a zero field is that of sandbox.DefaultLimits
 	// AllowUnenforced lists waivers that apply to every run.
@@ -107,7 +109,7 @@ type OneShot struct {
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
 type Engine struct {
 	config      Config
-	rules       plan.Rules
+	rules       atomic.Pointer[plan.Rules] // of requests without an owner
 	log         *slog.Logger
 	admission   *admission
 	checking    *admission // of requests whose text is checked, before they have a slot
@@ -150,9 +152,6 @@ func New(config Config) (*Engine, error) {
 	if config.QueueTimeout == 0 {
 		config.QueueTimeout = DefaultQueueTimeout
 	}
-	if config.Living.Most == 0 {
-		config.Living.Most = DefaultSandboxes
-	}
 	if config.Living.Ports == 0 {
 		config.Living.Ports = DefaultPorts
 	}
@@ -166,12 +165,7 @@ func New(config Config) (*Engine, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{
-		config: config,
-		rules: plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
-			AllowUnenforced: config.AllowUnenforced,
-			NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
-			Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
-			VolumeDir: config.Volumes.Dir},
+		config:    config,
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one
@@ -180,9 +174,13 @@ func New(config Config) (*Engine, error) {
 		state:    state{dir: config.Living.StateDir},
 	}
 	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
+	e.rules.Store(&plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
+		AllowUnenforced: config.AllowUnenforced,
+		NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
+		Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
+		VolumeDir: config.Volumes.Dir})
 	e.living.logs.Most = config.Living.LogBytes
-	e.admission.share(config.OwnerSlots, config.OwnerQueue)
-	e.checking.share(config.OwnerSlots, 0)
+	e.setShares(&config)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())
 	e.pool = pool{engine: e, size: config.Warm, shelves: map[string]*shelf{}}
@@ -211,9 +209,6 @@ func checkConfig(config *Config) error {
 			return unknownBackend(name, config.Backends)
 		}
 	}
-	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
-		return sandbox.Invalidf("slots", "slots and an owner's share must be positive")
-	}
 	if err := plan.CheckWaivers(config.AllowUnenforced); err != nil {
 		return err
 	}
@@ -225,6 +220,17 @@ func checkConfig(config *Config) error {
 	}
 	if _, err := config.Checks.modeOf(config.Checks.Mode); err != nil {
 		return err
+	}
+	if err := checkLimits(config); err != nil {
+		return err
+	}
+	return plan.CheckEnv("default environment", config.DefaultEnv)
+}
+
+// checkLimits checks the fields that SetLimits replaces, and completes Defaults.
+func checkLimits(config *Config) error {
+	if config.Slots < 0 || config.OwnerSlots < 0 || config.OwnerQueue < 0 {
+		return sandbox.Invalidf("slots", "slots and an owner's share must be positive")
 	}
 	for _, l := range []sandbox.Limits{config.Defaults, config.Max} {
 		if err := l.Check(); err != nil {
@@ -242,10 +248,7 @@ func checkConfig(config *Config) error {
 		}
 	}
 	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
-	if err := plan.CheckDisk(config.Defaults); err != nil {
-		return err
-	}
-	return plan.CheckEnv("default environment", config.DefaultEnv)
+	return plan.CheckDisk(config.Defaults)
 }
 
 // Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have
@@ -286,9 +289,11 @@ func (e *Engine) Languages() []sandbox.Language { return e.config.Languages }
 
 // Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the
 // supported ones.
-func (e *Engine) Language(name string) (sandbox.Language, error) { return e.rules.Languages.Find(name) }
+func (e *Engine) Language(name string) (sandbox.Language, error) {
+	return e.baseRules().Languages.Find(name)
+}
 
 // LanguageOf finds a language by the extension of a file's name.
 func (e *Engine) LanguageOf(fileName string) (sandbox.Language, bool) {
-	return e.rules.Languages.ByExtension(fileName)
+	return e.baseRules().Languages.ByExtension(fileName)
 }

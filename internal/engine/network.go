@@ -102,7 +102,8 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 		err = s.keepSecrets(&p)
 	}
 	if err == nil {
-		err = s.engine.rules.CheckNetwork(&p)
+		rules := s.engine.rulesOf(s.owner)
+		err = rules.CheckNetwork(&p)
 	}
 	if err == nil {
 		old := s.spec().Network

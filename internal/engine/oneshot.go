@@ -123,7 +123,7 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 	if image.Digest != "" {
 		request = plan.WithCommand(request, image)
 	}
-	rules := e.rules.OnImage(image)
+	rules := e.rulesOf(p.owner).OnImage(image)
 	if p.given.installs {
 		rules.Ceiling = nil
 	}
@@ -149,7 +149,7 @@ func (e *Engine) newJob(id sandbox.ID, asked string, request sandbox.Request, sp
 	if _, err := sandbox.ParseID(string(j.id)); err != nil {
 		return j, err
 	}
-	if j.Run, err = e.rules.Run(request, spec); err == nil && j.BuildDir != "" {
+	if j.Run, err = e.baseRules().Run(request, spec); err == nil && j.BuildDir != "" {
 		j.BuildIn(j.BuildDir + "/" + string(j.id)) // several may run in one sandbox
 	}
 	return j, err

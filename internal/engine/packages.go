@@ -200,7 +200,7 @@ func lacksProgram(r *sandbox.Result) bool {
 // lowered lowers limits to the most that runs may have.
 func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
 	for _, name := range sandbox.LimitNames {
-		if most := e.config.Max.Get(name); most > 0 && l.Get(name) > most {
+		if most := e.baseRules().Max.Get(name); most > 0 && l.Get(name) > most {
 			l.Set(name, most)
 		}
 	}

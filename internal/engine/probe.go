@@ -72,7 +72,7 @@ func (e *Engine) probe(ctx context.Context, b sandbox.Backend) (out Probed) {
 // preflight predicts a default request, with the operator's waivers, on a backend that works here.
 func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture,
 	accepted []string) (without []sandbox.LimitName, refusal error) {
-	spec, err := e.rules.Box(sandbox.Spec{AllowUnenforced: accepted})
+	spec, err := e.baseRules().Box(sandbox.Spec{AllowUnenforced: accepted})
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,11 @@ func (e *Engine) preflight(b sandbox.Backend, posture sandbox.Posture,
 	return without, refusal
 }
 
-// Capabilities is what the engine offers to requests.
+// Capabilities is what the engine offers to requests, besides the limits of LimitsOf.
 type Capabilities struct {
 	Default   string // the default backend; Auto is resolved if possible
 	Backends  []Probed
 	Languages []sandbox.Language
-	Defaults  sandbox.Limits
-	Max       sandbox.Limits          // a zero field is no maximum
-	Ceiling   *sandbox.NetworkCeiling // of networks; nil is none
 	// highest NetworkPolicy.MaxConnections; 0 where sandboxes have no network
 	MaxConnections int
 	Slots          int
@@ -114,9 +111,6 @@ func (e *Engine) Capabilities(ctx context.Context) Capabilities {
 		Default:   e.defaultName(),
 		Backends:  offered,
 		Languages: e.config.Languages,
-		Defaults:  e.config.Defaults,
-		Max:       e.config.Max,
-		Ceiling:   e.config.Ceiling,
 		Slots:     e.config.Slots,
 		Queue:     e.config.Queue,
 	}

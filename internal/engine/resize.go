@@ -57,5 +57,6 @@ func (s *Sandbox) checkResize(l sandbox.Limits, named []sandbox.LimitName) error
 				Msg: "this host does not enforce it"}
 		}
 	}
-	return s.engine.rules.CheckChange(l, spec)
+	rules := s.engine.rulesOf(s.owner)
+	return rules.CheckChange(l, spec)
 }

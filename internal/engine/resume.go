@@ -73,11 +73,11 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 
 // lower bounds the network of a sandbox by this server's ceiling. That of an earlier server no longer counts.
 func (e *Engine) lower(record *sandbox.Record) {
-	policy := record.Spec.Network
-	if err := e.rules.CheckNetwork(&policy); err != nil {
+	policy, rules := record.Spec.Network, e.rulesOf(record.Owner)
+	if err := rules.CheckNetwork(&policy); err != nil {
 		e.log.Warn("this server opens less than the network policy of a sandbox", "sandbox", record.ID, "err", err)
 	}
-	record.Spec.Network.Ceiling = e.rules.Ceiling
+	record.Spec.Network.Ceiling = rules.Ceiling
 }
 
 // takeover takes over one sandbox.

@@ -19,7 +19,7 @@ func (s *Sandbox) makeUserFolders(ctx context.Context) error {
 	if !s.spec().Network.Linked() || s.spec().Root.Writable {
 		return nil
 	}
-	languages := s.engine.rules.Languages.All
+	languages := s.engine.baseRules().Languages.All
 	return s.call(ctx, func(c *client.Client) error {
 		for i := range languages {
 			l := &languages[i]

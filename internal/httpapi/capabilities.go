@@ -41,13 +41,14 @@ func (p *probe[T]) get(ctx context.Context, measure func(context.Context) T) T {
 
 func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 	c := a.probes.get(r.Context(), a.Engine().Capabilities)
+	defaults, most, ceiling := a.Engine().LimitsOf(w.Key)
 	out := api.Capabilities{
 		Version:               a.Version(),
 		DefaultBackend:        c.Default,
 		Backends:              make([]api.Backend, len(c.Backends)),
 		Languages:             make([]string, len(c.Languages)),
-		Defaults:              answer.NewLimits(c.Defaults),
-		Max:                   answer.NewLimits(c.Max),
+		Defaults:              answer.NewLimits(defaults),
+		Max:                   answer.NewLimits(most),
 		Network:               []sandbox.NetworkMode{sandbox.NetworkNone, sandbox.NetworkRestricted, sandbox.NetworkFull},
 		Slots:                 c.Slots,
 		Queue:                 c.Queue,
@@ -55,9 +56,9 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 		NetworkMaxConnections: c.MaxConnections,
 		MaxFileBytes:          a.MaxFile(),
 	}
-	if most := c.Ceiling; most != nil {
-		out.Network = out.Network[:slices.Index(out.Network, most.Mode)+1]
-		out.NetworkAllow = answer.List(most.Allow)
+	if ceiling != nil {
+		out.Network = out.Network[:slices.Index(out.Network, ceiling.Mode)+1]
+		out.NetworkAllow = answer.List(ceiling.Allow)
 	}
 	for i, b := range c.Backends {
 		backend := api.Backend{Name: b.Backend, Usable: b.Usable(), Kernel: b.Posture.Kernel,

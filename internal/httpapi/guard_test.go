@@ -25,7 +25,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, engine.Config{}, httpd.Config{Keys: []httpd.Key{plain, hashed}})
+	r := newRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(plain, hashed)})
 	for _, h := range []header{{"Authorization": "Bearer " + secret}, {"authorization": "bearer  " + secret},
 		{"X-API-Key": secret}, {"X-API-Key": other}} {
 		if res, text := r.do("POST", "/v1/run", bash("true"), h); res.StatusCode != 200 {
@@ -143,7 +143,7 @@ func TestCheckListen(t *testing.T) {
 		if err := httpd.CheckListen(c.addr, nil); (err == nil) != c.bare {
 			t.Errorf("%s: %v", c.addr, err)
 		}
-		if err := httpd.CheckListen(c.addr, []httpd.Key{key}); err != nil {
+		if err := httpd.CheckListen(c.addr, httpd.NewKeyring(key)); err != nil {
 			t.Errorf("%s with a key: %v", c.addr, err)
 		}
 	}

@@ -19,15 +19,17 @@ import (
 
 // newTwoClients is a server with keys, for two clients.
 func newTwoClients(t *testing.T, config httpd.Config) (r *rig, alice, bob header) {
+	var keys []httpd.Key
 	for _, name := range []string{"alice", "bob"} {
 		secret := httpd.NewSecret()
 		key, err := httpd.NewKey(name, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.Keys = append(config.Keys, key)
+		keys = append(keys, key)
 		alice, bob = bob, header{"X-API-Key": secret}
 	}
+	config.Keys = httpd.NewKeyring(keys...)
 	return newRig(t, engine.Config{}, config), alice, bob
 }
 

@@ -371,7 +371,8 @@ func TestLivingShutdown(t *testing.T) {
 func TestLivingRefusals(t *testing.T) {
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newRig(t, engine.Config{Living: engine.LivingConfig{OwnerMost: 1}}, httpd.Config{Keys: []httpd.Key{alice, bob},
+	r := newRig(t, engine.Config{Living: engine.LivingConfig{OwnerMost: 1}}, httpd.Config{
+		Keys:    httpd.NewKeyring(alice, bob),
 		MaxFile: 100})
 	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"a"}`, as("a")); res.StatusCode != 201 {

@@ -168,7 +168,7 @@ func TestPortsKey(t *testing.T) {
 		keys = append(keys, key)
 	}
 	ann := header{"Authorization": "Bearer " + secrets["ann"]}
-	r := newProgram(t, httpd.Config{Keys: keys}, ann)
+	r := newProgram(t, httpd.Config{Keys: httpd.NewKeyring(keys...)}, ann)
 	r.refused("GET", ports+"8080/", "", nil, 401)
 	r.refused("GET", ports+"8080/", "", header{"X-API-Key": secrets["bob"]}, 404)
 	for _, h := range []header{ann, {"X-API-Key": secrets["ann"]}} {

@@ -26,7 +26,7 @@ func TestSharesOfKeys(t *testing.T) {
 	}
 	g := newGate(t)
 	r := newRig(t, engine.Config{Backends: []sandbox.Backend{g}, Slots: 4, Queue: 20,
-		Shares: engine.Shares{OwnerSlots: 3, OwnerQueue: 5}}, httpd.Config{Keys: keys})
+		Shares: engine.Shares{OwnerSlots: 3, OwnerQueue: 5}}, httpd.Config{Keys: httpd.NewKeyring(keys...)})
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer g.open(t, "end")

@@ -37,7 +37,7 @@ func TestTemplates(t *testing.T) {
 		Allowed: func(name string) bool { return name != "hidden" }}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: []httpd.Key{alice, bob}}, b)
+	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)}, b)
 	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
 	body := func(name, dockerfile string) string {
 		return jsonOf(object{"name": name, "dockerfile": dockerfile,

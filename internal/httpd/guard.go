@@ -16,7 +16,7 @@ import (
 //
 // With keys, such a page has none. So then the check applies only if names are configured.
 func (s *Server) checkHost(r *http.Request) error {
-	if len(s.config.Hosts) == 0 && len(s.config.Keys) > 0 {
+	if len(s.config.Hosts) == 0 && s.config.Keys.Required() {
 		return nil
 	}
 	if s.Label(r) != "" {
@@ -97,8 +97,8 @@ func checkContentType(r *http.Request) error {
 
 // CheckListen refuses an address that other machines can reach if the server has no keys. addr is "host:port", or
 // "unix:" and the path of a socket, whose permissions protect it.
-func CheckListen(addr string, keys []Key) error {
-	if len(keys) > 0 || strings.HasPrefix(addr, "unix:") {
+func CheckListen(addr string, keys *Keyring) error {
+	if keys.Required() || strings.HasPrefix(addr, "unix:") {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)

@@ -46,11 +46,15 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 		// section 6.1), so the connection ends here.
 		h.Set("Connection", "close")
 	}
+	if s.config.Keys.Required() {
+		r = r.WithContext(out.revocable(r.Context()))
+	}
 	in := s.pathsOf(r)
 	r = in.cutTail(r)
 	s.metrics.inFlight.Inc()
 	defer func() { // also where contain cuts the connection
 		out.end(s.answers)
+		s.config.Keys.leave(out)
 		s.metrics.inFlight.Dec()
 		s.record(out, r, time.Since(started))
 	}()
@@ -83,6 +87,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 // admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals
 // nothing about paths.
 func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route) error {
+	w.owner = "address " + addressOf(r.RemoteAddr)
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
@@ -92,14 +97,9 @@ func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route
 		}
 	}
 	if !route.Open {
-		name, err := s.authorize(r)
-		if err != nil {
+		if err := s.authorize(w, r); err != nil {
 			return err
 		}
-		w.Key = name
-	}
-	if w.owner = "key " + w.Key; w.Key == "" {
-		w.owner = "address " + addressOf(r.RemoteAddr)
 	}
 	for _, guard := range s.guards {
 		if err := guard(r); err != nil {

@@ -3,20 +3,31 @@ package httpd
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Key is an API key on the server: its name, which owns what its requests make, and the SHA-256 of the secret. A plain,
 // fast hash is enough, because secrets are random and long, unlike passwords.
 type Key struct {
-	Name string
-	Hash [sha256.Size]byte
+	Name    string
+	Hash    [sha256.Size]byte
+	Expires time.Time // zero is never
+	// Limits are those of the name: all keys of one name have the same.
+	Limits KeyLimits
+}
+
+// KeyLimits are the role and the limits of the keys of a name. The zero value is a key with the server's limits.
+type KeyLimits struct {
+	Operator bool // may see and end what other keys made
+	Rate     Rate // of requests; the zero value is no limit
+	engine.OwnerLimits
 }
 
 const (
@@ -59,19 +70,33 @@ func NewKey(name, secretOrHash string) (Key, error) {
 // String is the form of a key in files: "sha256:" and the hash of the secret.
 func (k Key) String() string { return hashPrefix + hex.EncodeToString(k.Hash[:]) }
 
-// errKey is the same for a missing key and a wrong one, so that neither reveals which keys exist.
+// idDigits are enough to tell the keys of one name apart.
+const idDigits = 8
+
+// ID returns the first digits of the hash. It identifies one of several keys of a name.
+func (k Key) ID() string { return hex.EncodeToString(k.Hash[:])[:idDigits] }
+
+// Expired reports whether the key is no longer valid.
+func (k Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
+// errKey is the same for a missing key, a wrong one and a revoked one, so that none reveals which keys exist.
 var errKey = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "a valid API key is needed",
 	Fixes: []sandbox.Hint{sandbox.FixSendKey}}
 
-// authorize finds the key of a request. It compares every key in constant time, so that timing reveals nothing. It
-// refuses two credentials in one request: a proxy might have checked the other.
-func (s *Server) authorize(r *http.Request) (name string, err error) {
-	if len(s.config.Keys) == 0 || r.Context().Value(local{}) != nil {
-		return "", nil
+// errExpired is only shown to those who have the secret.
+var errExpired = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "the API key has expired",
+	Fix: "ask the operator for a new key"}
+
+// authorize finds the key of a request and counts the request against the key's rate. It refuses two credentials in one
+// request: a proxy might have checked the other.
+func (s *Server) authorize(w *Response, r *http.Request) error {
+	if !s.config.Keys.Required() || r.Context().Value(local{}) != nil {
+		w.Operator = true // it can read the keys of the server
+		return nil
 	}
 	bearers, plain := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
 	if len(bearers)+len(plain) != 1 {
-		return "", errKey
+		return errKey
 	}
 	var secret string
 	if len(plain) == 1 {
@@ -79,50 +104,56 @@ func (s *Server) authorize(r *http.Request) (name string, err error) {
 	} else {
 		scheme, rest, _ := strings.Cut(bearers[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return "", errKey
+			return errKey
 		}
 		secret = strings.TrimLeft(rest, " ")
 	}
-	key := s.findKey(secret)
-	if key == nil {
-		return "", errKey
+	key := s.config.Keys.find(secret)
+	switch {
+	case key == nil:
+		return errKey
+	case key.Expired(time.Now()):
+		return errExpired
 	}
-	return key.Name, nil
+	return s.admitKey(w, key)
 }
 
-func (s *Server) isKey(secret string) bool { return s.findKey(secret) != nil }
-
-// findKey returns the key of a secret, or nil.
-func (s *Server) findKey(secret string) *Key {
-	hash := sha256.Sum256([]byte(secret))
-	found := -1
-	for i := range s.config.Keys {
-		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(hash[:], s.config.Keys[i].Hash[:]), i, found)
+// admitKey makes a request one of a key. It ends when the key is revoked or expires.
+func (s *Server) admitKey(w *Response, key *Key) error {
+	w.Key, w.Operator, w.owner = key.Name, key.Limits.Operator, "key "+key.Name
+	if !s.config.Keys.enter(key, w) { // revoked at this moment
+		return errKey
 	}
-	if found < 0 {
-		return nil
+	if err := s.config.Keys.count(key); err != nil {
+		s.metrics.overRate.Inc()
+		return err
 	}
-	return &s.config.Keys[found]
+	return nil
 }
+
+func (s *Server) isKey(secret string) bool { return s.config.Keys.find(secret) != nil }
 
 // Identity returns what a token of an owner must be bound to, so that it ends with the owner's API key: the hash of the
 // key. ok is false if the server has no such key. Without keys, and on the local socket, the only owner is "".
 func (s *Server) Identity(r *http.Request, owner string) (hash []byte, ok bool) {
 	if owner == "" {
-		return nil, len(s.config.Keys) == 0 || r.Context().Value(local{}) != nil
+		return nil, !s.config.Keys.Required() || r.Context().Value(local{}) != nil
 	}
-	for i := range s.config.Keys {
-		if s.config.Keys[i].Name == owner {
-			return s.config.Keys[i].Hash[:], true
-		}
+	if key := s.config.Keys.of(owner); key != nil {
+		return key.Hash[:], true
 	}
 	return nil, false
 }
 
-// Admit makes a request one of an owner that was found without the key.
-func (s *Server) Admit(w *Response, r *http.Request, owner string) {
-	if w.Key = owner; owner != "" {
-		w.owner = "key " + owner
+// Admit makes a request one of an owner that was found without the key. Its errors are those of a request with the key.
+func (s *Server) Admit(w *Response, r *http.Request, owner string) error {
+	if key := s.config.Keys.of(owner); key != nil {
+		if err := s.admitKey(w, key); err != nil {
+			return err
+		}
+	} else if owner != "" { // revoked at this moment
+		return errKey
 	}
 	admitted(r.Context(), w.owner)
+	return nil
 }

@@ -30,6 +30,7 @@ type Metrics struct {
 	slowReaders     prometheus.Counter
 	overConnections prometheus.Counter
 	panics          prometheus.Counter
+	overRate        prometheus.Counter
 }
 
 // From a millisecond to the longest runs.
@@ -56,13 +57,14 @@ func NewMetrics(version string) *Metrics {
 			"Clients dropped because they took their answer too slowly."),
 		overConnections: counter("fumehood_http_connections_refused_total",
 			"Connections closed because there were too many, in all or of one address."),
-		panics: counter("fumehood_http_panics_total", "Panics of request handlers."),
+		panics:   counter("fumehood_http_panics_total", "Panics of request handlers."),
+		overRate: counter("fumehood_http_rate_limited_total", "Requests refused because of the rate of their API key."),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info",
 		Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders,
-		m.overConnections, m.panics, build, collectors.NewGoCollector(),
+		m.overConnections, m.panics, m.overRate, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m

@@ -2,8 +2,10 @@ package httpd
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/room"
@@ -19,8 +21,9 @@ type Response struct {
 	control *http.ResponseController
 	pace    pace
 
-	ID  string // of the request
-	Key string // name of the API key, the owner of all that the request makes; "" without keys
+	ID       string // of the request
+	Key      string // name of the API key, the owner of all that the request makes; "" without keys
+	Operator bool   // may see and end what other keys made
 
 	owner  string // of its share of limits: the API key, or the client's address
 	route  string // matched pattern; never the path, which the client chooses
@@ -30,9 +33,13 @@ type Response struct {
 	passed bool // the answer is a program's in a sandbox
 	http2  bool // a deadline expires between writes, too, and ends the request; so each write clears it
 
-	mu    sync.Mutex // guards all below
-	held  int64      // bytes of the room for answers
-	ended bool
+	revoked atomic.Bool             // its API key is gone or has expired
+	cancel  context.CancelCauseFunc // of its context; nil where no key is required
+
+	mu       sync.Mutex // guards all below
+	held     int64      // bytes of the room for answers
+	ended    bool
+	hijacked net.Conn // nil until it is
 }
 
 // paceBytes is how much is written under one deadline.
@@ -78,6 +85,9 @@ func (w *Response) Write(data []byte) (int, error) {
 		w.WriteHeader(http.StatusOK)
 	}
 	done := 0
+	if w.revoked.Load() && w.bytes > 0 { // the answer that reports it is the first
+		return 0, errKey
+	}
 	for done < len(data) {
 		w.begin()
 		n, err := w.ResponseWriter.Write(data[done:min(len(data), done+paceBytes)])

@@ -46,7 +46,7 @@ type Config struct {
 	Version string   // of Fumehood, as capabilities and metrics report it
 	Metrics *Metrics // nil is new ones, which count no runs unless they observe the engine
 
-	Keys  []Key    // if none, requests need no key, and CheckListen allows loopback only
+	Keys  *Keyring // nil: requests need no key, and CheckListen allows loopback only
 	Hosts []string // our names in the Host header, besides localhost and loopback addresses
 	// Domain, if not "", is the name below which the server has further names: api, sandbox, and one for each port of
 	// each sandbox.

@@ -119,8 +119,14 @@ func (b *passedBody) Read(p []byte) (int, error) {
 // of connections no longer counts it.
 func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := duplex.Hijack(w.ResponseWriter)
-	if err == nil {
-		w.status = http.StatusSwitchingProtocols
+	if err != nil {
+		return nil, nil, err
 	}
-	return conn, buffered, err
+	w.status = http.StatusSwitchingProtocols
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hijacked = conn; w.revoked.Load() {
+		conn.Close()
+	}
+	return conn, buffered, nil
 }

@@ -34,7 +34,7 @@ func TestHTTP(t *testing.T) {
 		}
 		keys = append(keys, key)
 	}
-	server, err := httpd.New(httpd.Config{Engine: e, Version: "test", Keys: keys})
+	server, err := httpd.New(httpd.Config{Engine: e, Version: "test", Keys: httpd.NewKeyring(keys...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,8 @@ func TestShowQuota(t *testing.T) {
 		return sandbox.Layer{Dir: c.tree(layerOf(t, c, map[string]string{name: strings.Repeat(name, 1<<20)}))}
 	}
 	restart := func() {
-		p = New(Config{Dir: c.dir, MaxBytes: 3<<20 + 1<<19, SeveralOwners: true}) // three layers, and one for an owner
+		// three layers, and one for an owner
+		p = New(Config{Dir: c.dir, MaxBytes: 3<<20 + 1<<19, SeveralOwners: func() bool { return true }})
 	}
 	show := func(name, owner, sandboxName, quota string) {
 		t.Helper()

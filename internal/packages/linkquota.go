@@ -79,7 +79,7 @@ func (p *Packager) reserve(folder, owner string, l linkedLayer, mixed bool) erro
 	all.add(l)
 	own.add(l)
 	most, whose := p.config.MaxBytes, "all living sandboxes together"
-	if p.config.SeveralOwners && own.bytes > most/2 {
+	if p.config.SeveralOwners != nil && p.config.SeveralOwners() && own.bytes > most/2 {
 		all, most, whose = own, most/2, "your living sandboxes"
 	}
 	if all.bytes > most {

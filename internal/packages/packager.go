@@ -55,8 +55,8 @@ type Config struct {
 	Shared   Shared // the second tier
 	Log      *slog.Logger
 
-	// SeveralOwners limits the living sandboxes of each owner to half of MaxBytes.
-	SeveralOwners bool
+	// SeveralOwners reports whether the living sandboxes of each owner are limited to half of MaxBytes; nil is false.
+	SeveralOwners func() bool
 }
 
 // Packager is a sandbox.Packager with a cache.

@@ -56,6 +56,13 @@ func AddMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
 	}
 }
 
+// AddOwnMaxima is AddMaxima for one of several clients.
+func AddOwnMaxima(flags *pflag.FlagSet, limits *sandbox.Limits) {
+	for _, l := range LimitFlags {
+		flags.Var(&limitValue{l.Name, l.unit, limits}, "max-"+l.Flag, "most "+l.usage+" (default that of serve)")
+	}
+}
+
 // limitValue is one limit as a flag. A limit that is set is named: it is enforced, or the run is rejected.
 type limitValue struct {
 	name   sandbox.LimitName

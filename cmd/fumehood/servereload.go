@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fumehood-dev/fumehood/internal/cli/keyfile"
+	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/host/systemd"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+)
+
+// reloadable are the settings, besides default limits and maxima, that a reload replaces.
+var reloadable = []string{"slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes", "max-network",
+	"network-allow", "allow-image"}
+
+// isReloadable reports whether a reload replaces a setting.
+func isReloadable(flag string) bool {
+	limit := strings.TrimPrefix(flag, "max-")
+	return slices.Contains(reloadable, flag) ||
+		slices.ContainsFunc(settings.LimitFlags, func(l settings.LimitFlag) bool { return l.Flag == limit })
+}
+
+// reloader replaces the keys and limits of a running server.
+type reloader struct {
+	app     *app
+	flags   *serveFlags // as they were last read
+	keys    *servedKeys
+	engine  *engine.Engine
+	addr    net.Addr
+	manager systemd.Manager
+}
+
+// tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
+// and reports to the service manager, until stop is called.
+func (a *app) tend(f *serveFlags, keys *servedKeys, e *engine.Engine, addr net.Addr) (stop func()) {
+	r := &reloader{app: a, flags: f, keys: keys, engine: e, addr: addr, manager: systemd.NewManager(a.LookupEnv)}
+	done, hangups := make(chan struct{}), make(chan struct{}, 1)
+	ends := hasTerminal()
+	unset := a.onHangup(func() bool {
+		if ends && !hasTerminal() { // it is the end of the terminal that started the server
+			return false
+		}
+		select {
+		case hangups <- struct{}{}:
+		default: // one is waiting, and will read the same
+		}
+		return true
+	})
+	var tasks sync.WaitGroup
+	tasks.Go(func() { r.loop(done, hangups) })
+	if every := systemd.Watchdog(a.LookupEnv) / 2; every > 0 {
+		tasks.Go(func() { r.watchdog(done, every) })
+	}
+	return func() {
+		unset()
+		close(done)
+		tasks.Wait()
+	}
+}
+
+// hasTerminal reports whether this process has a terminal that controls it (tty(4)).
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err == nil {
+		_ = tty.Close() // it was only read
+	}
+	return err == nil
+}
+
+func (r *reloader) loop(done, hangups <-chan struct{}) {
+	ticker := time.NewTicker(checkKeysEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-hangups:
+			r.app.tell(r.manager.Reloading())
+			r.reload()
+			r.app.tell(r.manager.Ready())
+		case <-ticker.C:
+			if r.keys.changed() {
+				r.reloadKeys()
+			}
+			if n := r.keys.ring.EndExpired(time.Now()); n > 0 {
+				r.app.note(terminal.Plain, "%d requests of expired keys were ended", n)
+			}
+		}
+	}
+}
+
+// watchdog reports that this process is alive while its engine answers.
+func (r *reloader) watchdog(done <-chan struct{}, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			r.engine.Stats() // waits for the locks that requests need
+			r.app.tell(r.manager.Alive())
+		}
+	}
+}
+
+// tell logs an error of a message to the service manager.
+func (a *app) tell(err error) {
+	if err != nil {
+		a.logger().Warn("the service manager cannot be reached", "error", err)
+	}
+}
+
+// reload reads the settings and the keys again. What is broken keeps its former state.
+func (r *reloader) reload() {
+	next, err := r.app.rereadSettings()
+	if err != nil {
+		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
+	} else {
+		r.applySettings(next)
+	}
+	r.reloadKeys()
+}
+
+// rereadSettings reads the configuration file and the variables again, under the flags of the command line.
+func (a *app) rereadSettings() (next *serveFlags, err error) {
+	again := &app{Main: a.Main, interrupt: func(error) {}}
+	again.reread = func(cmd *cobra.Command, f *serveFlags) error {
+		next, f.set = f, cmd.Flags()
+		return nil
+	}
+	root := again.newRoot()
+	root.SetArgs(a.args)
+	err = root.ExecuteContext(context.Background())
+	if err == nil && next == nil {
+		err = errors.New("the command line is not one of serve")
+	}
+	return next, err
+}
+
+// applySettings applies the limits of settings that were read again.
+func (r *reloader) applySettings(next *serveFlags) {
+	changes, restart := settingChanges(r.flags.set, next.set)
+	if err := r.setLimits(next); err != nil {
+		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
+		return
+	}
+	r.flags = next
+	if len(restart) > 0 {
+		r.app.warn("reload: changes of these settings need a restart: %s", inLog(restart))
+	}
+	if len(changes) == 0 {
+		changes = []string{"no limit has changed"}
+	}
+	r.app.note(terminal.Plain, "reloaded the settings: %s", inLog(changes))
+}
+
+func (r *reloader) setLimits(f *serveFlags) error {
+	config, err := f.limited(r.keys.ring.Keys(), r.addr)
+	if err != nil {
+		return err
+	}
+	return r.engine.SetLimits(config)
+}
+
+// settingChanges describes how settings differ from former ones: those that a reload replaces, and all others.
+func settingChanges(before, after *pflag.FlagSet) (changes, restart []string) {
+	after.VisitAll(func(f *pflag.Flag) {
+		old := before.Lookup(f.Name)
+		switch {
+		case old == nil || old.Value.String() == f.Value.String():
+		case isReloadable(f.Name):
+			changes = append(changes, fmt.Sprintf("%s is %s, was %s", f.Name, f.Value, old.Value))
+		default:
+			restart = append(restart, f.Name)
+		}
+	})
+	return changes, restart
+}
+
+// reloadKeys reads the keys again.
+func (r *reloader) reloadKeys() {
+	if r.keys.ring == nil {
+		return
+	}
+	changes, err := r.keys.read()
+	if err != nil {
+		r.app.warn("reload: the API keys stay as they are: %s", terminal.OneLine(textOf(err)))
+		return
+	}
+	if len(changes) == 0 {
+		return
+	}
+	r.keys.ring.Replace(keyfile.Keys(r.keys.entries))
+	// shares depend on the number of clients
+	if err := r.setLimits(r.flags); err != nil {
+		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
+	}
+	r.app.note(terminal.Plain, "reloaded the API keys: %s", inLog(changes))
+}
+
+// addressOf returns the address of --listen. Names and sockets have none.
+func addressOf(listen string) net.Addr {
+	if at, err := netip.ParseAddrPort(listen); err == nil {
+		return net.TCPAddrFromAddrPort(at)
+	}
+	return nil
+}
+
+// checkConfig checks the settings of serve and the files that they name. It opens no port and starts nothing.
+func (a *app) checkConfig(cmd *cobra.Command, f *serveFlags) error {
+	keys, err := a.openKeys(f.door.keyFile)
+	if err == nil {
+		err = f.door.check()
+	}
+	if err == nil {
+		err = httpd.CheckListen(f.door.listen, keys.ring)
+	}
+	if err == nil && f.door.cert != "" {
+		err = (&certificate{cert: f.door.cert, key: f.door.key}).load()
+	}
+	if err != nil {
+		return err
+	}
+	config, err := f.limited(keys.ring.Keys(), addressOf(f.door.listen))
+	if err != nil {
+		return err
+	}
+	if _, err := f.checking.checks(); err != nil {
+		return err
+	}
+	if err := engine.CheckLimits(config); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"valid": true, "file": a.settings.File, "keys": len(keys.entries)})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the settings are valid; %d API keys\n", len(keys.entries))
+	return err
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fumehoodWith runs a command line in this process, and returns its exit code, its output and its messages.
+func fumehoodWith(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	m := testApp(t).Main
+	m.Stdout, m.Stderr = &out, &errs
+	code = m.Run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+// TestServeReload: a running server takes keys and limits from changed files, keeps its state while a file is broken,
+// and ends the streams of a revoked key. The service manager learns of each step.
+func TestServeReload(t *testing.T) {
+	dir := t.TempDir()
+	keys, config := filepath.Join(dir, "keys"), filepath.Join(dir, "fumehood.toml")
+	key := func(name string, options ...string) string {
+		t.Helper()
+		code, out, errs := fumehoodWith(t, append([]string{"keys", "create", name, "--file", keys}, options...)...)
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\nmax_memory = \"1GiB\"\n", keys, waived))
+	alice := key("alice")
+	told := listenManager(t, filepath.Join(dir, "notify"))
+	interrupts := make(chan os.Signal, 2)
+	s := startServerWith(t, func(m *Main) {
+		lookup := m.LookupEnv
+		m.Interrupts = interrupts
+		m.LookupEnv = func(name string) (string, bool) {
+			if name == "NOTIFY_SOCKET" {
+				return filepath.Join(dir, "notify"), true
+			}
+			return lookup(name)
+		}
+	}, "--config", config)
+	s.interrupts = interrupts
+	told(t, "READY=1")
+	run := func(secret, limits string) (int, map[string]any) {
+		return s.post(t, "/v1/run", `{"command":["true"],"limits":{`+limits+`}}`, "X-API-Key", secret)
+	}
+	if code, answer := run(alice, ""); code != 200 {
+		t.Fatal(code, answer)
+	}
+	stream, lines := s.follow(t, alice)
+	defer stream.Body.Close()
+
+	bob := key("bob", "--rate", "2/h", "--max-memory", "256MiB") // the change of the file is enough
+	s.said.wait(t, `reloaded the API keys: added bob`)
+	if code, answer := run(bob, `"memory_mib":300`); code == 200 || !strings.Contains(fmt.Sprint(answer), "256MiB") {
+		t.Error(code, answer)
+	}
+	if code, answer := run(bob, `"memory_mib":200`); code != 200 {
+		t.Error(code, answer)
+	}
+	if code, answer := run(bob, ""); code != http.StatusTooManyRequests || answer["retry_after"] == 0 {
+		t.Error(code, answer)
+	}
+
+	write(fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\nmax_memory = \"600MiB\"\nwarm = 0\n", keys, waived))
+	interrupts <- syscall.SIGHUP
+	s.said.wait(t, `changes of these settings need a restart: warm`)
+	s.said.wait(t, `reloaded the settings: max-memory is 600MiB, was 1GiB`)
+	told(t, "RELOADING=1\nMONOTONIC_USEC=")
+	told(t, "READY=1")
+	if code, answer := run(alice, `"memory_mib":700`); !strings.Contains(fmt.Sprint(answer), "600MiB") {
+		t.Error(code, answer)
+	}
+	write("max_memry = 1")
+	interrupts <- syscall.SIGHUP
+	s.said.wait(t, `the limits stay as they are: .*max_memry`)
+	told(t, "RELOADING=1")
+	told(t, "READY=1")
+
+	text, err := os.ReadFile(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keys, []byte("alice sha256:broken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	interrupts <- syscall.SIGHUP
+	s.said.wait(t, `the API keys stay as they are: .*line 1`)
+	told(t, "RELOADING=1")
+	told(t, "READY=1")
+	if code, answer := run(alice, ""); code != 200 {
+		t.Error(code, answer)
+	}
+	if err := os.WriteFile(keys, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := fumehoodWith(t, "keys", "revoke", "alice", "--file", keys); code != 0 {
+		t.Fatal(errs)
+	}
+	interrupts <- syscall.SIGHUP
+	s.said.wait(t, `reloaded the API keys: removed alice`)
+	told(t, "RELOADING=1")
+	told(t, "READY=1")
+	for lines.Scan() { // until the stream ends
+	}
+	if code, answer := run(alice, ""); code != http.StatusUnauthorized {
+		t.Error(code, answer)
+	}
+	s.interrupt()
+	told(t, "STOPPING=1")
+}
+
+// waived are limits that a host of tests may not enforce.
+const waived = `["memory","pids","cpus","disk","inodes"]`
+
+// follow creates a sandbox and a background run in it, and follows the events of the run.
+func (s *served) follow(t *testing.T, secret string) (*http.Response, *bufio.Scanner) {
+	t.Helper()
+	code, answer := s.post(t, "/v1/sandboxes", `{"name":"long"}`, "X-API-Key", secret)
+	if code != http.StatusCreated {
+		t.Fatal(code, answer)
+	}
+	code, answer = s.post(t, "/v1/sandboxes/long/run",
+		`{"command":["sh","-c","echo on; sleep 1000"],"background":true}`, "X-API-Key", secret)
+	url := s.url + fmt.Sprintf("/v1/sandboxes/long/runs/%v/events", answer["id"])
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-API-Key", secret)
+	response, err := s.client.Do(request)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(code, answer, response, err)
+	}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), "on") {
+	}
+	return response, lines
+}
+
+// listenManager is a service manager. The function that it returns waits for a message.
+func listenManager(t *testing.T, path string) func(t *testing.T, wanted string) {
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Skip("SKIPPED, NOT TESTED: ", err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return func(t *testing.T, wanted string) {
+		t.Helper()
+		text := make([]byte, 4096)
+		n, err := conn.Read(text)
+		if err != nil || !strings.HasPrefix(string(text[:n]), wanted) {
+			t.Errorf("%q, not %q: %v", text[:n], wanted, err)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// Keyring holds the API keys of a server, which can be replaced while it serves. A nil keyring has no keys, and
+// requests need none. Its methods are safe for concurrent use.
+type Keyring struct {
+	set atomic.Pointer[keySet]
+
+	mu    sync.Mutex                // guards all below, and changes of set
+	rates map[string]*rate.Limiter  // by name
+	users map[*Response]*sha256Hash // requests being served, by the key that admitted them
+}
+
+type sha256Hash = [sha256.Size]byte
+
+// keySet is an immutable set of keys.
+type keySet struct {
+	keys   []Key
+	byName map[string]*Key // the first of each name
+}
+
+// NewKeyring returns a keyring. Without keys it is nil.
+func NewKeyring(keys ...Key) *Keyring {
+	if len(keys) == 0 {
+		return nil
+	}
+	k := &Keyring{rates: map[string]*rate.Limiter{}, users: map[*Response]*sha256Hash{}}
+	k.Replace(keys)
+	return k
+}
+
+// Required reports whether requests need a key. That never changes: a keyring whose last key was removed admits nobody.
+func (k *Keyring) Required() bool { return k != nil }
+
+// Keys returns the keys. The caller must not modify them.
+func (k *Keyring) Keys() []Key {
+	if k == nil {
+		return nil
+	}
+	return k.set.Load().keys
+}
+
+// Replace replaces all keys. Requests in progress of keys that are gone, streams too, end at once.
+func (k *Keyring) Replace(keys []Key) {
+	set := &keySet{keys: keys, byName: map[string]*Key{}}
+	for i := range keys {
+		if key := &keys[i]; set.byName[key.Name] == nil {
+			set.byName[key.Name] = key
+		}
+	}
+	k.mu.Lock()
+	for name := range k.rates {
+		if key := set.byName[name]; key == nil || key.Limits.Rate != k.of(name).Limits.Rate {
+			delete(k.rates, name)
+		}
+	}
+	k.set.Store(set)
+	k.mu.Unlock()
+	k.EndExpired(time.Now())
+}
+
+// EndExpired ends the requests in progress of keys that have expired or are gone, and returns how many these are.
+func (k *Keyring) EndExpired(now time.Time) (ended int) {
+	if k == nil {
+		return 0
+	}
+	valid := map[sha256Hash]bool{}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.users) == 0 {
+		return 0
+	}
+	for _, key := range k.set.Load().keys {
+		valid[key.Hash] = !key.Expired(now)
+	}
+	for w, hash := range k.users {
+		if !valid[*hash] {
+			delete(k.users, w)
+			w.revoke(errKey)
+			ended++
+		}
+	}
+	return ended
+}
+
+// enter notes that a request uses a key, until leave. It returns false if the key is gone.
+func (k *Keyring) enter(key *Key, w *Response) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.match(&key.Hash) == nil {
+		return false
+	}
+	k.users[w] = &key.Hash
+	return true
+}
+
+func (k *Keyring) leave(w *Response) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.users, w)
+}
+
+// find returns the key of a secret, or nil. It may have expired.
+func (k *Keyring) find(secret string) *Key {
+	if k == nil {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(secret))
+	return k.match(&hash)
+}
+
+// match returns the key of a hash, or nil. It compares every key in constant time, so that timing reveals nothing.
+func (k *Keyring) match(hash *sha256Hash) *Key {
+	keys, found := k.set.Load().keys, -1
+	for i := range keys {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(hash[:], keys[i].Hash[:]), i, found)
+	}
+	if found < 0 {
+		return nil
+	}
+	return &keys[found]
+}
+
+// of returns a valid key of a name, or nil.
+func (k *Keyring) of(name string) *Key {
+	if k == nil {
+		return nil
+	}
+	set := k.set.Load()
+	first := set.byName[name]
+	if first == nil || !first.Expired(time.Now()) {
+		return first
+	}
+	for i := range set.keys {
+		if key := &set.keys[i]; key.Name == name && !key.Expired(time.Now()) {
+			return key
+		}
+	}
+	return nil
+}
+
+// OwnerLimits returns the limits of an owner for the engine.
+func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
+	if k == nil {
+		return engine.OwnerLimits{}
+	}
+	if key := k.set.Load().byName[owner]; key != nil {
+		return key.Limits.OwnerLimits
+	}
+	return engine.OwnerLimits{}
+}
+
+// count counts a request against the rate of the key's name. Busy: it is exceeded.
+func (k *Keyring) count(key *Key) error {
+	if key.Limits.Rate == (Rate{}) {
+		return nil
+	}
+	k.mu.Lock()
+	limiter := k.rates[key.Name]
+	if limiter == nil {
+		limiter = rate.NewLimiter(key.Limits.Rate.limit(), key.Limits.Rate.Requests)
+		k.rates[key.Name] = limiter
+	}
+	k.mu.Unlock()
+	taken := limiter.Reserve()
+	wait := taken.Delay()
+	if wait == 0 {
+		return nil
+	}
+	taken.Cancel()
+	return &sandbox.Error{Kind: sandbox.Busy, Msg: "this API key may send " + key.Limits.Rate.String() + " requests",
+		Fix: "send fewer requests", RetryAfter: wait}
+}
+
+// Rate is a limit of requests: at most so many at once, and so many in each unit of time.
+type Rate struct {
+	Requests int
+	Per      time.Duration // a second, a minute or an hour
+}
+
+const maxRate = 1_000_000
+
+var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
+
+// ParseRate parses a rate such as 10/s, 600/m or 1000/h.
+func ParseRate(text string) (Rate, error) {
+	number, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.Atoi(number)
+	per := rateUnits[unit]
+	if err != nil || n < 1 || n > maxRate || per == 0 {
+		return Rate{}, sandbox.Invalidf("rate",
+			"%.40q is not a rate, such as 10/s, 600/m or 1000/h, of at most %d", text, maxRate)
+	}
+	return Rate{n, per}, nil
+}
+
+// String returns what ParseRate parses; "" for no limit.
+func (r Rate) String() string {
+	for unit, per := range rateUnits {
+		if per == r.Per {
+			return strconv.Itoa(r.Requests) + "/" + unit
+		}
+	}
+	return ""
+}
+
+func (r Rate) limit() rate.Limit { return rate.Limit(float64(r.Requests) / r.Per.Seconds()) }
+
+// revocable gives a request a context that revoke cancels.
+func (w *Response) revocable(ctx context.Context) context.Context {
+	ctx, w.cancel = context.WithCancelCause(ctx)
+	return ctx
+}
+
+// revoke ends the request: its context, and its connection where it was hijacked.
+func (w *Response) revoke(cause error) {
+	w.revoked.Store(true)
+	if w.cancel != nil {
+		w.cancel(cause)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hijacked != nil {
+		_ = w.hijacked.Close() // its handler reports the error
+	}
+}
