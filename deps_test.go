@@ -30,6 +30,7 @@ internal/guest/wire:
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
 internal/guest/confine:      sandbox internal/guest/wire internal/host/seccomp | golang.org/x/sys
+internal/host/filelock:      | golang.org/x/sys
 internal/host/fork:          | golang.org/x/sys
 internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files internal/guest/wire |
                              golang.org/x/sys
@@ -46,7 +47,7 @@ internal/host/hostid:        sandbox | golang.org/x/sys
 internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid internal/host/instance
                              internal/host/pidfd internal/host/tap internal/host/undo
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
-internal/host/instance:      sandbox internal/host/cgroup internal/host/rundir internal/host/pidfd | golang.org/x/sys
+internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir
 internal/host/nolink:        sandbox | golang.org/x/sys
 internal/host/overlay:       sandbox internal/host/idmap | golang.org/x/sys
 internal/host/pidfd:         | golang.org/x/sys
@@ -109,12 +110,12 @@ internal/toolcall:           sandbox | github.com/google/jsonschema-go
 internal/plan:               sandbox internal/guest internal/nearest internal/toolcall
 
 # packages of code
-internal/packages:           sandbox internal/nearest internal/host/rundir | golang.org/x/sys
+internal/packages:           sandbox internal/nearest internal/host/filelock internal/trees | golang.org/x/sys
 internal/packages/shared:    sandbox internal/packages | gocloud.dev
 
 # images, and the trees in which they are kept
-internal/trees:              sandbox internal/host/rundir | golang.org/x/sys
-internal/volume:             sandbox | golang.org/x/sys
+internal/trees:              sandbox internal/host/filelock internal/host/rundir
+internal/volume:             sandbox internal/host/filelock | golang.org/x/sys
 internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/trees | golang.org/x/sys
                              github.com/google/go-containerregistry
 internal/template:           sandbox internal/engine internal/host/capacity internal/image |
@@ -140,7 +141,7 @@ internal/store:              sandbox internal/host/nolink | modernc.org/sqlite
 
 # attacks on sandboxes, and the oracle
 internal/attack:             sandbox internal/egress internal/egress/intercept internal/engine internal/guest
-                             internal/guest/client internal/host/seccomp |
+                             internal/guest/client internal/host/filelock internal/host/seccomp |
                              golang.org/x/sys
 
 # connections whose directions close independently

@@ -241,7 +241,7 @@ func (r *report) hits(ctx context.Context, w *wheels, f *packageFigures) error {
 		if err := w.install(ctx, folder); err != nil {
 			return err
 		}
-		layers, err := filepath.Glob(filepath.Join(cache, "layers", "*", "tree"))
+		layers, err := filepath.Glob(filepath.Join(cache, "trees", "*", "files"))
 		if err != nil || len(layers) != 1 {
 			return fmt.Errorf("found %d layers instead of one: %w", len(layers), err)
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,7 +39,7 @@ func own(folder string) (remove func() error, err error) {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	// A sweep may hold the lock now, and removes the folder.
-	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	err = filelock.Exclusive(lock)
 	if err == nil {
 		_, err = os.Stat(folder)
 	}
@@ -75,7 +76,7 @@ func sweepCanary(folder string) {
 	defer lock.Close()
 	var st unix.Stat_t
 	if unix.Fstat(int(lock.Fd()), &st) != nil || int(st.Uid) != os.Geteuid() ||
-		unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		filelock.Try(lock) != nil {
 		return // of another user, or of a living process
 	}
 	marker := filepath.Base(folder)

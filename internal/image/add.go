@@ -60,7 +60,7 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		if err := s.unpack(ctx, from, layers, &record); err != nil {
 			return Image{}, err
 		}
-	} else if _, err := s.trees.Record(tree, &record); err != nil {
+	} else if _, _, err := s.trees.Record(tree, &record); err != nil {
 		return Image{}, err
 	}
 	i := Image{Name: from.name, Digest: digest.String(), Tree: tree, AddedAt: time.Now().UTC(), Bytes: record.Bytes,
@@ -127,7 +127,7 @@ func (s *Store) copyBelow(draft *trees.Draft, layers []string) (best treeRecord,
 			return best, err
 		}
 		defer release()
-		if _, err := s.trees.Record(digest, &best); err != nil {
+		if _, _, err := s.trees.Record(digest, &best); err != nil {
 			return best, err
 		}
 		return best, copyTree(s.trees.Files(digest), draft.Files())

@@ -32,7 +32,7 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 			return "", err
 		}
 		defer release()
-		if _, err := s.trees.Record(parent, &record); err != nil {
+		if _, _, err := s.trees.Record(parent, &record); err != nil {
 			return "", err
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Store) spaceLeft() (int64, error) {
 	digests, err := s.trees.Digests()
 	for _, digest := range digests {
 		var record treeRecord
-		if _, err := s.trees.Record(digest, &record); err == nil { // it may be removed meanwhile
+		if _, _, err := s.trees.Record(digest, &record); err == nil { // it may be removed meanwhile
 			left -= record.Added
 		}
 	}
@@ -125,7 +125,7 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 		return Image{}, err
 	}
 	var record treeRecord
-	if _, err := s.trees.Record(tree, &record); err != nil {
+	if _, _, err := s.trees.Record(tree, &record); err != nil {
 		return Image{}, err
 	}
 	configText, err := json.Marshal(c)

@@ -91,7 +91,7 @@ func (s *Store) kept() ([]keptTree, error) {
 	var list []keptTree
 	for _, digest := range digests {
 		var record treeRecord
-		used, err := s.trees.Record(digest, &record)
+		used, _, err := s.trees.Record(digest, &record)
 		if err != nil {
 			continue // it was removed meanwhile
 		}

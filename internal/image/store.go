@@ -133,7 +133,7 @@ func (s *Store) read(file string) (i Image, err error) {
 	if err != nil {
 		return i, err
 	}
-	i.UsedAt, err = s.trees.Record(i.Tree, &treeRecord{})
+	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
 	return i, err
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/trees"
 )
 
 // archiveOf makes an archive of any entries.
@@ -66,7 +68,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		err = unpack(bytes.NewReader(text), d, fuzzedBytes)
 		files, size := 0, int64(0)
-		walked := filepath.WalkDir(filepath.Join(d.dir, treeDir), func(path string, e fs.DirEntry, err error) error {
+		walked := filepath.WalkDir(d.Files(), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
@@ -86,7 +88,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := d.discard(); err != nil {
 			t.Error(err)
 		}
-		if left, err := os.ReadDir(cache.path(workDir)); err != nil || len(left) > 0 {
+		if left, err := os.ReadDir(filepath.Join(cache.dir, "work")); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
 		}
 	})
@@ -104,7 +106,7 @@ func FuzzParseAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a.Digest != "" && !digestPattern.MatchString(a.Digest) || a.Made.After(now) || a.Lock != "" &&
+		if a.Digest != "" && !trees.IsDigest(a.Digest) || a.Made.After(now) || a.Lock != "" &&
 			a.Lock[0] != 'n' {
 			t.Errorf("taken: %+v", a)
 		}

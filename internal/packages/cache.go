@@ -8,29 +8,20 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/host/rundir"
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Folders and files of a cache.
-const (
-	layersDir    = "layers"
-	requestsDir  = "requests"
-	workDir      = "work"
-	treeDir      = "tree"
-	layerFile    = "layer.json"
-	usedFile     = "used"
-	workLockFile = "work.lock"
-)
+const requestsDir = "requests" // of a cache, beside its trees
 
 // Cache keeps layers in a folder, which any number of processes share. Its methods are safe for concurrent use.
 type Cache struct {
-	dir string // without symbolic links
+	dir   string
+	trees *trees.Store // of layers; the record of each is its Layer
 }
 
 // Layer describes a layer of the cache.
@@ -60,62 +51,19 @@ type answer struct {
 
 // OpenCache opens or creates a cache, and removes the unfinished work of processes that have ended.
 func OpenCache(dir string) (*Cache, error) {
-	c := &Cache{}
-	err := os.MkdirAll(dir, 0o700)
+	kept, err := trees.Open(dir)
 	if err == nil {
-		err = rundir.Judge(dir, "") // also the symbolic links in the path
-	}
-	if err == nil {
-		c.dir, err = filepath.EvalSymlinks(dir)
-	}
-	for _, name := range []string{layersDir, requestsDir, workDir} {
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(c.dir, name), 0o755)
-		}
+		err = os.MkdirAll(filepath.Join(dir, requestsDir), 0o755)
 	}
 	if err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the package cache", Err: err,
 			Fix: "make the folder writable", Fixes: setParam("package_cache", "DIR", "name another one")}
 	}
-	c.sweep()
-	return c, nil
+	return &Cache{dir: dir, trees: kept}, nil
 }
 
-// sweep removes unfinished work that no process has locked.
-func (c *Cache) sweep() {
-	done, err := c.lockWork()
-	if err != nil {
-		return // the next process tries again
-	}
-	defer done()
-	entries, _ := os.ReadDir(c.path(workDir))
-	for _, e := range entries {
-		dir := c.path(workDir, e.Name())
-		lock, err := os.Open(filepath.Join(dir, usedFile))
-		if err == nil && tryLock(lock) != nil {
-			lock.Close()
-			continue
-		}
-		lock.Close()          // also if nil
-		_ = os.RemoveAll(dir) // the next sweep tries again
-	}
-}
-
-func (c *Cache) path(names ...string) string {
-	return filepath.Join(append([]string{c.dir}, names...)...)
-}
-
-// lockWork locks the work folder: no other process begins or sweeps work until done.
-func (c *Cache) lockWork() (done func(), err error) {
-	f, err := os.OpenFile(c.path(workLockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := lockExclusive(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { f.Close() }, nil
-}
+// request is the path of a file of the requests.
+func (c *Cache) request(name string) string { return filepath.Join(c.dir, requestsDir, name) }
 
 // find returns the answer to a key, unless it is older than ttl or its layer was removed.
 func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
@@ -125,13 +73,12 @@ func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
 	if a.Digest == "" {
 		return a, true
 	}
-	_, err := os.Stat(c.path(layersDir, a.Digest, layerFile))
-	return a, err == nil
+	return a, c.trees.Has(a.Digest)
 }
 
 // recall reads the record of a key.
 func (c *Cache) recall(key string, into any) bool {
-	text, err := os.ReadFile(c.path(requestsDir, key+".json"))
+	text, err := os.ReadFile(c.request(key + ".json"))
 	return err == nil && json.Unmarshal(text, into) == nil
 }
 
@@ -143,13 +90,13 @@ func (c *Cache) remember(key string, a any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.path(requestsDir), tempPrefix)
+	f, err := os.CreateTemp(c.request(""), tempPrefix)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), c.path(requestsDir, key+".json"))
+		err = os.Rename(f.Name(), c.request(key+".json"))
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
@@ -162,66 +109,25 @@ func (c *Cache) remember(key string, a any) error {
 
 const forgetEvery = 100 // records, on average
 
-// hold keeps a layer until release, and counts a use. Without the layer it returns fs.ErrNotExist.
-func (c *Cache) hold(digest string) (release func(), err error) { return c.keep(digest, []byte{'\n'}) }
-
-// keep keeps a layer until release, and appends to its uses.
-func (c *Cache) keep(digest string, uses []byte) (release func(), err error) {
-	path := c.path(layersDir, digest, usedFile)
-	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		used, err = os.Open(path) // a read-only cache still works
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err = lockShared(used); err == nil && !isAt(used, path) { // it was removed while we waited
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		used.Close()
-		return nil, err
-	}
-	_, _ = used.Write(uses) // on a full disk, a use is not counted
-	return func() { used.Close() }, nil
-}
-
-// isAt reports whether a path still names an open file.
-func isAt(f *os.File, path string) bool {
-	own, err := f.Stat()
-	there, statErr := os.Stat(path)
-	return err == nil && statErr == nil && os.SameFile(own, there)
-}
-
-var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 func (c *Cache) describe(digest string) (l Layer, err error) {
-	text, err := os.ReadFile(c.path(layersDir, digest, layerFile))
-	if err == nil {
-		old := struct{ Asked *[]string }{&l.Requested} // the name of the field with keyVersion "1"
-		err = errors.Join(json.Unmarshal(text, &old), json.Unmarshal(text, &l))
-	}
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = os.Stat(c.path(layersDir, digest, usedFile)); err == nil {
-			l.Hits, l.Used = max(info.Size()-1, 0), info.ModTime()
-		}
-	}
+	var uses int64
+	l.Used, uses, err = c.trees.Record(digest, &l)
+	l.Hits = max(uses-1, 0)
 	return l, err
 }
 
 // tree returns the folder of a layer's files.
-func (c *Cache) tree(digest string) string { return c.path(layersDir, digest, treeDir) }
+func (c *Cache) tree(digest string) string { return c.trees.Files(digest) }
 
 // List returns the layers, the least recently used first.
 func (c *Cache) List() ([]Layer, error) {
-	entries, err := os.ReadDir(c.path(layersDir))
+	digests, err := c.trees.Digests()
 	if err != nil {
 		return nil, err
 	}
 	var list []Layer
-	for _, e := range entries {
-		if l, err := c.describe(e.Name()); err == nil && digestPattern.MatchString(e.Name()) {
+	for _, digest := range digests {
+		if l, err := c.describe(digest); err == nil { // it may be removed meanwhile
 			list = append(list, l)
 		}
 	}
@@ -244,7 +150,7 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 		if total <= most {
 			break
 		}
-		gone, err := c.remove(l.Digest)
+		gone, err := c.trees.Remove(l.Digest)
 		if err != nil {
 			return removed, fmt.Errorf("remove the layer %.12s: %w", l.Digest, err)
 		}
@@ -257,30 +163,10 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 	return removed, nil
 }
 
-// remove removes a layer unless it is in use. It renames the layer first, so that no process finds half of it.
-func (c *Cache) remove(digest string) (gone bool, err error) {
-	used, err := os.Open(c.path(layersDir, digest, usedFile))
-	if err == nil {
-		defer used.Close()
-		if tryLock(used) != nil {
-			return false, nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	doomed := c.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
-	if err := os.Rename(c.path(layersDir, digest), doomed); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	return true, os.RemoveAll(doomed)
-}
-
 // forgetOld removes the oldest records beyond the limits, and leftovers of crashes. A lost record only costs another
 // survey.
 func (c *Cache) forgetOld() {
-	entries, _ := os.ReadDir(c.path(requestsDir))
+	entries, _ := os.ReadDir(c.request(""))
 	var answers []fs.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
@@ -290,14 +176,14 @@ func (c *Cache) forgetOld() {
 		if strings.HasSuffix(e.Name(), ".json") {
 			answers = append(answers, info)
 		} else if time.Since(info.ModTime()) > keepOthers {
-			_ = os.Remove(c.path(requestsDir, e.Name()))
+			_ = os.Remove(c.request(e.Name()))
 		}
 	}
 	slices.SortFunc(answers, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	var bytes int64
 	for i, info := range answers {
 		if bytes += info.Size(); i >= maxKeys || bytes > maxKeyBytes || time.Since(info.ModTime()) > keepKeys {
-			_ = os.Remove(c.path(requestsDir, info.Name()))
+			_ = os.Remove(c.request(info.Name()))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 func TestPrune(t *testing.T) {
 	c := newCache(t)
 	a, b := layerOf(t, c, map[string]string{"a": "1"}), layerOf(t, c, map[string]string{"b": "1", "empty": ""})
-	release, err := c.hold(a)
+	release, err := c.trees.Hold(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +78,14 @@ func TestPrune(t *testing.T) {
 		removed[0].Bytes != 2*diskBlock {
 		t.Errorf("%+v %v", removed, err)
 	}
-	if _, err := c.hold(b); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.trees.Hold(b); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	release()
 	b = layerOf(t, c, map[string]string{"b": "1"})
 	now := time.Now()
 	for digest, used := range map[string]time.Time{a: now.Add(-time.Minute), b: now.Add(-time.Hour)} {
-		if err := os.Chtimes(c.path(layersDir, digest, usedFile), used, used); err != nil {
+		if err := os.Chtimes(filepath.Join(filepath.Dir(c.tree(digest)), "used"), used, used); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,40 +94,6 @@ func TestPrune(t *testing.T) {
 	}
 	if list, err := c.List(); err != nil || len(list) != 1 || list[0].Hits != 0 {
 		t.Errorf("%+v %v", list, err)
-	}
-}
-
-// TestOldLayer: the requirements of a layer are read from the field that older versions wrote, too.
-func TestOldLayer(t *testing.T) {
-	c := newCache(t)
-	for _, field := range []string{"requested", "asked"} {
-		digest := layerOf(t, c, map[string]string{field: ""})
-		text := `{"digest":"` + digest + `","` + field + `":["numpy"]}`
-		if err := os.WriteFile(c.path(layersDir, digest, layerFile), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if l, err := c.describe(digest); err != nil || !slices.Equal(l.Requested, []string{"numpy"}) {
-			t.Errorf("%s: %+v, %v", field, l, err)
-		}
-	}
-}
-
-// TestSweep: the drafts of dead processes go, and those of living ones stay.
-func TestSweep(t *testing.T) {
-	c := newCache(t)
-	left, lives := draftOf(t, c, map[string]string{"a": "1"}), draftOf(t, c, map[string]string{"b": "1"})
-	if err := errors.Join(left.close(), os.Mkdir(c.path(workDir, "removed-x"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenCache(c.dir); err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) != 1 ||
-		entries[0].Name() != filepath.Base(lives.dir) {
-		t.Errorf("%v %v", entries, err)
-	}
-	if err := lives.discard(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -142,67 +108,6 @@ func TestForeignLink(t *testing.T) {
 	}
 	if _, err := OpenCache(link); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestPublishWhileSwept: no draft gives up its lock, and so no sweep takes files from it, before it is a layer.
-func TestPublishWhileSwept(t *testing.T) {
-	c := newCache(t)
-	d := draftOf(t, c, map[string]string{"a": "1"})
-	sweeps, err := c.lockWork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	published := make(chan error)
-	go func() {
-		_, err := d.publish(Layer{At: "/at"})
-		published <- err
-	}()
-	entries := func(dir string) int {
-		list, err := os.ReadDir(c.path(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list)
-	}
-	for entries(layersDir) == 0 { // until it is written
-		if _, err := os.Stat(filepath.Join(d.dir, layerFile)); err == nil {
-			break
-		}
-	}
-	for range 1000 {
-		if entries(layersDir) > 0 {
-			t.Error("it was published during a sweep")
-			break
-		}
-	}
-	sweeps()
-	if err := <-published; err != nil || entries(layersDir) != 1 || entries(workDir) != 0 {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestPublishTwice: the first of two equal layers stays, unless it was damaged.
-func TestPublishTwice(t *testing.T) {
-	c, files := newCache(t), map[string]string{"a": "1"}
-	digest := layerOf(t, c, files)
-	release, err := c.hold(digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again := layerOf(t, c, files); again != digest {
-		t.Errorf("%s, %s", digest, again)
-	}
-	release()
-	if err := errors.Join(os.Remove(c.path(layersDir, digest, layerFile)), os.RemoveAll(c.tree(digest))); err != nil {
-		t.Fatal(err)
-	}
-	layerOf(t, c, files)
-	if got := filesOf(t, c.tree(digest)); !maps.Equal(got, files) {
-		t.Errorf("%v", got)
-	}
-	if entries, err := os.ReadDir(c.path(workDir)); err != nil || len(entries) > 0 {
-		t.Errorf("left: %v %v", entries, err)
 	}
 }
 
@@ -238,7 +143,7 @@ func TestDigest(t *testing.T) {
 func TestAddHostile(t *testing.T) {
 	d := draftOf(t, newCache(t), map[string]string{"file": "1"})
 	defer d.discard()
-	if err := os.Symlink("/", filepath.Join(d.dir, treeDir, "link")); err != nil {
+	if err := os.Symlink("/", filepath.Join(d.Files(), "link")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", ".", "/x", "..", "../x", "a/../../x", "a/../b", "a//b", "a/", "./a", "a\x00b",
@@ -250,7 +155,7 @@ func TestAddHostile(t *testing.T) {
 	if err := d.add(sandbox.FileInfo{Path: "suid", Mode: 0o7777}, strings.NewReader("")); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Lstat(filepath.Join(d.dir, treeDir, "suid")); err != nil || info.Mode() != 0o755 {
+	if info, err := os.Lstat(filepath.Join(d.Files(), "suid")); err != nil || info.Mode() != 0o755 {
 		t.Errorf("%v %v", info, err)
 	}
 	for i := range maxLayerFiles - len(d.made) {
@@ -269,16 +174,16 @@ func TestForgetOld(t *testing.T) {
 		"old.json": keepKeys + time.Hour, "new-1": time.Minute,
 		"new-2": 2 * time.Hour, "a.lock": time.Minute, "b.lock": 2 * time.Hour} {
 		at := time.Now().Add(-age)
-		err := os.WriteFile(c.path(requestsDir, name), nil, 0o600)
+		err := os.WriteFile(c.request(name), nil, 0o600)
 		if name == "big.json" {
-			err = os.Truncate(c.path(requestsDir, name), maxKeyBytes+1)
+			err = os.Truncate(c.request(name), maxKeyBytes+1)
 		}
-		if err = errors.Join(err, os.Chtimes(c.path(requestsDir, name), at, at)); err != nil {
+		if err = errors.Join(err, os.Chtimes(c.request(name), at, at)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.forgetOld()
-	if got := slices.Sorted(maps.Keys(filesOf(t, c.path(requestsDir)))); !slices.Equal(got,
+	if got := slices.Sorted(maps.Keys(filesOf(t, c.request("")))); !slices.Equal(got,
 		[]string{"a.lock", "new-1", "new.json"}) {
 		t.Errorf("%q", got)
 	}

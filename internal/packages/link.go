@@ -102,6 +102,14 @@ func prepare(layer, work string) (linkedLayer, error) {
 	return l, os.RemoveAll(temp)
 }
 
+// makeOpen creates a folder that every user can enter, regardless of the umask.
+func makeOpen(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
+}
+
 // linkFiles adds the files of from that to lacks. It prepares them in work.
 func linkFiles(from, to, work string) error {
 	temp := filepath.Join(work, tempFile)

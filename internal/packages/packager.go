@@ -171,7 +171,7 @@ func (c *Cache) supply(need *sandbox.PackageNeed, a answer) (*sandbox.Supply, er
 	if a.Digest == "" {
 		return s, nil
 	}
-	release, err := c.hold(a.Digest)
+	release, err := c.trees.Hold(a.Digest)
 	if err != nil {
 		return nil, layerError(err)
 	}
@@ -253,7 +253,7 @@ func (j *job) installOnce(ctx context.Context, key string, survey *sandbox.Packa
 		}
 		release := func() {}
 		if a.Digest != "" {
-			release, err = j.cache.keep(a.Digest, nil)
+			release, err = j.cache.trees.Keep(a.Digest)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !again:

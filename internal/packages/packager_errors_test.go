@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +26,14 @@ func isError(t *testing.T, err error, kind sandbox.Kind, words, fix string) {
 // TestBadCache: a file in place of a folder of the cache is an error with a fix, before anything is installed.
 func TestBadCache(t *testing.T) {
 	for place, fix := range map[string]string{"": "make the folder writable",
-		requestsDir: "make it writable", workDir: "make it writable"} {
+		requestsDir: "make it writable", "work": "make it writable"} {
 		r := newRig(t)
 		dir := r.p.config.Dir
 		if place != "" {
 			if _, err := r.p.open(); err != nil {
 				t.Fatal(err)
 			}
-			dir = r.p.cache.path(place)
+			dir = filepath.Join(r.p.cache.dir, place)
 		}
 		if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestUnfinished(t *testing.T) {
 				return result, err
 			})
 		isError(t, err, c.kind, c.words, c.fix)
-		if left, err := os.ReadDir(r.p.cache.path(workDir)); err != nil || len(left) > 0 {
+		if left, err := os.ReadDir(filepath.Join(r.p.cache.dir, "work")); err != nil || len(left) > 0 {
 			t.Errorf("left: %v %v", left, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -208,7 +209,7 @@ func parseAnswer(text []byte, validLock func(string) bool, now time.Time) (a ans
 	if err := json.Unmarshal(text, &a); err != nil {
 		return answer{}, err
 	}
-	if a.Digest != "" && !digestPattern.MatchString(a.Digest) {
+	if a.Digest != "" && !trees.IsDigest(a.Digest) {
 		return answer{}, errors.New("invalid digest")
 	}
 	if a.Lock != "" && (len(a.Lock) > maxLock || validLock != nil && !validLock(a.Lock)) {
@@ -267,7 +268,7 @@ func (j *job) offer(ctx context.Context, keys []string, a answer) {
 		return
 	}
 	if a.Digest != "" {
-		release, err := j.cache.keep(a.Digest, nil)
+		release, err := j.cache.trees.Keep(a.Digest)
 		if err != nil {
 			return // it was pruned
 		}

@@ -2,13 +2,13 @@ package packages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -136,15 +136,15 @@ const (
 // hang. So after lockWait, lock returns without the lock, and locked is false: the work is done twice, which does no
 // other harm.
 func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock func(), locked bool, err error) {
-	path := c.path(requestsDir, key+".lock")
+	path := c.request(key + ".lock")
 	late := time.After(lockWait)
 	for told := false; ; {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, false, err
 		}
-		err = tryLock(f)
-		if err == nil && isAt(f, path) { // otherwise the last holder removed it while we waited
+		err = filelock.Try(f)
+		if err == nil && filelock.IsAt(f, path) { // otherwise the last holder removed it while we waited
 			return func() {
 				_ = os.Remove(path) // forgetOld tries again
 				f.Close()
@@ -154,7 +154,7 @@ func (c *Cache) lock(ctx context.Context, key string, tell func(string)) (unlock
 		switch {
 		case err == nil:
 			continue
-		case !errors.Is(err, errLocked):
+		case !filelock.Held(err):
 			return nil, false, err
 		case !told:
 			tell("waiting for another run that installs the same packages")

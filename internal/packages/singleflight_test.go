@@ -224,7 +224,7 @@ func TestSupplyAtOnce(t *testing.T) {
 	if r.installs != 1 {
 		t.Errorf("%d installs", r.installs)
 	}
-	if left := filesOf(t, r.p.cache.path(requestsDir)); len(left) != 2 {
+	if left := filesOf(t, r.p.cache.request("")); len(left) != 2 {
 		t.Errorf("left: %q", left)
 	}
 }

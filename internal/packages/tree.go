@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,9 +27,7 @@ const (
 
 // draft is an unpublished layer.
 type draft struct {
-	cache *Cache
-	dir   string
-	lock  *os.File
+	*trees.Draft
 	root  *os.Root // of its files; no path from a sandbox leaves it
 	files []draftFile
 	bytes int64
@@ -43,37 +41,16 @@ type draftFile struct {
 	sum  [sha256.Size]byte
 }
 
-func (c *Cache) newDraft() (d *draft, err error) {
-	done, err := c.lockWork()
+func (c *Cache) newDraft() (*draft, error) {
+	kept, err := c.trees.NewDraft()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	d = &draft{cache: c, made: map[string]bool{".": true}}
-	if d.dir, err = os.MkdirTemp(c.path(workDir), "layer-"); err != nil {
-		return nil, err
-	}
-	if d.lock, err = os.OpenFile(filepath.Join(d.dir, usedFile), os.O_CREATE|os.O_RDWR, 0o644); err == nil {
-		err = tryLock(d.lock)
-	}
-	if err == nil {
-		err = errors.Join(os.Chmod(d.dir, 0o755), makeOpen(filepath.Join(d.dir, treeDir)))
-	}
-	if err == nil {
-		d.root, err = os.OpenRoot(filepath.Join(d.dir, treeDir))
-	}
+	root, err := os.OpenRoot(kept.Files())
 	if err != nil {
-		return nil, errors.Join(err, d.discard())
+		return nil, errors.Join(err, kept.Discard())
 	}
-	return d, nil
-}
-
-// makeOpen creates a folder that every user can enter, regardless of the umask.
-func makeOpen(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o755)
+	return &draft{Draft: kept, root: root, made: map[string]bool{".": true}}, nil
 }
 
 // add writes one file, whose path, mode and content are hostile. Of the mode it keeps only whether the file is
@@ -147,49 +124,11 @@ func (d *draft) digest(at string) string {
 // publish adds the draft to the cache, unless the cache has a layer with the same content.
 func (d *draft) publish(l Layer) (digest string, err error) {
 	l.Digest, l.Bytes, l.Files, l.Made = d.digest(l.At), d.bytes, len(d.files), time.Now().UTC()
-	text, err := json.MarshalIndent(l, "", "  ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(d.dir, layerFile), text, 0o644)
-	}
-	var done func()
-	if err == nil {
-		done, err = d.cache.lockWork() // a sweep would remove an unlocked draft
-	}
-	if err != nil {
-		return "", errors.Join(err, d.discard())
-	}
-	defer done()
-	err = d.close() // Windows renames no folder with open files
-	if err == nil {
-		err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
-	}
-	if errors.Is(err, fs.ErrExist) || notEmpty(err) {
-		if _, broken := d.cache.describe(l.Digest); broken == nil {
-			return l.Digest, d.discard()
-		}
-		if _, err = d.cache.remove(l.Digest); err == nil {
-			err = os.Rename(d.dir, d.cache.path(layersDir, l.Digest))
-		}
-	}
-	if err != nil {
-		return "", errors.Join(err, d.discard())
+	if err := errors.Join(d.root.Close(), d.Publish(l.Digest, l)); err != nil {
+		return "", err
 	}
 	return l.Digest, nil
 }
 
-func (d *draft) close() error {
-	var err error
-	if d.root != nil {
-		err = d.root.Close()
-	}
-	if d.lock != nil {
-		err = errors.Join(err, d.lock.Close())
-	}
-	d.root, d.lock = nil, nil
-	return err
-}
-
 // discard removes the draft.
-func (d *draft) discard() error {
-	return errors.Join(d.close(), os.RemoveAll(d.dir))
-}
+func (d *draft) discard() error { return errors.Join(d.root.Close(), d.Discard()) }

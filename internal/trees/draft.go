@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 )
 
 // Draft is an unpublished tree. Its creator publishes or discards it.
@@ -27,7 +29,7 @@ func (s *Store) NewDraft() (d *Draft, err error) {
 		return nil, err
 	}
 	if d.lock, err = os.OpenFile(filepath.Join(d.dir, usedFile), os.O_CREATE|os.O_RDWR, 0o644); err == nil {
-		err = tryLock(d.lock)
+		err = filelock.Try(d.lock)
 	}
 	// Other users can enter the tree, regardless of the umask: the users of sandboxes read it.
 	if err == nil {
@@ -45,20 +47,22 @@ func (d *Draft) Files() string { return filepath.Join(d.dir, filesDir) }
 // File returns the path of a temporary file beside the content. Publish removes it.
 func (d *Draft) File(name string) string { return filepath.Join(d.dir, "temporary-"+name) }
 
-// Publish makes the draft the tree of a digest, with a record. If the store has that tree, it discards the draft.
+// Publish makes the draft the tree of a digest, with a record. If the store has that tree, it discards the draft; a
+// damaged one is replaced.
 func (d *Draft) Publish(digest string, record any) error {
-	if !digestPattern.MatchString(digest) {
+	if !IsDigest(digest) {
 		return errors.Join(errors.New("not a digest: "+digest), d.Discard())
 	}
-	temporary, err := filepath.Glob(d.File("*"))
-	for _, name := range temporary {
-		err = errors.Join(err, os.Remove(name))
-	}
-	text, marshalErr := json.Marshal(record)
-	err = errors.Join(err, marshalErr)
+	err := d.finish(record)
+	var done func()
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.dir, recordFile), text, 0o644)
+		done, err = d.store.lockWork() // a sweep would remove an unlocked draft
 	}
+	if err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	defer done()
+	err = d.lock.Close() // Windows renames no folder with open files
 	if err == nil {
 		err = os.Rename(d.dir, d.store.path(treesDir, digest))
 	}
@@ -66,14 +70,33 @@ func (d *Draft) Publish(digest string, record any) error {
 		return d.Discard()
 	}
 	if err != nil {
+		if _, removeErr := d.store.Remove(digest); removeErr == nil {
+			err = os.Rename(d.dir, d.store.path(treesDir, digest))
+		}
+	}
+	if err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	return d.lock.Close()
+	return nil
+}
+
+// finish removes the temporary files, and writes the record.
+func (d *Draft) finish(record any) error {
+	temporary, err := filepath.Glob(d.File("*"))
+	for _, name := range temporary {
+		err = errors.Join(err, os.Remove(name))
+	}
+	text, marshalErr := json.Marshal(record)
+	if err = errors.Join(err, marshalErr); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.dir, recordFile), text, 0o644)
 }
 
 // Discard removes the draft.
 func (d *Draft) Discard() error {
-	return errors.Join(RemoveAll(d.dir), d.lock.Close())
+	_ = d.lock.Close() // again if Publish failed
+	return RemoveAll(d.dir)
 }
 
 // RemoveAll removes a tree whose folders may not be writable by this user.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -22,11 +23,14 @@ const (
 	workDir    = "work"
 	filesDir   = "files"       // of one tree: its content
 	recordFile = "record.json" // of one tree
-	usedFile   = "used"        // of one tree: its lock; the modification time is the last use
+	usedFile   = "used"        // of one tree: its lock; it has a byte for each use, the last at its modification time
 	workLock   = "work.lock"
 )
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// IsDigest reports whether a text can be the digest of a tree: a SHA-256 in lower-case hexadecimal digits.
+func IsDigest(text string) bool { return digestPattern.MatchString(text) }
 
 // Store is a folder of trees. Its methods are safe for concurrent use.
 type Store struct {
@@ -68,7 +72,7 @@ func (s *Store) sweep() {
 	for _, e := range entries {
 		dir := s.path(workDir, e.Name())
 		lock, err := os.Open(filepath.Join(dir, usedFile))
-		if err == nil && tryLock(lock) != nil {
+		if err == nil && filelock.Try(lock) != nil {
 			lock.Close()
 			continue
 		}
@@ -87,7 +91,7 @@ func (s *Store) lockWork() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockExclusive(f); err != nil {
+	if err := filelock.Exclusive(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { f.Close() }, nil
@@ -102,45 +106,47 @@ func (s *Store) Has(digest string) bool {
 	return err == nil
 }
 
-// Hold keeps a tree until release, and counts as a use. Without the tree it returns fs.ErrNotExist.
-func (s *Store) Hold(digest string) (release func(), err error) {
+// Hold keeps a tree until release, and counts a use. Without the tree it returns fs.ErrNotExist.
+func (s *Store) Hold(digest string) (release func(), err error) { return s.hold(digest, true) }
+
+// Keep is Hold, and counts no use.
+func (s *Store) Keep(digest string) (release func(), err error) { return s.hold(digest, false) }
+
+func (s *Store) hold(digest string, use bool) (release func(), err error) {
 	path := s.path(treesDir, digest, usedFile)
-	used, err := os.Open(path)
+	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		used, err = os.Open(path) // a read-only store still works
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err = lockShared(used); err == nil && !isAt(used, path) { // it was removed while this process waited
-		err = fs.ErrNotExist
+	if err = filelock.Shared(used); err == nil && !filelock.IsAt(used, path) {
+		err = fs.ErrNotExist // it was removed while this process waited
 	}
 	if err != nil {
 		return nil, errors.Join(err, used.Close())
 	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // a read-only store still works
+	if use {
+		_, _ = used.Write([]byte{'\n'}) // on a full disk, a use is not counted
+	}
 	return func() { used.Close() }, nil
 }
 
-// isAt reports whether a path still names an open file.
-func isAt(f *os.File, path string) bool {
-	own, err := f.Stat()
-	there, statErr := os.Stat(path)
-	return err == nil && statErr == nil && os.SameFile(own, there)
-}
-
-// Record decodes the record of a tree, and returns the time of its last use.
-func (s *Store) Record(digest string, into any) (used time.Time, err error) {
+// Record decodes the record of a tree, and returns the time of its last use and the number of uses.
+func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err error) {
 	text, err := os.ReadFile(s.path(treesDir, digest, recordFile))
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
-		return used, err
+		return used, 0, err
 	}
 	info, err := os.Stat(s.path(treesDir, digest, usedFile))
-	if err == nil {
-		used = info.ModTime()
+	if err != nil {
+		return used, 0, err
 	}
-	return used, err
+	return info.ModTime(), info.Size(), nil
 }
 
 // Digests lists the trees.
@@ -148,7 +154,7 @@ func (s *Store) Digests() ([]string, error) {
 	entries, err := os.ReadDir(s.path(treesDir))
 	var list []string
 	for _, e := range entries {
-		if digestPattern.MatchString(e.Name()) {
+		if IsDigest(e.Name()) {
 			list = append(list, e.Name())
 		}
 	}
@@ -160,7 +166,7 @@ func (s *Store) Remove(digest string) (gone bool, err error) {
 	used, err := os.Open(s.path(treesDir, digest, usedFile))
 	if err == nil {
 		defer used.Close()
-		if tryLock(used) != nil {
+		if filelock.Try(used) != nil {
 			return false, nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {

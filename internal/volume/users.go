@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -29,10 +30,10 @@ func locked(ctx context.Context, path string) (*os.File, error) {
 		return nil, err
 	}
 	for {
-		switch err := tryLock(f); {
+		switch err := filelock.Try(f); {
 		case err == nil:
 			return f, nil
-		case !errors.Is(err, errLocked):
+		case !filelock.Held(err):
 			return nil, errors.Join(err, f.Close())
 		}
 		select {
@@ -75,8 +76,8 @@ func (s *Store) user(path string, id sandbox.ID) (u user, lives bool, err error)
 	if err := json.NewDecoder(f).Decode(&u); err != nil {
 		return u, false, nil // its process was killed before it made a sandbox
 	}
-	switch err := tryLock(f); {
-	case errors.Is(err, errLocked):
+	switch err := filelock.Try(f); {
+	case filelock.Held(err):
 		return u, true, nil
 	case err != nil:
 		return u, false, err
@@ -146,7 +147,7 @@ func (s *Store) claim(path string, u user) (f *os.File, err error) {
 	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, err
 	}
-	if err = tryLock(f); err == nil {
+	if err = filelock.Try(f); err == nil {
 		_, err = f.Write(text)
 	}
 	if err != nil {

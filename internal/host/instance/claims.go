@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -114,7 +115,7 @@ func noBox(id sandbox.ID) error {
 // explainLock explains why a box's lock is not available.
 func explainLock(id sandbox.ID, err error) error {
 	switch {
-	case errors.Is(err, errLocked):
+	case filelock.Held(err):
 		return &sandbox.Error{Kind: sandbox.Exists, Op: "reattach " + string(id), Msg: "a running process owns it"}
 	case errors.Is(err, errBusy):
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "reattach " + string(id), Err: err, Fix: "try again"}

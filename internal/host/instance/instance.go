@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -151,7 +152,7 @@ func lockMaking(run *os.Root) (*os.File, error) {
 		return nil, err
 	}
 	for range birthTries {
-		if err = tryLock(f); !errors.Is(err, errLocked) {
+		if err = filelock.Try(f); !filelock.Held(err) {
 			break
 		}
 		time.Sleep(lockPause)
@@ -163,13 +164,13 @@ func lockMaking(run *os.Root) (*os.File, error) {
 	return f, nil
 }
 
-// openLocked opens and takes an instance's lock. It fails at once with errLocked if the owner lives.
+// openLocked opens and takes an instance's lock. It fails at once, as filelock.Try, if the owner lives.
 func openLocked(run *os.Root, name string, flags int) (*os.File, error) {
 	f, err := run.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(f); err != nil {
+	if err := filelock.Try(f); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (in *Instance) Close() error {
 }
 
 // lockDead takes the lock of an instance without an owner. A forked child that has not executed its program yet may
-// briefly hold a dead owner's lock, a process that cleans up longer. errLocked means that the owner lives, errBusy that
+// briefly hold a dead owner's lock, a process that cleans up longer. A held lock means that the owner lives, errBusy that
 // another process held the lock at every try. lockDead removes a folder without a lock, whose maker died early.
 func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
 	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
@@ -209,7 +210,7 @@ var errBusy = errors.New("another process is cleaning up")
 func lockLeft(ctx context.Context, tries int, try func() (*os.File, error), ownerLives func() bool) (*os.File, error) {
 	for {
 		lock, err := try()
-		if !errors.Is(err, errLocked) || ownerLives() {
+		if !filelock.Held(err) || ownerLives() {
 			return lock, err
 		}
 		if tries--; tries <= 0 {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -203,7 +204,7 @@ func TestHalfMade(t *testing.T) {
 	}
 	lock, err := os.Create(filepath.Join(folder("locked"), lockFile))
 	if err == nil {
-		err = tryLock(lock)
+		err = filelock.Try(lock)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/rundir"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -82,7 +83,7 @@ func (r Reaper) box(ctx context.Context, run *os.Root, name string, id sandbox.I
 	inside := boxFolder(name, id)
 	claim, err := openLocked(run, inside+claimSuffix, os.O_RDWR)
 	switch {
-	case errors.Is(err, errLocked):
+	case filelock.Held(err):
 		return nil // reattached
 	case err == nil:
 		defer claim.Close()
