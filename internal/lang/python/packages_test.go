@@ -85,7 +85,8 @@ func TestPlainly(t *testing.T) {
 
 // TestMostMagic: the list of requirements is at most one longer than the limit.
 func TestMostMagic(t *testing.T) {
-	if n := len(magic([]byte(strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3))).Requirements); n != maxInstalled {
+	code := strings.Repeat("%pip install "+strings.Repeat("a ", 9000)+"\n", 3)
+	if n := len(magic([]byte(code)).Requirements); n != maxInstalled {
 		t.Errorf("%d requirements", n)
 	}
 }

@@ -83,8 +83,8 @@ def serve():
                 kept = result
 
     def refuse(channel, failure, entered):
-        """Reports a failure to the host, after 0, or ENTERED if a process may have entered the sandbox. The host may have
-        ended in the meantime."""
+        """Reports a failure to the host, after 0, or ENTERED if a process may have entered the sandbox. The host may
+        have ended in the meantime."""
         text = str(failure).encode()[:200]
         try:
             os.write(channel, struct.pack("<2I", ENTERED if entered else 0, len(text)) + text)
@@ -194,7 +194,8 @@ def serve():
     gc.collect()
     gc.freeze()
     gc.disable()
-    for thing in sys.modules["__main__"], sys.modules["__main__"].__dict__:  # the end of a program frees their cycles with functions
+    # The end of a program frees their cycles with functions.
+    for thing in sys.modules["__main__"], sys.modules["__main__"].__dict__:
         ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(thing))
         ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(thing))
     gate.sendall(b"!")
