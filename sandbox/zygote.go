@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +40,10 @@ type Forker interface {
 	// user. The process waits for Forked.Go before its program begins. The guest must adopt it, as its child.
 	// ErrNoZygote means that no zygote is ready now. On any error but ErrEntered, nothing has run: start normally.
 	Fork(ctx context.Context, f Fork) (*Forked, error)
+
+	// Park puts a fork into the sandbox ahead: it confines itself there and waits for a Fork that is Like f. Args and
+	// Env are not used. The guest ends a parked fork before it starts a program. Errors are those of Fork.
+	Park(ctx context.Context, f Fork) error
 }
 
 // Fork is what to fork.
@@ -50,6 +55,20 @@ type Fork struct {
 	Args []string // of the program
 	Env  []string // complete
 	Dir  string
+}
+
+// Like reports whether a fork that was parked for other can run f.
+func (f *Fork) Like(other *Fork) bool {
+	return f.Zygote == other.Zygote && f.Dir == other.Dir && slices.Equal(f.Argv, other.Argv) &&
+		slices.Equal(f.Reads, other.Reads)
+}
+
+// Parked returns the part of f that a parked fork needs; nil for nil.
+func (f *Fork) Parked() *Fork {
+	if f == nil {
+		return nil
+	}
+	return &Fork{Zygote: f.Zygote, Argv: f.Argv, Reads: f.Reads, Dir: f.Dir}
 }
 
 // Forked is a process that waits for its program to begin.

@@ -141,6 +141,14 @@ type spyBox struct {
 	trial    string
 }
 
+// Park forwards to the box.
+func (b *spyBox) Park(ctx context.Context, f sandbox.Fork) error {
+	if forker, can := b.Box.(sandbox.Forker); can {
+		return forker.Park(ctx, f)
+	}
+	return sandbox.ErrNoZygote
+}
+
 // Fork forwards to the box, and counts the forks of attacks.
 func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
 	if forker, can := b.Box.(sandbox.Forker); can {

@@ -15,13 +15,14 @@ type boxed struct {
 	guest   connection
 	passage sandbox.Passage // the way out of its network; nil if it has none
 	layers  supplied
+	parked  *sandbox.Fork // what waits in a warm box, else nil
 
 	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
 }
 
 // create takes a warm sandbox for a plan, or builds one.
 func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
-	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied); s != nil {
+	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied, e.forkOf(&p.job)); s != nil {
 		spec := p.Spec // a warm box lacks the owner, and this run's environment, metadata and some limits
 		spec.ID = s.id
 		s.become(sandbox.Record{ID: spec.ID, Owner: p.owner, Spec: spec})

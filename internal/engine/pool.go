@@ -30,10 +30,11 @@ type pool struct {
 type shelf struct {
 	backend sandbox.Backend
 	spec    sandbox.Spec
-	owner   string    // the first to use it
-	held    supplied  // its layers
-	folders bool      // each box has its folders for packages
-	used    time.Time // last
+	owner   string        // the first to use it
+	held    supplied      // its layers
+	fork    *sandbox.Fork // the last to be requested, parked in new boxes; nil parks none
+	folders bool          // each box has its folders for packages
+	used    time.Time     // last
 	ready   []*Sandbox
 	filling bool
 	failed  time.Time // time of the last failure to make a box; zero after a success
@@ -77,8 +78,9 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 	return string(key)
 }
 
-// take returns a warm box for the spec, or nil, and starts refilling its shelf. held are the layers of the spec.
-func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied) *Sandbox {
+// take returns a warm box for the spec, or nil, and starts refilling its shelf. held are the layers of the spec. It
+// prefers a box in which a fork for f is parked, or none if f is nil. The boxes to come are parked for f.
+func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied, f *sandbox.Fork) *Sandbox {
 	if p.size == 0 {
 		return nil
 	}
@@ -105,10 +107,12 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 		p.shelves[key] = s
 	}
 	s.idle.Reset(shelfLife)
-	s.used = time.Now()
+	s.used, s.fork = time.Now(), f.Parked()
 	var found *Sandbox
 	for len(s.ready) > 0 && found == nil {
-		found, s.ready = s.ready[0], s.ready[1:]
+		n := max(slices.IndexFunc(s.ready, func(l *Sandbox) bool { return l.parkedFor(f) }), 0)
+		found = s.ready[n]
+		s.ready = slices.Delete(s.ready, n, n+1)
 		if !isOpen(found.guest.current()) { // its guest has ended
 			p.discard(found)
 			found = nil
@@ -121,7 +125,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 // takeLiving returns a warm box that can be promoted to a living sandbox of the spec, or nil.
 func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *Sandbox {
 	spec.Lifetime = sandbox.Lifetime{}
-	l := p.take(b, spec, owner, supplied{})
+	l := p.take(b, spec, owner, supplied{}, nil)
 	if l == nil {
 		return nil
 	}
@@ -211,7 +215,22 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 		p.end(l)
 		return nil, err
 	}
+	p.mu.Lock()
+	f := s.fork
+	p.mu.Unlock()
+	if err := l.park(ctx, f); err != nil {
+		p.end(l)
+		return nil, err
+	}
 	return l, nil
+}
+
+// parkedFor reports whether a warm box waits for f, or for no fork if f is nil.
+func (s *Sandbox) parkedFor(f *sandbox.Fork) bool {
+	if s.parked == nil || f == nil {
+		return s.parked == nil && f == nil
+	}
+	return s.parked.Like(f)
 }
 
 // end closes a box that was not taken.

@@ -27,7 +27,7 @@ func TestShelves(t *testing.T) {
 		defer e.Close()
 		ask := func(owner string, memory ...int64) {
 			for _, m := range memory {
-				e.pool.take(noBoxes{}, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: m}}, owner, supplied{})
+				e.pool.take(noBoxes{}, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: m}}, owner, supplied{}, nil)
 				time.Sleep(time.Millisecond) // so that one is the oldest
 			}
 		}

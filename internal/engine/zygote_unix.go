@@ -19,9 +19,12 @@ import (
 // fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller
 // should start the program normally: then nothing has run.
 func (x *Run) fork(ctx context.Context) (*client.Process, error) {
-	f := x.asFork()
 	forker, can := x.sandbox.box.(sandbox.Forker)
-	if f == nil || !can || x.plain {
+	if !can || !x.sandbox.oneShot {
+		return nil, nil
+	}
+	f := x.sandbox.engine.forkOf(&x.job)
+	if f == nil {
 		return nil, nil
 	}
 	forked, err := forker.Fork(ctx, *f)
@@ -42,26 +45,44 @@ func (x *Run) fork(ctx context.Context) (*client.Process, error) {
 	return process, err
 }
 
-// asFork is the run's request to a zygote. It is nil if the run needs a fresh interpreter: with stdin, which an
-// interpreter examines when it starts; with code in another place; or with variables that configure the interpreter.
-func (x *Run) asFork() *sandbox.Fork {
-	l := x.Language
-	if !x.sandbox.oneShot || x.sandbox.engine.config.Warm == 0 || l == nil || l.Zygote == nil ||
-		len(x.Request.Stdin) > 0 || x.Dir != sandbox.Workspace {
+// forkOf is the request of a one-shot run to a zygote. It is nil if the run needs a fresh interpreter: with stdin,
+// which an interpreter examines when it starts; with code in another place; or with variables that configure the
+// interpreter.
+func (e *Engine) forkOf(j *job) *sandbox.Fork {
+	l := j.Language
+	if j.plain || e.config.Warm == 0 || l == nil || l.Zygote == nil || len(j.Request.Stdin) > 0 ||
+		j.Dir != sandbox.Workspace {
 		return nil
 	}
-	env := plan.MergeEnv(x.baseEnv, l.Env)
+	env := plan.MergeEnv(j.baseEnv, l.Env)
 	f := &sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], path.Join(sandbox.Workspace, l.FileName)),
-		Reads: l.Zygote.Reads(env), Args: x.Request.Args, Dir: x.Dir}
-	if len(x.Spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment
+		Reads: l.Zygote.Reads(env), Args: j.Request.Args, Dir: j.Dir}
+	if len(j.Spec.Layers) > 0 && l.Installer != nil { // the zygote finds them by the program's environment
 		env = plan.AddPaths(env, l.Installer.Path)
 	}
-	own := len(x.Argv) - len(f.Args)
-	if !slices.Equal(f.Argv, x.Argv[:own]) || !slices.Equal(l.Zygote.Reads(env), l.Zygote.Reads(x.Env)) {
+	own := len(j.Argv) - len(f.Args)
+	if !slices.Equal(f.Argv, j.Argv[:own]) || !slices.Equal(l.Zygote.Reads(env), l.Zygote.Reads(j.Env)) {
 		return nil
 	}
-	f.Env = append([]string{guest.EnvExecution + "=" + string(x.id)}, x.Env...)
+	f.Env = append([]string{guest.EnvExecution + "=" + string(j.id)}, j.Env...)
 	return f
+}
+
+// park puts a fork of a waiting interpreter into a warm box, for a run that is like f. Without an error the box can be
+// used.
+func (s *Sandbox) park(ctx context.Context, f *sandbox.Fork) error {
+	forker, can := s.box.(sandbox.Forker)
+	if f == nil || !can {
+		return nil
+	}
+	err := forker.Park(ctx, *f)
+	if err == nil {
+		s.parked = f
+	}
+	if errors.Is(err, sandbox.ErrEntered) {
+		return err
+	}
+	return nil
 }
 
 // adopt passes a forked process to the guest, and starts its program.

@@ -27,7 +27,13 @@ type Box struct {
 }
 
 // Close ends the sandbox and frees its resources.
-func (box *Box) Close() error { return errors.Join(box.Box.Close(), box.root.Close()) }
+func (box *Box) Close() error {
+	err := errors.Join(box.Box.Close(), box.root.Close())
+	box.entry.Lock()
+	defer box.entry.Unlock()
+	box.entry.unpark()
+	return err
+}
 
 // Resize changes the limits of memory and CPUs.
 func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, 0) }
@@ -36,7 +42,8 @@ func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.R
 // control group.
 type entry struct {
 	sync.Mutex
-	used bool
+	used   bool     // a fork has entered, or none may
+	parked *forking // a fork that waits for its program, else nil
 }
 
 func (box *Box) start(g *spawned) {

@@ -54,59 +54,129 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 		})
 }
 
-// Fork puts a fork of a zygote into the sandbox.
-func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, err error) {
+// Park puts a fork of a zygote into the sandbox, where it waits for its program.
+func (box *Box) Park(ctx context.Context, f sandbox.Fork) error {
 	box.entry.Lock()
 	defer box.entry.Unlock()
+	o, err := box.enter(ctx, &f, nil)
+	box.entry.parked = o
+	return err
+}
+
+// Fork gives a program to the parked fork, or to one that it puts into the sandbox.
+func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
+	box.entry.Lock()
+	defer box.entry.Unlock()
+	o, err := box.entry.parked, error(nil)
+	box.entry.parked = nil
+	defer func() { box.entry.used = true }() // from now on, a program may run there
+	switch {
+	case o == nil:
+		o, err = box.enter(ctx, &f, program(&f))
+	case box.IsClosing() || !o.fork.Like(&f) || o.dead():
+		o.close()
+		return nil, sandbox.ErrNoZygote
+	default:
+		err = o.begin(ctx, program(&f))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &sandbox.Forked{PID: o.pid, Stdout: o.stdout, Stderr: o.stderr, Go: o.release, Close: o.close}, nil
+}
+
+// unpark lets a parked fork end: it reads the end of its channel. The caller holds the lock.
+func (e *entry) unpark() {
+	if e.parked != nil {
+		e.parked.close()
+		e.parked = nil
+	}
+}
+
+// enter puts a fork of a zygote into the sandbox and returns once it is confined. The fork reads its program next. The
+// caller holds the lock.
+func (box *Box) enter(ctx context.Context, f *sandbox.Fork, program []byte) (_ *forking, err error) {
 	if box.walls == nil || box.entry.used || box.IsClosing() {
 		return nil, sandbox.ErrNoZygote
 	}
-	box.entry.used = true
-	z, err := box.backend.zygotes.take(box.backend, &f)
+	z, err := box.backend.zygotes.take(box.backend, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &forking{}
+	box.entry.used = true
+	o := &forking{fork: f}
 	defer func() {
 		if err != nil {
-			out.close()
+			o.close()
 			err = at("fork interpreter", err)
 		}
-		if out.ordered && ctx.Err() == nil {
+		if o.ordered && ctx.Err() == nil {
 			box.backend.zygotes.record(box.backend, z, err)
 		}
 	}()
-	if err := out.order(box, z); err != nil {
+	if err := o.order(box, z); err != nil {
 		return nil, err
 	}
-	pid, err := out.enter(ctx, box, &f)
-	if err != nil {
+	if err := o.confine(ctx, box.backend.entries.get(box.walls, f.Dir), program); err != nil {
 		return nil, err
 	}
-	return &sandbox.Forked{PID: pid, Stdout: out.stdout, Stderr: out.stderr, Go: out.release, Close: out.close}, nil
+	return o, nil
 }
 
-// enter sends the process the calls that confine it, and returns its id once it is confined. Unless the zygote reports
-// that no process entered, one may have entered, or enter later.
-func (o *forking) enter(ctx context.Context, box *Box, f *sandbox.Fork) (int, error) {
+// confine sends the process the calls that confine it, then its program, and reads its id once it is confined. Unless
+// the zygote reports that no process entered, one may have entered, or enter later.
+func (o *forking) confine(ctx context.Context, calls, program []byte) (err error) {
+	return o.during(ctx, func() error {
+		sent := net.Buffers{calls, program}
+		_, failed := sent.WriteTo(o.channel) // ignored if the zygote refused
+		o.pid, err = o.readPID()
+		if errors.Is(err, errRefused) {
+			return err
+		}
+		if err != nil || failed != nil {
+			return errors.Join(sandbox.ErrEntered, failed, err)
+		}
+		return nil
+	})
+}
+
+// begin sends a parked process its program.
+func (o *forking) begin(ctx context.Context, program []byte) error {
+	err := o.during(ctx, func() error {
+		_, err := o.channel.Write(program)
+		return err
+	})
+	if err != nil {
+		o.close()
+		return at("fork interpreter", errors.Join(sandbox.ErrEntered, err))
+	}
+	return nil
+}
+
+// during bounds the time of an exchange with the process.
+func (o *forking) during(ctx context.Context, exchange func() error) error {
 	deadline := time.Now().Add(forkTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
 	if err := o.channel.SetDeadline(deadline); err != nil {
-		return 0, errors.Join(sandbox.ErrEntered, err)
+		return errors.Join(sandbox.ErrEntered, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = o.channel.SetDeadline(time.Unix(1, 0)) })()
-	sent := net.Buffers{box.backend.entries.get(box.walls, f.Dir), program(f)}
-	_, failed := sent.WriteTo(o.channel) // ignored if the zygote refused
-	pid, err := o.pid()
-	switch {
-	case errors.Is(err, errRefused):
-		return 0, err
-	case err != nil || failed != nil:
-		return 0, errors.Join(sandbox.ErrEntered, failed, err)
+	return exchange()
+}
+
+// dead reports whether a parked process has ended: only it has the other end of the channel, and it sends nothing.
+func (o *forking) dead() bool {
+	raw, err := o.channel.SyscallConn()
+	if err != nil {
+		return true
 	}
-	return pid, nil
+	some := 1
+	err = raw.Control(func(fd uintptr) {
+		some, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return err != nil || some != 0
 }
 
 // errRefused is the zygote's report that nothing has entered the sandbox.
@@ -145,7 +215,9 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 
 // forking is a process that is entering a sandbox.
 type forking struct {
-	channel        net.Conn
+	fork           *sandbox.Fork
+	pid            int // in the sandbox, once it is confined
+	channel        *net.UnixConn
 	stdout, stderr *os.File // read ends
 	ordered        bool     // the zygote has the order; an earlier failure is not its fault
 }
@@ -158,11 +230,12 @@ func (o *forking) order(box *Box, z *zygote) error {
 	}
 	defer unix.Close(pair[1])
 	ours := os.NewFile(uintptr(pair[0]), "channel")
-	o.channel, err = net.FileConn(ours)
+	conn, err := net.FileConn(ours)
 	ours.Close()
 	if err != nil {
 		return err
 	}
+	o.channel = conn.(*net.UnixConn)
 	fds := []int{box.Process.FD, pair[1]}
 	for _, end := range []**os.File{&o.stdout, &o.stderr} {
 		var pipe [2]int // blocking, for the program; the guest changes its own end
@@ -192,8 +265,8 @@ const (
 	somebodyMay   = math.MaxUint32
 )
 
-// pid reads the process's id, its report that it is confined, or the zygote's report of a failure.
-func (o *forking) pid() (int, error) {
+// readPID reads the process's id, its report that it is confined, or the zygote's report of a failure.
+func (o *forking) readPID() (int, error) {
 	var number [4]byte
 	if _, err := io.ReadFull(o.channel, number[:]); err != nil {
 		return 0, err

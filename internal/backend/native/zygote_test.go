@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,7 +159,7 @@ func (h *house) family() (guest, program int) {
 	boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 	for _, dir := range boxes {
 		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
-			if children := childrenOf(pid); len(children) > 0 {
+			if children := childrenOf(pid); len(children) > 0 && !isParked(children[0]) {
 				guest, program = pid, children[0]
 			}
 		}
@@ -167,6 +168,15 @@ func (h *house) family() (guest, program int) {
 		h.Fatal("no program is to be found")
 	}
 	return guest, program
+}
+
+// isParked reports whether a process is a fork that waits for its program: it still has its channel.
+func isParked(pid int) bool {
+	fds, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "fd", "*"))
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		to, _ := os.Readlink(fd)
+		return strings.HasPrefix(to, "socket:")
+	})
 }
 
 // childrenOf lists the living children of all threads of a process.

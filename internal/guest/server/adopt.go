@@ -75,6 +75,7 @@ func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	if session, err := unix.Getsid(pid); err == nil && session == pid {
 		p.session = pid
 	}
+	s.table.begun = true
 	buffer := int(cmp.Or(m.Buffer, guest.DefaultBuffer))
 	files := r.take()
 	p.stdin.open(files[0], false)

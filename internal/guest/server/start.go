@@ -83,6 +83,34 @@ func checkID(id string) error {
 // appears meanwhile. Only pid 1 knows: in its pid namespace, kill(2) with -1 skips only the caller.
 func (s *Server) alone() bool { return s.cfg.Init && syscall.Kill(-1, 0) == syscall.ESRCH }
 
+// clear ends the process that waits to be adopted, if any, before the first program starts: the program could trace it.
+// The caller holds the table's lock.
+func (s *Server) clear() error {
+	if s.table.begun || !s.cfg.Init || s.alone() {
+		s.table.begun = true
+		return nil
+	}
+	for _, other := range s.proc.list() {
+		if other.parent != os.Getpid() { // of a container's engine
+			continue
+		}
+		var err error
+		if err = syscall.Kill(other.pid, syscall.SIGKILL); err == nil {
+			for {
+				if _, err = syscall.Wait4(other.pid, nil, unix.WALL, nil); err != syscall.EINTR {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return &guest.Failed{Kind: sandbox.Unavailable, Op: "start",
+				Msg: "cannot end a waiting process: " + err.Error()}
+		}
+	}
+	s.table.begun = true
+	return nil
+}
+
 // spawn opens the process's descriptors, forks it and starts its goroutines.
 func (s *Server) spawn(p *process, m *guest.Start) error {
 	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: cmp.Or(m.Dir, "/"), TTY: m.TTY}
@@ -107,6 +135,9 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 		return err
 	}
 	defer s.table.spawning.Unlock()
+	if err := s.clear(); err != nil {
+		return err
+	}
 	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
 		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.table.setgroups.allowed(&s.proc)}
 	}

@@ -106,6 +106,10 @@ def serve():
         must("close descriptors", close_range, channel + 1, 0x7FFFFFFF, 0)
         channel = socket.socket(fileno=channel)
         carry_out(channel)
+        while os.getppid() != 1:  # pid 1 adopts only its own children; our parent is about to end
+            time.sleep(0.0002)
+        channel.sendall(struct.pack("<I", os.getpid()))
+        # The program may come much later. Until then, nothing has run in the sandbox.
         args, env = struct.unpack("<2I", read(channel, 8))
         args, env = (bytes(read(channel, n)).split(b"\0")[:-1] for n in (args, env))
         sys.argv += map(os.fsdecode, args)
@@ -113,9 +117,6 @@ def serve():
         for entry in env:
             name, _, value = entry.partition(b"=")
             os.environb[name] = value
-        while os.getppid() != 1:  # pid 1 adopts only its own children; our parent is about to end
-            time.sleep(0.0002)
-        channel.sendall(struct.pack("<I", os.getpid()))
         if channel.recv(1) != b"!":
             os._exit(1)
         channel.close()
