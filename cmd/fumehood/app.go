@@ -75,9 +75,15 @@ type app struct {
 		store   *volume.Store // made on first use
 	}
 
-	args    []string                                // of the command line, without the program's name
-	reread  func(*cobra.Command, *serveFlags) error // replaces serve, to read its settings again
-	signals signals
+	line     commandLine
+	signals  signals
+	serveLog *serveLog // nil but in serve
+}
+
+// commandLine is the command line, and what replaces serve when it is read again.
+type commandLine struct {
+	args   []string // without the program's name
+	reread func(*cobra.Command, *serveFlags) error
 }
 
 // signals are what commands do at signals instead of ending.
@@ -98,7 +104,7 @@ var errInterrupted = errors.New("interrupted")
 func (m Main) Run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &app{Main: m, interrupt: cancel, args: args}
+	a := &app{Main: m, interrupt: cancel, line: commandLine{args: args}}
 	defer a.watchInterrupts()()
 
 	root := a.newRoot()
@@ -191,14 +197,14 @@ func (a *app) intercepted() bool {
 
 // note prints a note on stderr, unless --quiet.
 func (a *app) note(colour terminal.Colour, format string, args ...any) {
-	if !a.quiet {
+	if !a.quiet && !a.serveLog.record(slog.LevelInfo, fmt.Sprintf(format, args...)) {
 		a.say(colour, "note: "+format, args...)
 	}
 }
 
 // warn prints a warning on stderr, unless --quiet.
 func (a *app) warn(format string, args ...any) {
-	if !a.quiet {
+	if !a.quiet && !a.serveLog.record(slog.LevelWarn, fmt.Sprintf(format, args...)) {
 		a.say(terminal.Yellow, "warning: "+format, args...)
 	}
 }
@@ -212,6 +218,9 @@ func (a *app) paint(w io.Writer, c terminal.Colour, text string) string {
 }
 
 func (a *app) say(c terminal.Colour, format string, args ...any) {
+	if a.serveLog.record(slog.LevelInfo, fmt.Sprintf(format, args...)) {
+		return
+	}
 	fmt.Fprintln(a.Stderr, a.paint(a.Stderr, c, fmt.Sprintf(format, args...)))
 }
 
@@ -229,6 +238,9 @@ func (a *app) host() hostfiles.Host { return hostfiles.Host{Own: a.env().OwnPath
 
 // logger logs warnings to stderr, or everything with --verbose.
 func (a *app) logger() *slog.Logger {
+	if a.serveLog != nil {
+		return a.serveLog.logger
+	}
 	level := slog.LevelWarn
 	switch {
 	case a.verbose:

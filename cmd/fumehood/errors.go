@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"syscall"
 
@@ -30,6 +31,9 @@ func (a *app) fail(err error) {
 		return
 	}
 	text, lacks := textOf(err), sandbox.UnenforcedOf(err)
+	if a.serveLog.record(slog.LevelError, text, "fix", fixOf(err)) {
+		return
+	}
 	if len(lacks) > 0 {
 		text += "; nothing ran"
 	}

@@ -82,6 +82,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Isolation", slices.Concat([]string{"backend", "allow-backend", "allow-image", "pull-images",
 			"max-network", "network-allow", "allow-unenforced",
 			"nested-filters", "terminals"}, containerFlags)},
+		{"Log", []string{"log-format", "log-level", "access-log"}},
 		outputGroup,
 	},
 }

@@ -49,9 +49,10 @@ type serveFlags struct {
 	drainTimeout time.Duration
 	living       livingFlags
 
-	packageFlags
+	packages   packageFlags
 	noPackages bool
 	checking   checkFlags
+	logs       logFlags
 	network    ceilingFlags
 
 	set *pflag.FlagSet // all flags, as they are set
@@ -129,8 +130,8 @@ func (a *app) newServe() *cobra.Command {
 					return sandbox.Invalidf("--"+flag, "must be at least 1")
 				}
 			}
-			if a.reread != nil {
-				return a.reread(cmd, &f)
+			if a.line.reread != nil {
+				return a.line.reread(cmd, &f)
 			}
 			if f.door.checkConfig {
 				return a.checkConfig(cmd, &f)
@@ -171,10 +172,11 @@ func (a *app) newServe() *cobra.Command {
 	allowFlag(cmd, &f.config.AllowUnenforced, allowUsage)
 	f.addLiving(flags)
 	addFreedoms(flags, &f.config.NestedFilters, &f.config.Terminals)
-	f.packageFlags.add(flags)
+	f.packages.add(flags)
 	flags.BoolVar(&f.noPackages, "no-packages", false, "install no packages for requests")
 	f.checking.add(cmd)
 	f.network.add(cmd)
+	f.logs.add(cmd)
 	f.living.volumes.add(flags)
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
 	return cmd
@@ -202,6 +204,11 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
+	stopLog, err := a.startLog(&f.logs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopLog()) }()
 	keys, err := a.openKeys(f.door.keyFile)
 	if err == nil {
 		err = f.door.check()
@@ -209,6 +216,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	return a.serveWith(ctx, f, keys)
+}
+
+// serveWith serves with keys until ctx ends or a listener fails.
+func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (err error) {
 	listener, err := a.listen(ctx, f, keys.ring)
 	if err != nil {
 		return err
@@ -237,8 +249,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	host := capacity.Host()
 	defer tendMemory(memoryLimit(host, e.Stats().Slots, f.gateLimits().Complete().Bytes))()
 	server, err := httpd.New(httpd.Config{Engine: e.Engine, Version: versionOf(), Keys: keys.ring,
-		Hosts: f.door.hosts, Domain: f.door.domain, Log: a.logger(), MaxFile: int64(f.living.maxFile),
-		MaxBodies: roomOf(host), MaxAnswers: roomOf(host), MaxConnections: f.descriptors().clients, Metrics: metrics})
+		Hosts: f.door.hosts, Domain: f.door.domain, Log: a.logger(), Access: a.serveLog.accessLog(),
+		MaxFile: int64(f.living.maxFile), MaxBodies: roomOf(host), MaxAnswers: roomOf(host),
+		MaxConnections: f.descriptors().clients, Metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -257,7 +270,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		go func() { failed <- d.server.Serve(d.listener) }() // until Shutdown or Close
 		a.note(terminal.Plain, "listening on %s", d.url(&f.door))
 	}
-	defer a.tend(f, keys, e.Engine, listener.Addr())()
+	r := &reloader{app: a, flags: f, keys: keys, engine: e.Engine, addr: listener.Addr(), metrics: metrics}
+	defer r.tend()()
 	manager := systemd.NewManager(a.LookupEnv)
 	a.tell(manager.Ready())
 	select {
@@ -326,8 +340,8 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 		return nil, invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
 	if !f.noPackages {
-		f.several = func() bool { return severalNames(keys.ring.Keys()) }
-		if config.Packages, err = a.packager(&f.packageFlags); err != nil {
+		f.packages.several = func() bool { return severalNames(keys.ring.Keys()) }
+		if config.Packages, err = a.packager(&f.packages); err != nil {
 			return nil, err
 		}
 	}

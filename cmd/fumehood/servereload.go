@@ -25,7 +25,7 @@ import (
 
 // reloadable are the settings, besides default limits and maxima, that a reload replaces.
 var reloadable = []string{"slots-per-key", "queue-per-key", "sandboxes", "owner-sandboxes", "max-network",
-	"network-allow", "allow-image"}
+	"network-allow", "allow-image", "log-level"}
 
 // isReloadable reports whether a reload replaces a setting.
 func isReloadable(flag string) bool {
@@ -42,15 +42,16 @@ type reloader struct {
 	engine  *engine.Engine
 	addr    net.Addr
 	manager systemd.Manager
+	metrics *httpd.Metrics
 }
 
 // tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
 // and reports to the service manager, until stop is called.
-func (a *app) tend(f *serveFlags, keys *servedKeys, e *engine.Engine, addr net.Addr) (stop func()) {
-	r := &reloader{app: a, flags: f, keys: keys, engine: e, addr: addr, manager: systemd.NewManager(a.LookupEnv)}
+func (r *reloader) tend() (stop func()) {
+	r.manager = systemd.NewManager(r.app.LookupEnv)
 	done, hangups := make(chan struct{}), make(chan struct{}, 1)
 	ends := hasTerminal()
-	unset := a.onHangup(func() bool {
+	unset := r.app.onHangup(func() bool {
 		if ends && !hasTerminal() { // it is the end of the terminal that started the server
 			return false
 		}
@@ -62,7 +63,7 @@ func (a *app) tend(f *serveFlags, keys *servedKeys, e *engine.Engine, addr net.A
 	})
 	var tasks sync.WaitGroup
 	tasks.Go(func() { r.loop(done, hangups) })
-	if every := systemd.Watchdog(a.LookupEnv) / 2; every > 0 {
+	if every := systemd.Watchdog(r.app.LookupEnv) / 2; every > 0 {
 		tasks.Go(func() { r.watchdog(done, every) })
 	}
 	return func() {
@@ -128,10 +129,12 @@ func (a *app) tell(err error) {
 // reload reads the settings and the keys again. What is broken keeps its former state.
 func (r *reloader) reload() {
 	next, err := r.app.rereadSettings()
-	if err != nil {
-		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
-	} else {
-		r.applySettings(next)
+	if err == nil {
+		err = r.applySettings(next)
+	}
+	r.report("limits stay as they are", err)
+	if l := r.app.serveLog.access; l != nil {
+		r.report("access log stays as it is", l.reopen())
 	}
 	r.reloadKeys()
 }
@@ -139,12 +142,12 @@ func (r *reloader) reload() {
 // rereadSettings reads the configuration file and the variables again, under the flags of the command line.
 func (a *app) rereadSettings() (next *serveFlags, err error) {
 	again := &app{Main: a.Main, interrupt: func(error) {}}
-	again.reread = func(cmd *cobra.Command, f *serveFlags) error {
+	again.line.reread = func(cmd *cobra.Command, f *serveFlags) error {
 		next, f.set = f, cmd.Flags()
 		return nil
 	}
 	root := again.newRoot()
-	root.SetArgs(a.args)
+	root.SetArgs(a.line.args)
 	err = root.ExecuteContext(context.Background())
 	if err == nil && next == nil {
 		err = errors.New("the command line is not one of serve")
@@ -153,13 +156,13 @@ func (a *app) rereadSettings() (next *serveFlags, err error) {
 }
 
 // applySettings applies the limits of settings that were read again.
-func (r *reloader) applySettings(next *serveFlags) {
+func (r *reloader) applySettings(next *serveFlags) error {
 	changes, restart := settingChanges(r.flags.set, next.set)
 	if err := r.setLimits(next); err != nil {
-		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
-		return
+		return err
 	}
 	r.flags = next
+	r.app.serveLog.setLevel(r.app, &next.logs)
 	if len(restart) > 0 {
 		r.app.warn("reload: changes of these settings need a restart: %s", inLog(restart))
 	}
@@ -167,6 +170,15 @@ func (r *reloader) applySettings(next *serveFlags) {
 		changes = []string{"no limit has changed"}
 	}
 	r.app.note(terminal.Plain, "reloaded the settings: %s", inLog(changes))
+	return nil
+}
+
+// report counts the reload of a part, and logs that a broken part keeps its former state.
+func (r *reloader) report(state string, err error) {
+	r.metrics.Reloaded(err)
+	if err != nil {
+		r.app.warn("reload: the %s: %s", state, terminal.OneLine(textOf(err)))
+	}
 }
 
 func (r *reloader) setLimits(f *serveFlags) error {
@@ -198,17 +210,14 @@ func (r *reloader) reloadKeys() {
 		return
 	}
 	changes, err := r.keys.read()
-	if err != nil {
-		r.app.warn("reload: the API keys stay as they are: %s", terminal.OneLine(textOf(err)))
-		return
-	}
+	r.report("API keys stay as they are", err)
 	if len(changes) == 0 {
 		return
 	}
 	r.keys.ring.Replace(keyfile.Keys(r.keys.entries))
 	// shares depend on the number of clients
 	if err := r.setLimits(r.flags); err != nil {
-		r.app.warn("reload: the limits stay as they are: %s", terminal.OneLine(textOf(err)))
+		r.report("limits stay as they are", err)
 	}
 	r.app.note(terminal.Plain, "reloaded the API keys: %s", inLog(changes))
 }
@@ -241,6 +250,9 @@ func (a *app) checkConfig(cmd *cobra.Command, f *serveFlags) error {
 		return err
 	}
 	if _, err := f.checking.checks(); err != nil {
+		return err
+	}
+	if err := f.logs.check(); err != nil {
 		return err
 	}
 	if err := engine.CheckLimits(config); err != nil {

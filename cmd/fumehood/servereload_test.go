@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +43,9 @@ func TestServeReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\nmax_memory = \"1GiB\"\n", keys, waived))
+	access := filepath.Join(dir, "access")
+	common := fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\naccess_log = %q\n", keys, waived, access)
+	write(common + `max_memory = "1GiB"`)
 	alice := key("alice")
 	told := listenManager(t, filepath.Join(dir, "notify"))
 	interrupts := make(chan os.Signal, 2)
@@ -79,7 +82,10 @@ func TestServeReload(t *testing.T) {
 		t.Error(code, answer)
 	}
 
-	write(fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\nmax_memory = \"600MiB\"\nwarm = 0\n", keys, waived))
+	if err := os.Rename(access, access+".1"); err != nil { // as logrotate does
+		t.Fatal(err)
+	}
+	write(common + "max_memory = \"600MiB\"\nwarm = 0\n")
 	interrupts <- syscall.SIGHUP
 	s.said.wait(t, `changes of these settings need a restart: warm`)
 	s.said.wait(t, `reloaded the settings: max-memory is 600MiB, was 1GiB`)
@@ -123,8 +129,36 @@ func TestServeReload(t *testing.T) {
 	if code, answer := run(alice, ""); code != http.StatusUnauthorized {
 		t.Error(code, answer)
 	}
+	_, _ = s.send(t, http.MethodGet, "/v1/x/fhx_typed_by_mistake?token=hidden", "", "X-API-Key", bob)
 	s.interrupt()
 	told(t, "STOPPING=1")
+	checkAccessLog(t, access, bob)
+}
+
+// checkAccessLog checks both files of the access log.
+func checkAccessLog(t *testing.T, access, secret string) {
+	t.Helper()
+	before, err := os.ReadFile(access + ".1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := string(before) + string(after)
+	for _, wanted := range []string{`"key":"alice","client":"127.0.0.1:`, `"method":"POST","path":"/v1/run"`,
+		`"status":401`, `"status":429`, `"path":"/v1/x/fhx_..."`, `"path":"/v1/sandboxes/long/run"`} {
+		if !strings.Contains(both, wanted) {
+			t.Errorf("%s is not in\n%s", wanted, both)
+		}
+	}
+	if match := regexp.MustCompile(`"path":"/v1/sandboxes/long/run".*"sandbox":"[^"]+"`); !match.MatchString(both) {
+		t.Error("the sandbox is not logged")
+	}
+	if strings.Contains(both, "hidden") || strings.Contains(both, "mistake") || strings.Contains(both, secret) {
+		t.Errorf("a secret is in\n%s", both)
+	}
 }
 
 // waived are limits that a host of tests may not enforce.

@@ -33,6 +33,7 @@ var errToken = unauthorized(
 func (f *face) inside(h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		a, _ := f.addressOf(r)
+		w.Sandbox = string(a.id)
 		owner, ok := f.tokenOwner(r, a.id)
 		if !ok {
 			return errToken

@@ -244,6 +244,7 @@ func (f *face) owned(h inside) handler {
 		if err != nil {
 			return err
 		}
+		w.Sandbox = string(id)
 		s, err := f.Engine().Sandbox(r.Context(), w.Key, string(id))
 		if err == nil {
 			err = s.Ended() // it may be ending

@@ -32,6 +32,7 @@ type admission struct {
 	line     list.List         // of *owner: those that wait, the next one first
 	draining bool              // no new callers; waiters are still served
 	typical  time.Duration     // moving average of the time a slot is held
+	fullAt   time.Time         // since when there is neither a slot nor a place in the queue; zero while there is
 }
 
 // owner is one of those that share the slots.
@@ -98,6 +99,7 @@ func (a *admission) take(ctx context.Context, name string, begin func(), entered
 		a.free--
 		o.held++
 		begin()
+		a.noteFull()
 		a.mu.Unlock()
 		return nil
 	}
@@ -113,6 +115,7 @@ func (a *admission) take(ctx context.Context, name string, begin func(), entered
 		o.place = a.line.PushBack(o)
 	}
 	begin()
+	a.noteFull()
 	a.mu.Unlock()
 	return a.wait(ctx, o, w, place)
 }
@@ -179,6 +182,17 @@ func (a *admission) giveBack(o *owner) {
 	o.held--
 	a.handOut()
 	a.forget(o)
+	a.noteFull()
+}
+
+// noteFull notes since when neither a slot nor a place in the queue is free.
+func (a *admission) noteFull() {
+	switch full := a.free == 0 && a.waiting >= a.queue; {
+	case !full:
+		a.fullAt = time.Time{}
+	case a.fullAt.IsZero():
+		a.fullAt = time.Now()
+	}
 }
 
 // offers reports whether there is a slot for an owner.
@@ -212,6 +226,7 @@ func (a *admission) handOut() {
 func (a *admission) leave(o *owner, place *list.Element) {
 	o.waiting.Remove(place)
 	a.waiting--
+	a.noteFull()
 	if o.waiting.Len() == 0 {
 		a.line.Remove(o.place)
 		o.place = nil
@@ -272,4 +287,14 @@ func (a *admission) load() (held, waiting int, draining bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.slots - a.free, a.waiting, a.draining
+}
+
+// fullFor returns for how long there is neither a slot nor a place in the queue; 0 while there is.
+func (a *admission) fullFor() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fullAt.IsZero() {
+		return 0
+	}
+	return time.Since(a.fullAt)
 }

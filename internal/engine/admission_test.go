@@ -304,3 +304,31 @@ func TestVerdictOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestFullFor: the time without a free slot or place ends with the first free one.
+func TestFullFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(1, 1, time.Hour)
+		take := func() {
+			if err := a.acquire(t.Context(), "", func() {}); err != nil {
+				t.Error(err)
+			}
+		}
+		take()
+		if a.fullFor() != 0 {
+			t.Error("there is a place in the queue")
+		}
+		go take()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if a.fullFor() != time.Minute {
+			t.Error(a.fullFor())
+		}
+		a.release("", time.Minute)
+		synctest.Wait()
+		if a.fullFor() != 0 {
+			t.Error("the queue is empty")
+		}
+		a.release("", 0)
+	})
+}

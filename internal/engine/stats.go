@@ -19,6 +19,8 @@ type Stats struct {
 	Warm     int  // boxes kept ready
 	Draining bool // no new runs are admitted
 
+	FullFor time.Duration // for how long there is neither a slot nor a place in the queue; 0 while there is
+
 	LogBytes int64 // on disk, of the logs of ended runs in living sandboxes
 
 	Ended   map[sandbox.Status]uint64 // runs that ended, by status
@@ -69,6 +71,7 @@ func (e *Engine) Stats() Stats {
 
 	s.Slots, s.Queue = e.config.Slots, e.config.Queue
 	s.Running, s.Queued, s.Draining = e.admission.load()
+	s.FullFor = e.admission.fullFor()
 	s.Closing = e.closers.count()
 	s.Warm = e.pool.count()
 	s.LogBytes = e.living.logs.Bytes()

@@ -107,10 +107,18 @@ func (a *apiV1) healthz(w *httpd.Response, _ *http.Request) error {
 	return a.WriteJSON(w, api.Health{Status: "ok"})
 }
 
+// fullTooLong is how long a server may refuse every run because of others before it is not ready. A short burst should
+// not move load to other servers.
+const fullTooLong = 10 * time.Second
+
 // readyz reports whether runs are admitted and the default backend serves a default request.
 func (a *apiV1) readyz(w *httpd.Response, r *http.Request) error {
 	if a.Draining() {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "this server is shutting down"}
+	}
+	if full := a.Engine().Stats().FullFor; full >= fullTooLong {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "all slots and the queue have been full for " +
+			full.Round(time.Second).String()}
 	}
 	switch b := a.readiness.get(r.Context(), a.Engine().ProbeDefault); {
 	case b.Err != nil:

@@ -23,6 +23,7 @@ func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error {
 	return func(w *httpd.Response, r *http.Request) error {
 		s, err := a.Engine().Sandbox(r.Context(), w.Key, r.PathValue("id"))
 		if err == nil {
+			w.Sandbox = string(s.ID())
 			err = h(w, r, s)
 		}
 		return gaveUp(r, err)

@@ -3,7 +3,6 @@ package httpd
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -161,10 +160,7 @@ func (s *Server) contain(w *Response, p any) {
 // record writes one line of the log and counts.
 func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 	s.metrics.request(w, r, took)
-	s.log.LogAttrs(r.Context(), slog.LevelInfo, "request",
-		slog.String("request_id", w.ID), slog.String("route", w.route), slog.Int("status", w.status),
-		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr),
-		slog.String("key", w.Key))
+	s.logRequest(w, r, took)
 }
 
 // WriteJSON answers with v, whose type always has a JSON form, and status 200.

@@ -31,6 +31,7 @@ type Metrics struct {
 	overConnections prometheus.Counter
 	panics          prometheus.Counter
 	overRate        prometheus.Counter
+	reloads         *prometheus.CounterVec
 }
 
 // From a millisecond to the longest runs.
@@ -60,11 +61,15 @@ func NewMetrics(version string) *Metrics {
 		panics:   counter("fumehood_http_panics_total", "Panics of request handlers."),
 		overRate: counter("fumehood_http_rate_limited_total", "Requests refused because of the rate of their API key."),
 	}
+	m.reloads = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fumehood_reloads_total",
+		Help: "Reloads of keys or settings, by the result. A failed one kept the former state."}, []string{"result"})
+	m.reloads.WithLabelValues("succeeded")
+	m.reloads.WithLabelValues("failed")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fumehood_build_info",
 		Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.runs, m.runSeconds, m.dropped, m.slowReaders,
-		m.overConnections, m.panics, m.overRate, build, collectors.NewGoCollector(),
+		m.overConnections, m.panics, m.overRate, m.reloads, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
@@ -82,6 +87,15 @@ func (m *Metrics) request(w *Response, r *http.Request, took time.Duration) {
 	}
 	m.requests.WithLabelValues(w.route, method, status).Inc()
 	m.seconds.WithLabelValues(w.route).Observe(took.Seconds())
+}
+
+// Reloaded counts a reload of keys or settings.
+func (m *Metrics) Reloaded(err error) {
+	result := "succeeded"
+	if err != nil {
+		result = "failed"
+	}
+	m.reloads.WithLabelValues(result).Inc()
 }
 
 // Observe counts a run that has ended.
@@ -122,6 +136,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge("running", "Slots in use.", s.Running)
 	gauge("queue", "Most runs that wait for a slot.", s.Queue)
 	gauge("queued", "Runs that wait for a slot.", s.Queued)
+	gauge("full_seconds", "For how long there is neither a slot nor a place in the queue.", int(s.FullFor.Seconds()))
 	gauge("closing", "Boxes that are being closed after their run was answered.", s.Closing)
 	gauge("boxes", "Boxes that exist.", s.Live)
 	gauge("warm_boxes", "Boxes that are kept ready.", s.Warm)
@@ -141,6 +156,32 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	by("network_attempts_total", attempts, float64(s.Network.Refused), "decision", "refused")
 	by("network_bytes_total", bytes, float64(s.Network.Sent), "direction", "sent")
 	by("network_bytes_total", bytes, float64(s.Network.Received), "direction", "received")
+}
+
+// keyCollector reports the API keys.
+type keyCollector struct{ keys *Keyring }
+
+// Describe sends nothing: Collect describes each metric.
+func (keyCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c keyCollector) Collect(out chan<- prometheus.Metric) {
+	now, valid, first := time.Now(), 0, time.Time{}
+	for _, key := range c.keys.Keys() {
+		if key.Expired(now) {
+			continue
+		}
+		valid++
+		if !key.Expires.IsZero() && (first.IsZero() || key.Expires.Before(first)) {
+			first = key.Expires
+		}
+	}
+	gauge := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
+	}
+	gauge("fumehood_keys", "API keys that are valid.", float64(valid))
+	if !first.IsZero() {
+		gauge("fumehood_key_expiry_timestamp_seconds", "When the next API key expires.", float64(first.Unix()))
+	}
 }
 
 // ShowMetrics is the handler of GET /metrics. While the client reads, the answer is held as text alone, and counted.

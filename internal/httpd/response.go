@@ -24,6 +24,7 @@ type Response struct {
 	ID       string // of the request
 	Key      string // name of the API key, the owner of all that the request makes; "" without keys
 	Operator bool   // may see and end what other keys made
+	Sandbox  string // id of the living sandbox that it is about, for the log
 
 	owner  string // of its share of limits: the API key, or the client's address
 	route  string // matched pattern; never the path, which the client chooses

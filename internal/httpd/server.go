@@ -60,7 +60,8 @@ type Config struct {
 	// how long a client may take nothing of its answer, or lag behind 64 KiB/s; 0 is DefaultWriteTimeout
 	WriteTimeout time.Duration
 
-	Log *slog.Logger // nil discards
+	Log    *slog.Logger // nil discards
+	Access *slog.Logger // has a line for each request; nil is Log
 }
 
 // Server has the parts that the APIs at one address share. It owns no goroutine and no listener; the http.Server of
@@ -68,6 +69,7 @@ type Config struct {
 type Server struct {
 	config   Config
 	log      *slog.Logger
+	access   *slog.Logger
 	main     *paths
 	sides    []*paths
 	guards   []func(*http.Request) error
@@ -98,14 +100,15 @@ func New(config Config) (*Server, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: config, log: config.Log, main: newPaths(), waits: defaultWaits,
+	orDefault(&config.Access, config.Log)
+	s := &Server{config: config, log: config.Log, access: config.Access, main: newPaths(), waits: defaultWaits,
 		bodies:  room.New(config.MaxBodies, config.MaxBodies/2),
 		answers: room.New(config.MaxAnswers, config.MaxAnswers/2)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)
 	}
-	s.metrics.registry.MustRegister(engineCollector{config.Engine})
+	s.metrics.registry.MustRegister(engineCollector{config.Engine}, keyCollector{config.Keys})
 	return s, nil
 }
 

@@ -92,6 +92,7 @@ func (f *face) inside(h inside) func(*httpd.Response, *http.Request) error {
 		if err != nil {
 			return &sandbox.Error{Kind: sandbox.NotFound, Msg: "no such container"}
 		}
+		w.Sandbox = string(id)
 		s, err := f.Engine().Sandbox(r.Context(), w.Key, string(id))
 		if err == nil {
 			err = s.Ended() // it may be ending
