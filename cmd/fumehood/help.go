@@ -68,7 +68,8 @@ var flagGroups = map[string][]flagGroup{
 		filesGroup, packagesGroup, limitsGroup, environmentGroup, isolationGroup, outputGroup,
 	},
 	"serve": {
-		{"Server", []string{"listen", "host", "domain", "tls-cert", "tls-key", "api-key-file",
+		{"Server", []string{"listen", "host", "domain", "tls-cert", "tls-key", "acme-domain",
+			"acme-directory", "acme-ca", "acme-email", "acme-listen", "api-key-file",
 			"drain-timeout", "no-local-socket", "check-config"}},
 		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
 			"connections", "connections-per-key", "max-connections"}},

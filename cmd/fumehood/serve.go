@@ -213,6 +213,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err == nil {
 		err = f.door.check()
 	}
+	if err == nil && f.living.private && len(f.door.acme.domains) > 0 {
+		err = sandbox.Invalidf("--acme-domain", "needs the state folder, which --private does not keep")
+	}
 	if err != nil {
 		return err
 	}
@@ -226,9 +229,6 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 		return err
 	}
 	defer listener.Close()
-	if listener, err = a.wrap(listener, &f.door); err != nil {
-		return err
-	}
 	var kept *state
 	if !f.living.private {
 		if kept, err = a.openState(ctx, f.living.stateDir); err != nil {
@@ -236,6 +236,11 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 		}
 		defer func() { err = errors.Join(err, kept.Close()) }()
 	}
+	secure, err := a.secure(listener, &f.door, kept)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, secure.stop()) }()
 	if err := a.offerVolumes(f, kept); err != nil {
 		return err
 	}
@@ -260,7 +265,7 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 		return err
 	}
 	defer removeFaces()
-	doors := []door{{server.HTTPServer(), listener}}
+	doors := []door{{server.HTTPServer(), secure}}
 	if local := a.listenLocal(f, a.env().RunDir()); local != nil {
 		defer local.Close()
 		doors = append(doors, door{server.LocalServer(), local})
@@ -272,6 +277,7 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 	}
 	r := &reloader{app: a, flags: f, keys: keys, engine: e.Engine, addr: listener.Addr(), metrics: metrics}
 	defer r.tend()()
+	secure.obtain()
 	manager := systemd.NewManager(a.LookupEnv)
 	a.tell(manager.Ready())
 	select {
@@ -305,7 +311,7 @@ type door struct {
 
 // url returns the URL of the door.
 func (d *door) url(f *doorFlags) string {
-	if tcp := urlOf(d.listener.Addr()); f.cert == "" || !strings.HasPrefix(tcp, "http:") {
+	if tcp := urlOf(d.listener.Addr()); !f.secure() || !strings.HasPrefix(tcp, "http:") {
 		return tcp
 	}
 	return "https://" + d.listener.Addr().String()

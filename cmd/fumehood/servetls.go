@@ -4,12 +4,14 @@ import (
 	"crypto/tls"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/crypto/acme"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
@@ -27,6 +29,8 @@ type doorFlags struct {
 	domain    string
 	cert, key string // files
 
+	acme acmeFlags
+
 	checkConfig bool // check the settings and end
 }
 
@@ -39,6 +43,7 @@ func (f *doorFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.domain, "domain", "", "also serve api.`NAME`, and each port of a sandbox as PORT-ID.NAME")
 	flags.StringVar(&f.cert, "tls-cert", "", "serve HTTPS with this certificate `FILE` (PEM), and its chain")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` of the certificate's private key (PEM)")
+	f.acme.add(flags)
 	flags.BoolVar(&f.checkConfig, "check-config", false, "check the settings and their files, and end")
 	_ = flags.SetAnnotation("check-config", settings.NoSetting, nil)
 }
@@ -57,23 +62,58 @@ func (f *doorFlags) check() error {
 	if (f.cert == "") != (f.key == "") {
 		return sandbox.Invalidf("--tls-cert", "a certificate needs its key: give --tls-cert and --tls-key")
 	}
-	return nil
+	return f.acme.check(f.cert)
 }
 
-// wrap makes a listener one for TLS, if there is a certificate. TLS 1.2 is the least version. Clients that
-// offer HTTP/2 get it. Those of WebSockets offer HTTP/1.1.
-func (a *app) wrap(l net.Listener, f *doorFlags) (net.Listener, error) {
-	if f.cert == "" {
-		return l, nil
+// secure reports whether the server serves HTTPS.
+func (f *doorFlags) secure() bool { return f.cert != "" || len(f.acme.domains) > 0 }
+
+// secured is the listener of a server, with TLS if there is a certificate.
+type secured struct {
+	net.Listener
+	certifier *certifier // nil without ACME
+}
+
+// secure adds TLS to a listener, if there is a certificate. TLS 1.2 is the least version. Clients that offer HTTP/2 get
+// it. Those of WebSockets offer HTTP/1.1.
+func (a *app) secure(l net.Listener, f *doorFlags, kept *state) (*secured, error) {
+	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+	switch {
+	case f.cert != "":
+		c := &certificate{cert: f.cert, key: f.key, warn: func(err error) {
+			a.warn("cannot read the renewed certificate; the old one stays: %s", terminal.OneLine(err.Error()))
+		}}
+		if err := c.load(); err != nil {
+			return nil, hostfiles.Error("--tls-cert", err)
+		}
+		config.GetCertificate = c.current
+	case len(f.acme.domains) > 0:
+		c, err := a.openCertifier(&f.acme, filepath.Dir(kept.logs))
+		if err != nil {
+			return nil, err
+		}
+		config.GetCertificate = c.certificate
+		config.NextProtos = append(config.NextProtos, acme.ALPNProto) // the first challenge that autocert tries
+		return &secured{tls.NewListener(l, config), c}, nil
+	default:
+		return &secured{l, nil}, nil
 	}
-	c := &certificate{cert: f.cert, key: f.key, warn: func(err error) {
-		a.warn("cannot read the renewed certificate; the old one stays: %s", terminal.OneLine(err.Error()))
-	}}
-	if err := c.load(); err != nil {
-		return nil, hostfiles.Error("--tls-cert", err)
+	return &secured{tls.NewListener(l, config), nil}, nil
+}
+
+// obtain requests missing certificates. The server is serving.
+func (s *secured) obtain() {
+	if s.certifier != nil {
+		s.certifier.obtain(s.Addr())
 	}
-	return tls.NewListener(l, &tls.Config{GetCertificate: c.current, NextProtos: []string{"h2", "http/1.1"},
-		MinVersion: tls.VersionTLS12}), nil
+}
+
+// stop stops requesting certificates. The owner of the inner listener closes that.
+func (s *secured) stop() error {
+	if s.certifier == nil {
+		return nil
+	}
+	return s.certifier.Close()
 }
 
 // certificate is a certificate in files, which are read again when they have changed. Its methods are safe for
