@@ -419,9 +419,9 @@ type source struct {
 func readSource(t *testing.T, dirs ...string) source {
 	t.Helper()
 	s := source{map[string]string{}, map[string][]any{}}
+	files := token.NewFileSet()
 	for _, dir := range dirs {
-		packages, err := parser.ParseDir(token.NewFileSet(), dir, nil,
-			parser.ParseComments) //nolint:staticcheck // no types needed
+		packages, err := parser.ParseDir(files, dir, nil, parser.ParseComments) //nolint:staticcheck // no types needed
 		if err != nil {
 			t.Fatal(err)
 		}

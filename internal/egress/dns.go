@@ -132,7 +132,7 @@ func readQuestion(b []byte, limit int) (question, error) {
 	if q.Question, err = p.Question(); err != nil {
 		return question{}, errors.New("not a question")
 	}
-	if _, err := p.Question(); err != dnsmessage.ErrSectionDone { // a message of 64 KiB could have 13,000
+	if _, err := p.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) { // a message of 64 KiB could have 13,000
 		return question{}, errors.New("not one question")
 	}
 	if name, err := rules.CanonicalName(q.Name.String()); err == nil {
@@ -207,7 +207,7 @@ func resolveError(err error, a *Attempt) (dnsmessage.RCode, []netip.Addr) {
 		a.Reason = "the name does not exist"
 		return dnsmessage.RCodeNameError, nil
 	}
-	if refused, ok := err.(rules.Refusal); ok {
+	if refused := rules.Refusal(""); errors.As(err, &refused) {
 		a.Allowed, a.Reason = false, refused.Error()
 		return dnsmessage.RCodeServerFailure, nil // clients try again later
 	}

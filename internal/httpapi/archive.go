@@ -244,7 +244,7 @@ func fromTar(body io.Reader) func() (sandbox.FileInfo, io.Reader, error) {
 	return func() (f sandbox.FileInfo, content io.Reader, err error) {
 		for {
 			h, err := in.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				_, err = io.Copy(io.Discard, body) // what follows the end, as tar pads it
 				if err == nil {
 					err = io.EOF

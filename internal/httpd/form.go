@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"errors"
 	"io"
 	"mime/multipart"
 
@@ -23,7 +24,7 @@ type Decoded struct {
 
 func (d Decoded) Read(p []byte) (int, error) {
 	n, err := d.Reader.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = BodyError(err, d.Malformed)
 	}
 	return n, err

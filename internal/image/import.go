@@ -83,7 +83,7 @@ func (s *Store) importArchive(ctx context.Context, file, named string, report fu
 	if err != nil {
 		return Image{}, err
 	}
-	defer draft.Discard()
+	defer func() { _ = draft.Discard() }() // the next start tries again
 	if err := s.extractLayout(file, draft.Files()); err != nil {
 		return Image{}, err
 	}

@@ -30,8 +30,8 @@ type restarts struct {
 	subjects []*subject
 	random   *rand.Rand
 
-	acts, doubts, slow int
-	facts              int
+	acts, doubts int
+	facts        int
 }
 
 func restart(ctx context.Context, c config, w io.Writer) (err error) {

@@ -1,6 +1,7 @@
 package intercept
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -123,10 +124,11 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 		}
 		var n int
 		n, b.err = b.ReadCloser.Read(b.chunk)
-		if b.err == nil || b.err == io.EOF {
+		end := errors.Is(b.err, io.EOF)
+		if b.err == nil || end {
 			began, now := time.Now(), b.now()
 			b.stream.use(now.find)
-			b.clean = b.stream.write(b.chunk[:n], b.err == io.EOF)
+			b.clean = b.stream.write(b.chunk[:n], end)
 			now.spend(time.Since(began))
 		} // else the held bytes may be a part of a value: an answer that breaks off loses them
 	}

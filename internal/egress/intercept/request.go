@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -92,7 +93,7 @@ func (s *Server) contain() {
 	if p == nil {
 		return
 	}
-	if p != http.ErrAbortHandler {
+	if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 		s.config.Failed(p)
 	}
 	panic(http.ErrAbortHandler)
