@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/e2bapi"
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -53,7 +54,7 @@ func startRig(t testing.TB, config httpd.Config, start func(*httptest.Server)) *
 	r := &rig{t: t}
 	var err error
 	r.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)},
-		Languages: lang.All()[:3]})
+		Languages: lang.All()[:3], Max: sandbox.Limits{Timeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,18 @@ func TestStreamInputLasts(t *testing.T) {
 	}
 }
 
+// TestLongTimeout: a process may have a longer time limit than the server's maximum, as it may have none.
+func TestLongTimeout(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	h := r.to(envd)
+	h.Set("Connect-Timeout-Ms", "86400000")
+	status, out := r.do("POST", "/process.Process/Start", "application/connect+json",
+		framed(`{"process":{"cmd":"/bin/true"}}`), h)
+	if status != 200 || !bytes.Contains(out, []byte(`"exit status 0"`)) {
+		t.Errorf("%d: %q", status, out)
+	}
+}
+
 // follow connects to the process with the tag "held", and returns its stream.
 func (r *rig) follow() io.ReadCloser {
 	r.t.Helper()
