@@ -247,6 +247,9 @@ var runOperations = []Operation{
 		Status: http.StatusNoContent, Problems: bodyProblems},
 	{Name: "signalRun", Method: "POST", Path: sandboxPath + "/runs/{run}/signal", Summary: "Send a signal to a run",
 		Body: SignalRequest{}, Example: `{"signal": "SIGINT"}`, Status: http.StatusNoContent, Problems: bodyProblems},
+	{Name: "resizeTerminal", Method: "POST", Path: sandboxPath + "/runs/{run}/terminal", Body: TerminalSize{},
+		Summary: "Change the size of a run's terminal", Example: `{"rows": 50, "columns": 120}`,
+		Status: http.StatusNoContent, Problems: bodyProblems},
 }
 
 var contextOperations = []Operation{

@@ -81,6 +81,15 @@ type SandboxRunRequest struct {
 	Background bool `json:"background,omitempty"`
 	// Keep stdin of a command or an entry open for POST .../stdin. Requires background or Accept: text/event-stream.
 	Interactive bool `json:"interactive,omitempty"`
+	// Give a command a terminal of this size. POST .../stdin types into it, and stdout is what it shows. Requires
+	// background or Accept: text/event-stream.
+	Terminal *TerminalSize `json:"terminal,omitempty"`
+}
+
+// TerminalSize is the size of a terminal, and the body of POST /v1/sandboxes/{id}/runs/{run}/terminal.
+type TerminalSize struct {
+	Rows    int `json:"rows" required:"true" least:"1" example:"24"`    // At most 10,000.
+	Columns int `json:"columns" required:"true" least:"1" example:"80"` // At most 10,000.
 }
 
 // RunLimits are the limits of one run in a living sandbox.

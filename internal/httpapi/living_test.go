@@ -225,6 +225,10 @@ func (r *rig) livingEvents() {
 			t.Errorf("%+v: %q", end, all)
 		}
 	}
+	r.refused("POST", path+"/terminal", `{"rows":20,"columns":50}`, nil, 400)                  // it has none
+	r.refused("POST", run, `{"command":["true"],"terminal":{"rows":1,"columns":1}}`, nil, 400) // nobody reads it
+	r.refused("POST", run, `{"command":["true"],"background":true,"terminal":{"rows":0,"columns":1}}`, nil, 400)
+	r.refused("POST", run, `{"code":"1","background":true,"terminal":{"rows":1,"columns":1}}`, nil, 400)
 	if all := parse[api.RunList](t, r.ok(200, "GET", run+"s", "")); len(all.Runs) < 5 ||
 		all.Runs[0].Status == sandbox.StatusRunning {
 		t.Errorf("%+v", all)

@@ -23,6 +23,12 @@ func insideOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err 
 	if x.Interactive && !x.Background {
 		return x, sandbox.Invalidf("interactive", "requires background or Accept: text/event-stream")
 	}
+	if r.Terminal != nil {
+		x.Terminal = new(sizeOf(r.Terminal))
+		if !x.Background {
+			return x, sandbox.Invalidf("terminal", "requires background or Accept: text/event-stream")
+		}
+	}
 	if len(r.Tools) > 0 && !x.Background {
 		return x, sandbox.Invalidf("tools", "requires background or Accept: text/event-stream")
 	}
@@ -203,6 +209,16 @@ func (a *apiV1) signalRun(w *httpd.Response, r *http.Request, x *engine.Run, req
 		return err
 	}
 	return done(w, x.Signal(r.Context(), signal))
+}
+
+func (a *apiV1) resizeTerminal(w *httpd.Response, r *http.Request, x *engine.Run, req *api.TerminalSize) error {
+	return done(w, x.Resize(r.Context(), sizeOf(req)))
+}
+
+// sizeOf converts a size, which the engine checks.
+func sizeOf(t *api.TerminalSize) engine.TerminalSize {
+	most := func(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) }
+	return engine.TerminalSize{Rows: most(t.Rows), Cols: most(t.Columns)}
 }
 
 // signalNames are Linux's, from 1; this host's may differ (signal(7)).

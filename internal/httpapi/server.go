@@ -57,7 +57,8 @@ func (a *apiV1) handlers() map[string]handler {
 		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
 		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)),
 		"sendStdin": a.in(onRun(a.sendStdin)), "signalRun": a.in(onRun(withBody(a, a.signalRun))),
-		"answerCall": a.in(onRun(withBody(a, a.answerCall))),
+		"resizeTerminal": a.in(onRun(withBody(a, a.resizeTerminal))),
+		"answerCall":     a.in(onRun(withBody(a, a.answerCall))),
 
 		"listContexts":  a.in(a.listContexts),
 		"createContext": a.in(withBody(a, a.createContext)),
