@@ -132,6 +132,22 @@ class AsyncFiles:
                 async for piece in response.aiter_raw():
                     file.write(piece)
 
+    async def pack(self, path: str, file: BinaryIO) -> None:
+        """Write a folder of the sandbox to a file as a tar, whose content is that of hostile code.
+
+        It has files, folders, and symbolic links that stay inside of the folder.
+        """
+        query = {"path": path, "archive": "tar"}
+        async with self._transport.stream("GET", self._path, params=query) as response:
+            async for piece in response.aiter_raw():
+                file.write(piece)
+
+    async def unpack(self, path: str, data: bytes | BinaryIO) -> None:
+        """Unpack a tar into a folder of the sandbox."""
+        content = data if isinstance(data, bytes) else _io.pieces(data)
+        query = {"path": path, "archive": "tar"}
+        await self._transport.json("PUT", self._path, params=query, content=content)
+
     async def _list(self, path: str, depth: int) -> FileList:
         query = {"path": path, "list": "1", "depth": depth, "limit": MOST}
         return await self._transport.ask(FileList, "GET", self._path, params=query)

@@ -102,9 +102,13 @@ class AsyncRun:
             await _io.sleep(wait)
 
     async def write(self, data: str | bytes, *, eof: bool = False) -> None:
-        """Append to the standard input of an interactive run, and close it with eof."""
+        """Append to the standard input of an interactive run, and close it with eof; or type into its terminal."""
         content = data.encode() if isinstance(data, str) else data
         await self._transport.json("POST", self._path("stdin"), params={"eof": "1"} if eof else None, content=content)
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal of a command that has one."""
+        await self._transport.json("POST", self._path("terminal"), json={"rows": rows, "columns": columns})
 
     async def signal(self, signal: str | int) -> None:
         """Send a signal, such as SIGTERM, to a command. Code in a context accepts only SIGINT."""
