@@ -72,6 +72,7 @@ section verify-gvisor 1200 "$fumehood" verify --backend gvisor
 section schemathesis 600 bash scripts/schemathesis.sh "$fumehood"
 section mcp 600 bash scripts/mcp.sh "$fumehood"
 section e2b 600 bash scripts/e2b.sh "$fumehood" all
+section e2b-suites 2400 bash scripts/e2b.sh "$fumehood" suites
 section openai 300 bash scripts/openai.sh "$fumehood"
 section typescript 600 bash scripts/typescript.sh test "$fumehood" node deno bun
 section dashboard 900 bash scripts/dashboard.sh test "$fumehood"
