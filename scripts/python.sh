@@ -14,7 +14,7 @@ readonly tools=(hatchling==1.33.0) client=(httpx==0.28.1)
 readonly suite=("${client[@]}" pytest==9.2.0 langchain-tests==1.1.9)
 readonly tests=(
   "${suite[@]}" ruff==0.17.6 mypy==2.4.1 trio==0.35.0 smolagents==1.26.0 deepagents==0.7.32 tomli-w==1.2.0
-  pandas==3.1.1 openai-agents==0.24.0
+  pandas==3.1.1 openai-agents==0.24.0 anthropic==2.14.0
 )
 readonly code=deepagents-code==0.1.57 # of it, the registry of sandboxes: without its dependencies, except tomli-w
 readonly packages=$PWD/build/sdk folder=$PWD/build/python
