@@ -10,8 +10,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC = CGO_ENABLED=0 $(GO) build -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# grpcnotrace removes the one importer of templates, for which the linker keeps every method (7 MB).
-WHOLE = $(STATIC) -tags embed,grpcnotrace -ldflags '$(LDFLAGS)'
+WHOLE = $(STATIC) -tags embed -ldflags '$(LDFLAGS)'
 
 .PHONY: help
 help: ## list the targets

@@ -111,7 +111,7 @@ internal/plan:               sandbox internal/guest internal/nearest internal/to
 
 # packages of code
 internal/packages:           sandbox internal/nearest internal/host/filelock internal/trees | golang.org/x/sys
-internal/packages/shared:    sandbox internal/packages | gocloud.dev
+internal/packages/shared:    sandbox internal/packages
 
 # images, and the trees in which they are kept
 internal/trees:              sandbox internal/host/filelock internal/host/rundir

@@ -5,6 +5,8 @@
 #
 #   test/vm/run.sh [SUITES]     runs another file instead of test/vm/suites
 #
+# VM_DEB=FILE is the deb for the tests of the service. Without it they are skipped.
+#
 # The disk is built once per version of image.sh and kept in the user's cache. A run writes to a snapshot of it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -51,6 +53,7 @@ payload() {
   ln "$tree/bin/fumehood-guest" "$tree/bin/fumehood-guest-linux-amd64"
   cp internal/libexec/bin/fumehood-runsc-linux-amd64 "$tree/bin/"
   [ ! -x bin/fumehood ] || cp bin/fumehood "$tree/bin/"
+  [ -z "${VM_DEB:-}" ] || cp "$VM_DEB" "$tree/test/vm/fumehood.deb"
   while read -r package users flags; do
     binary=$tree/$package/suite.test
     mkdir -p "$(dirname "$binary")"

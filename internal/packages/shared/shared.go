@@ -1,6 +1,6 @@
-// Package shared is the second tier of the package cache. Redis stores the answers and the locks; any store with a
-// gocloud.dev/blob driver stores the archives. Each call opens its own connection, because calls are rare: they belong
-// to installations. So a tier needs no Close.
+// Package shared is the second tier of the package cache. Redis stores the answers and the locks; a folder stores
+// the archives. Each call opens its own connection, because calls are rare: they belong to installations. So a tier
+// needs no Close.
 //
 // In Redis, fumehood:packages:answer:KEY is the answer to a key, until it expires, and fumehood:packages:lock:KEY is
 // the holder of a lock, until its lease expires. An archive is DIGEST.tar.gz.
@@ -8,14 +8,15 @@ package shared
 
 import (
 	"net/url"
+	"path/filepath"
 	"regexp"
 
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Open returns the tier of two addresses: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (rediss:// with TLS), and a
-// bucket such as file:///DIR, which is created on the first use. It does not connect. Errors: Invalid; they contain no
+// Open returns the tier of two addresses: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (rediss:// with TLS), and
+// file:///DIR, a folder that is created on the first use. It does not connect. Errors: Invalid; they contain no
 // address, which may have a password.
 func Open(answers, archives string) (packages.Shared, error) {
 	var none packages.Shared
@@ -27,12 +28,12 @@ func Open(answers, archives string) (packages.Shared, error) {
 			Fix: "use --package-share redis://HOST:6379/0, or rediss:// for TLS"}
 	}
 	b, err := url.Parse(archives)
-	if err != nil || !linked(b.Scheme) || b.Scheme == "file" && (b.Host != "" || b.Path == "") {
+	if err != nil || b.Scheme != "file" || b.Host != "" || b.Path == "" {
 		return none, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-archive",
 			Fix: "use --package-archive file:///DIR",
-			Msg: "it is not the address of a bucket that this program has a driver for"}
+			Msg: "it is not the address of a folder"}
 	}
-	return packages.Shared{Answers: redisAnswers{address: a}, Archives: bucket{withDefaults(b)}}, nil
+	return packages.Shared{Answers: redisAnswers{address: a}, Archives: folder{filepath.FromSlash(b.Path)}}, nil
 }
 
 var databasePattern = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
