@@ -2,7 +2,7 @@
 # Builds the Python packages of the client into build/sdk, and tests them against a real server, also through the
 # frameworks that they plug into.
 #
-#   scripts/python.sh build [FUMEHOOD]   the pure wheel; with a program also the wheel that installs it
+#   scripts/python.sh build [FUMEHOOD...]  the pure wheel; for each program also the wheel that installs it
 #   scripts/python.sh client             prints the bin of an environment with the pure wheel alone
 #   scripts/python.sh prepare            makes the environment of smoke and test
 #   scripts/python.sh smoke FUMEHOOD     the tests of make test
@@ -33,15 +33,17 @@ environment() {
   echo "$place/bin"
 }
 
-# build [FUMEHOOD] replaces the wheels.
+# build [FUMEHOOD...] replaces the wheels.
 build() {
-  local bin
+  local bin program
   bin=$(environment build "${tools[@]}")
   mkdir -p "$packages"
   rm -f "$packages"/fumehood-*.whl
   cd sdk/python
   "$bin/hatchling" build -t wheel -d "$packages"
-  [ -z "${1:-}" ] || FUMEHOOD_WHEEL_PROGRAM=$1 "$bin/hatchling" build -t wheel -d "$packages"
+  for program in "$@"; do
+    FUMEHOOD_WHEEL_PROGRAM=$program "$bin/hatchling" build -t wheel -d "$packages"
+  done
   cd ../..
 }
 
@@ -61,9 +63,13 @@ tested() {
   echo "$bin"
 }
 
-program=${2:+$(realpath "$2")}
+program=${2:+$(realpath "$2")} programs=()
 case $1 in
-  build) build "$program" ;;
+  build)
+    shift
+    [ $# = 0 ] || mapfile -t programs < <(realpath "$@")
+    build "${programs[@]}"
+    ;;
   client)
     build >&2
     installed "$packages"/fumehood-*-any.whl client "${client[@]}"

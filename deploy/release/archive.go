@@ -12,10 +12,8 @@ import (
 	"strings"
 )
 
-// tree lays out the installation of a target below a folder with the name of its archive, and returns the folder.
-func (r *release) tree(system, processor string) (string, error) {
-	top := filepath.Join(r.stage, "fumehood-"+r.version+"-"+system+"-"+processor)
-	program := r.program(system, processor)
+// tree lays out the installation of a target below top, a folder with the name of its archive.
+func (r *release) tree(top, program string, parts []component) error {
 	type file struct {
 		from, to string
 		mode     fs.FileMode
@@ -32,25 +30,35 @@ func (r *release) tree(system, processor string) (string, error) {
 	}
 	manuals, err := filepath.Glob(filepath.Join(r.pages, "man", "*.1"))
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, m := range manuals {
 		files = append(files, file{m, filepath.Join("share/man/man1", filepath.Base(m)), 0o644})
 	}
 	for _, f := range files {
 		if err := r.copy(f.from, filepath.Join(top, f.to), f.mode); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return top, nil
+	licenses, err := r.licenses(parts)
+	if err != nil {
+		return err
+	}
+	return r.write(filepath.Join(top, "share/doc/fumehood/third-party-licenses"), []byte(licenses), 0o644)
 }
 
 // copy copies a file, with the time of the release.
 func (r *release) copy(from, to string, mode fs.FileMode) error {
 	content, err := os.ReadFile(from)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(to), 0o755)
+	if err != nil {
+		return err
 	}
+	return r.write(to, content, mode)
+}
+
+// write writes a file, with the time of the release.
+func (r *release) write(to string, content []byte, mode fs.FileMode) error {
+	err := os.MkdirAll(filepath.Dir(to), 0o755)
 	if err == nil {
 		err = os.WriteFile(to, content, mode)
 	}

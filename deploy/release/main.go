@@ -7,10 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"aead.dev/minisign"
 )
 
 // release is one release, and its places. All paths are absolute.
@@ -24,12 +27,18 @@ type release struct {
 	clients  string    // the packages of the clients; "" for none
 	out      string    // the files of the release
 	stage    string    // temporary files
+
+	url     string               // of the release's files, for install.sh and Homebrew
+	base    string               // a tar of a root file system for the image; "" for none
+	goroot  string               // of the Go that built the programs
+	modules string               // Go's module cache
+	key     *minisign.PrivateKey // signs the digests; nil does not
 }
 
 func main() {
 	var r release
 	var epoch int64
-	var targets string
+	var targets, key string
 	flag.StringVar(&r.version, "version", "", "`VERSION`, from git describe")
 	flag.StringVar(&r.commit, "commit", "", "`COMMIT` of the source")
 	flag.Int64Var(&epoch, "epoch", 0, "`SECONDS` since 1970 of the commit")
@@ -38,10 +47,19 @@ func main() {
 	flag.StringVar(&r.pages, "pages", "", "`DIR` of the manual pages")
 	flag.StringVar(&r.clients, "clients", "", "`DIR` of the clients' packages")
 	flag.StringVar(&r.out, "out", "", "`DIR` for the release")
+	flag.StringVar(&r.url, "url", "", "`URL` of the folder with the files of the release")
+	flag.StringVar(&r.base, "base", "", "`TAR` of a root file system for the image")
+	flag.StringVar(&r.goroot, "goroot", "", "`DIR` of Go")
+	flag.StringVar(&r.modules, "modules", "", "`DIR` of Go's module cache")
+	flag.StringVar(&key, "key", "", "minisign key `FILE`, which signs the digests")
 	flag.StringVar(&targets, "targets", "", "OS/ARCH of the programs, separated by blanks")
 	flag.Parse()
 	r.time = time.Unix(epoch, 0).UTC()
-	if err := r.make(strings.Fields(targets)); err != nil {
+	err := r.openKey(key)
+	if err == nil {
+		err = r.make(strings.Fields(targets))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -65,13 +83,43 @@ func (r *release) make(targets []string) (err error) {
 			return fmt.Errorf("%s: %w", target, err)
 		}
 	}
+	if err := r.addClients(); err != nil {
+		return err
+	}
+	if err := r.scripts(); err != nil {
+		return err
+	}
+	if err := r.provenance(targets); err != nil {
+		return err
+	}
 	return r.checksums()
+}
+
+// addClients adds the packages of the clients.
+func (r *release) addClients() error {
+	if r.clients == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(r.clients)
+	for _, e := range entries {
+		err = errors.Join(err, r.copy(filepath.Join(r.clients, e.Name()), filepath.Join(r.out, e.Name()), 0o644))
+	}
+	return err
 }
 
 // target makes the files for one system and processor.
 func (r *release) target(system, processor string) error {
-	tree, err := r.tree(system, processor)
+	parts, err := r.components(system, processor)
 	if err != nil {
+		return err
+	}
+	name := "fumehood-" + r.version + "-" + system + "-" + processor
+	bom := filepath.Join(r.out, name+".cdx.json")
+	if err := r.written(bom, func(w io.Writer) error { return r.billOfMaterials(w, parts) }); err != nil {
+		return err
+	}
+	tree := filepath.Join(r.stage, name)
+	if err := r.tree(tree, r.program(system, processor), parts); err != nil {
 		return err
 	}
 	if err := r.archive(tree, system); err != nil {
@@ -80,7 +128,7 @@ func (r *release) target(system, processor string) error {
 	if system != "linux" {
 		return nil
 	}
-	return r.packages(tree, processor)
+	return errors.Join(r.packages(tree, processor), r.image(processor))
 }
 
 // program returns the path of a built program.

@@ -12,7 +12,7 @@ import (
 )
 
 // described is the version of git describe: a tag, the commits since, the commit, and whether files were changed.
-var described = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-[a-z][\w.]*)?)(?:-(\d+)-g([0-9a-f]+))?(-dirty)?$`)
+var described = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-(?:alpha|beta|rc)[\w.]*)?)(?:-(\d+)-g([0-9a-f]+))?(-dirty)?$`)
 
 // packageVersion returns the version for packages, which must begin with a digit. A commit after a tag is newer than the
 // tag. A source without a tag is older than every tag.
@@ -33,6 +33,9 @@ func packageVersion(version string) string {
 	}
 	return m[1] + "+" + strings.Join(after, ".")
 }
+
+// packageTag is the version as a tag of images, which has no plus sign.
+func packageTag(version string) string { return strings.ReplaceAll(packageVersion(version), "+", "-") }
 
 // packages makes the deb and the rpm of a tree. nfpm.yaml describes them.
 func (r *release) packages(tree, processor string) error {

@@ -1,10 +1,27 @@
 #!/usr/bin/env bash
-# Builds a release for this processor, and installs its deb in a bare Debian root. Only root can run it.
+# Builds a release for this processor twice, the second time from a copy of the source in another folder and without
+# caches, and compares all bytes. Then it installs the deb in a bare Debian root. Only root can run it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 readonly release=$PWD/build/release-test
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
 
+echo '== the tests of the release program'
+(cd deploy && "${GO:-go}" test -count=1 ./...)
+
+echo '== a release'
 make release RELEASE="$release" RELEASE_TARGETS=linux/amd64
 (cd "$release" && sha256sum -c --quiet SHA256SUMS)
+
+echo '== the same release, from a copy and without caches'
+version=$(git describe --tags --always --dirty)
+git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -C "$copy" -xf -
+cp -r .git "$copy/.git"
+mkdir "$copy/cache"
+GOCACHE=$copy/cache make -C "$copy" release RELEASE="$copy/again" RELEASE_TARGETS=linux/amd64 VERSION="$version"
+diff "$release/SHA256SUMS" "$copy/again/SHA256SUMS"
+
+echo '== the deb'
 bash test/release/root.sh "$release"

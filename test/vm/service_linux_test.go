@@ -41,7 +41,7 @@ func TestService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := strings.TrimSpace(command(t, "systemctl", "show", "--property=MainPID", "--value", "fumehood"))
+	pid := mainPID(t)
 	if got := strings.TrimSpace(command(t, "ps", "-o", "uid=", "-p", pid)); got != service.Uid {
 		t.Errorf("the server runs as %s, not as %s", got, service.Uid)
 	}
@@ -55,7 +55,7 @@ func TestService(t *testing.T) {
 	post(t, "/v1/sandboxes/kept/run", `{"code": "x = 41"}`)
 	command(t, "dpkg", "-i", deb)
 	ready(t)
-	if now := strings.TrimSpace(command(t, "systemctl", "show", "--property=MainPID", "--value", "fumehood")); now == pid {
+	if mainPID(t) == pid {
 		t.Errorf("the upgrade did not restart the server %s", pid)
 	}
 	if got := post(t, "/v1/sandboxes/kept/run", `{"code": "x + 1"}`)["text"]; got != "42" {
@@ -79,7 +79,14 @@ func TestService(t *testing.T) {
 // traces lists what could be left of the service: files, control groups and subordinate ids.
 func traces(t *testing.T) string {
 	return command(t, "sh", "-c", `find / -xdev -path /proc -prune -o -path /opt -prune -o -path /var/lib/dpkg -prune \
-		-o -name '*fumehood*' -print; find /run /tmp /dev /sys/fs/cgroup -iname '*fumehood*'; cat /etc/subuid /etc/subgid`)
+		-o -name '*fumehood*' -print
+		find /run /tmp /dev /sys/fs/cgroup -iname '*fumehood*'
+		cat /etc/subuid /etc/subgid`)
+}
+
+func mainPID(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(command(t, "systemctl", "show", "--property=MainPID", "--value", "fumehood"))
 }
 
 func command(t *testing.T, name string, args ...string) string {
