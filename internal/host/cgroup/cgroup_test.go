@@ -20,14 +20,14 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-var trees atomic.Int64 // a systemd scope is not made twice under one name
+var trees atomic.Int64 // each tree has its own name
 
 // open makes our own tree on this host, or skips the test.
 func open(t *testing.T) *Tree {
 	t.Helper()
 	var announced []string
 	tree, err := Open(fmt.Sprintf("fumehood-test-%d-%d", os.Getpid(), trees.Add(1)), func(dir string) error {
-		if _, err := os.Stat(dir); err == nil && !strings.HasSuffix(dir, ".scope") {
+		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s was made before it was announced", dir)
 		}
 		announced = append(announced, dir)
@@ -50,6 +50,30 @@ func open(t *testing.T) *Tree {
 		t.Skip("no groups can be made here: " + tree.Detail())
 	}
 	return tree
+}
+
+// TestTreesAtOnce: each backend of a process opens a tree, at the same time, and each tree enforces its limits.
+func TestTreesAtOnce(t *testing.T) {
+	open(t) // or skip
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			tree, err := Open(fmt.Sprintf("fumehood-test-%d-%d", os.Getpid(), trees.Add(1)),
+				func(string) error { return nil })
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			g, err := tree.Create("limited", Limits{MemoryBytes: 64 << 20, CPUMillis: 500, Pids: 20})
+			if err != nil || tree.Enforcer(Memory) == "" {
+				t.Errorf("tree %d has no limit of memory: %s, %v", i, tree.Detail(), err)
+			}
+			if err := errors.Join(g.Remove(t.Context()), tree.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func dirsOf(g *Group) (dirs []string) {

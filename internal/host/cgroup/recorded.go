@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +18,7 @@ import (
 func Recorded(dirs []string, isTree func(name string) bool) ([]string, error) {
 	var there []string
 	for _, dir := range dirs {
-		if !isTree(strings.TrimSuffix(filepath.Base(dir), scopeSuffix)) {
+		if !isTree(filepath.Base(dir)) {
 			return nil, fmt.Errorf("%s does not have the name of a control group folder", dir)
 		}
 		switch err := checkGroup(dir); {

@@ -178,7 +178,7 @@ func (t *Tree) Close() error {
 	var errs []error
 	for _, b := range t.branches {
 		if err := os.Remove(b.Dir); err != nil && !errors.Is(err, os.ErrNotExist) && !b.V2 {
-			// A v2 scope contains this process itself, and ends with it.
+			// A v2 group with living sandboxes is in a scope, and ends with it.
 			errs = append(errs, err)
 		}
 	}

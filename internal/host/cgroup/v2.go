@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -22,19 +23,23 @@ var wanted = []Controller{Memory, Pids, CPU}
 // supervisor is the leaf for this process, as a group with groups below it may hold no processes itself.
 const supervisor = "supervisor"
 
-// openV2 finds or makes our own v2 group with the controllers enabled: in a delegated scope of systemd, if that runs,
-// as only systemd may write to its tree; otherwise in the nearest group above us that delegates controllers.
+// scope is this process's delegated scope of systemd. All trees of the process share it, because a process is in one
+// group: a second scope would take the process out of the first, which systemd then removes.
+var scope struct {
+	sync.Mutex
+	dir string // "" until the first tree
+}
+
+// openV2 makes our own v2 group with the controllers enabled: in a delegated scope of systemd, if that runs, as only
+// systemd may write to its tree; otherwise in the nearest group above us that delegates controllers.
 func openV2(h hierarchies, name string, announce func(string) error) (branch, error) {
 	if have := controllersIn(h.root, "cgroup.controllers"); len(have) == 0 {
 		return branch{}, errNoControllers
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		dir, err := delegatedScope(h, name) // systemd removes it when its last process is gone
+		dir, err := delegatedScope(h, name)
 		if err == nil {
-			err = announce(dir)
-		}
-		if err == nil {
-			return prepareV2(dir)
+			return makeV2(filepath.Join(dir, name), announce)
 		}
 		if os.Geteuid() != 0 {
 			return branch{}, fmt.Errorf("systemd gave no delegated scope: %w", err)
@@ -42,11 +47,7 @@ func openV2(h hierarchies, name string, announce func(string) error) (branch, er
 	}
 	for dir := h.v2; ; dir = filepath.Dir(dir) {
 		if hasAll(controllersIn(dir, "cgroup.subtree_control")) || (dir == h.root && enable(dir) == nil) {
-			sub := filepath.Join(dir, name)
-			if err := makeDir(sub, announce); err != nil {
-				return branch{}, err
-			}
-			return prepareV2(sub)
+			return makeV2(filepath.Join(dir, name), announce)
 		}
 		if dir == h.root {
 			return branch{}, fmt.Errorf("no group above %s delegates memory, pids and cpu", h.v2)
@@ -54,11 +55,39 @@ func openV2(h hierarchies, name string, announce func(string) error) (branch, er
 	}
 }
 
-// delegatedScope moves this process into a delegated scope of systemd, and returns the scope's folder.
+// makeV2 makes a group, and delegates the controllers to its children.
+func makeV2(dir string, announce func(string) error) (branch, error) {
+	if err := makeDir(dir, announce); err != nil {
+		return branch{}, err
+	}
+	if err := enable(dir); err != nil {
+		return branch{}, err
+	}
+	return branch{Dir: dir, V2: true, Controllers: controllersIn(dir, "cgroup.subtree_control")}, nil
+}
+
+// delegatedScope returns the folder of this process's scope. The first call makes the scope, moves this process into a
+// leaf of it, and delegates the controllers. Systemd removes the scope when its last process is gone.
 func delegatedScope(h hierarchies, name string) (string, error) {
+	scope.Lock()
+	defer scope.Unlock()
+	if scope.dir != "" {
+		return scope.dir, nil
+	}
+	dir, err := newScope(h, name)
+	if err == nil {
+		err = prepareScope(dir)
+	}
+	if err == nil {
+		scope.dir = dir
+	}
+	return scope.dir, err
+}
+
+func newScope(h hierarchies, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
 	defer cancel()
-	unit := name + scopeSuffix
+	unit := name + ".scope"
 	if err := startScope(ctx, unit); err != nil {
 		return "", err
 	}
@@ -72,31 +101,18 @@ func delegatedScope(h hierarchies, name string) (string, error) {
 	return below("/", h.root, own[""]), nil
 }
 
-const (
-	systemdTimeout = 5 * time.Second
-	scopeSuffix    = ".scope" // suffix of the scope that systemd makes
-)
+const systemdTimeout = 5 * time.Second
 
-// prepareV2 moves this process into a leaf, if it is in dir itself, and delegates the controllers.
-func prepareV2(dir string) (branch, error) {
-	procs, err := readFile(dir, "cgroup.procs")
-	if err != nil {
-		return branch{}, err
+// prepareScope moves this process into a leaf of its scope, and delegates the controllers.
+func prepareScope(dir string) error {
+	leaf := filepath.Join(dir, supervisor)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
 	}
-	if len(strings.TrimSpace(string(procs))) > 0 {
-		leaf := filepath.Join(dir, supervisor)
-		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return branch{}, err
-		}
-		if err := writeFile(leaf, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
-			return branch{}, err
-		}
+	if err := writeFile(leaf, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
+		return err
 	}
-	if err := enable(dir); err != nil {
-		return branch{}, err
-	}
-	on := controllersIn(dir, "cgroup.subtree_control")
-	return branch{Dir: dir, V2: true, Controllers: on}, nil
+	return enable(dir)
 }
 
 // enable delegates every wanted controller of dir to its children, as far as possible.
