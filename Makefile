@@ -81,6 +81,10 @@ sdk: build ## the packages of the clients, in build/sdk
 	bash scripts/typescript.sh build
 	bash scripts/python.sh build bin/fumehood
 
+.PHONY: site
+site: ## the documentation as a folder for any web server, build/site
+	$(GO) run -C deploy ./site -source '$(CURDIR)' -version '$(VERSION)' -out '$(CURDIR)/build/site'
+
 .PHONY: demo
 demo: ## run a useful script, three hostile ones, and two steps in a living sandbox
 	@echo 'The first build takes some five minutes on two cores, most of it for gVisor. The demo then takes half a minute.'
