@@ -23,8 +23,8 @@ rm -rf "$pages"
 CGO_ENABLED=0 "$go" run -tags manpages ./cmd/fumehood "$pages"
 if [ "${RELEASE_CLIENTS:-}" != no ]; then
   rm -rf build/sdk
-  bash scripts/typescript.sh build
-  bash scripts/python.sh build "$programs"/linux-*/fumehood
+  bash scripts/typescript.sh build "$("$go" run -C deploy ./release -version "$2" -print-version)"
+  FUMEHOOD_VERSION=$2 bash scripts/python.sh build "$programs"/linux-*/fumehood
   flags+=(-clients "$PWD/build/sdk")
 fi
 [ -z "${RELEASE_KEY:-}" ] || flags+=(-key "$(realpath "$RELEASE_KEY")")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the npm package of the TypeScript client into build/sdk, and tests the package against a real server.
 #
-#   scripts/typescript.sh build
+#   scripts/typescript.sh build [VERSION]
 #   scripts/typescript.sh test FUMEHOOD [RUNTIME...]   node, deno, bun; the default is node
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,9 @@ cd "$(dirname "$0")/.."
 readonly DENO=2.9.6 BUN=1.4.5
 readonly packages=$PWD/build/sdk tested=$PWD/build/typescript
 
+# build [VERSION] replaces the package.
 build() {
+  local staged=$PWD/build/typescript/package
   mkdir -p "$packages"
   rm -f "$packages"/fumehood-*.tgz
   cd sdk/typescript
@@ -18,8 +20,13 @@ build() {
     cp package-lock.json node_modules/.lock
   }
   npm run --silent build
+  rm -rf "$staged"
+  mkdir -p "$staged"
+  cp -r package.json README.md dist "$staged"
+  cd "$staged"
+  [ -z "${1:-}" ] || npm pkg set version="$1"
   npm pack --silent --pack-destination "$packages"
-  cd ../..
+  cd ../../..
 }
 
 # install RUNTIME prints the path of its program.
@@ -32,7 +39,7 @@ install() {
 }
 
 case $1 in
-  build) build ;;
+  build) build "${2:-}" ;;
   test)
     TESTED_PROGRAM=$(realpath "$2")
     export TESTED_PROGRAM TESTED_DOCS=$PWD/docs/typescript.md
@@ -54,5 +61,5 @@ case $1 in
       esac
     done
     ;;
-  *) echo "usage: $0 build | test FUMEHOOD [node|deno|bun...]" >&2 && exit 2 ;;
+  *) echo "usage: $0 build [VERSION] | test FUMEHOOD [node|deno|bun...]" >&2 && exit 2 ;;
 esac

@@ -42,7 +42,7 @@ func (r *release) image(processor string) error {
 	config.Created = v1.Time{Time: r.time}
 	config.Config.Entrypoint = []string{"/usr/bin/fumehood"}
 	config.Config.Cmd = []string{"serve"}
-	config.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/root"}
+	config.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 	config.Config.Labels = map[string]string{"org.opencontainers.image.version": r.version,
 		"org.opencontainers.image.revision": r.commit, "org.opencontainers.image.source": repository}
 	if made, err = mutate.ConfigFile(made, config); err != nil {

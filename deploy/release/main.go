@@ -53,7 +53,12 @@ func main() {
 	flag.StringVar(&r.modules, "modules", "", "`DIR` of Go's module cache")
 	flag.StringVar(&key, "key", "", "minisign key `FILE`, which signs the digests")
 	flag.StringVar(&targets, "targets", "", "OS/ARCH of the programs, separated by blanks")
+	only := flag.Bool("print-version", false, "print the version as packages have it, and make nothing")
 	flag.Parse()
+	if *only {
+		fmt.Println(packageVersion(r.version))
+		return
+	}
 	r.time = time.Unix(epoch, 0).UTC()
 	err := r.openKey(key)
 	if err == nil {

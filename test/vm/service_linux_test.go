@@ -31,7 +31,8 @@ func TestService(t *testing.T) {
 	command(t, "dpkg", "-i", deb)
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := exec.Command("journalctl", "-b", "-u", "fumehood", "--no-pager").CombinedOutput()
+			out, _ := exec.Command("journalctl", "-b", "--no-pager", "_SYSTEMD_UNIT=fumehood.service",
+				"+", "SYSLOG_IDENTIFIER=fumehood", "+", "UNIT=fumehood.service").CombinedOutput()
 			t.Logf("%s", out)
 		}
 	})
@@ -58,7 +59,7 @@ func TestService(t *testing.T) {
 	if mainPID(t) == pid {
 		t.Errorf("the upgrade did not restart the server %s", pid)
 	}
-	if got := post(t, "/v1/sandboxes/kept/run", `{"code": "x + 1"}`)["text"]; got != "42" {
+	if got := post(t, "/v1/sandboxes/kept/run", `{"code": "x + 1"}`)["text"]; got != "=> 42" {
 		t.Errorf("after an upgrade, the living sandbox answered %q", got)
 	}
 
