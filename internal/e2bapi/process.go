@@ -89,21 +89,25 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	if err != nil {
 		return err
 	}
-	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
+	return follow(ctx, r.Header(), x, 0,
+		func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
 }
 
-// Connect streams the output of a process from now on.
+// Connect streams the output of a process from now on, as envd does: a client has shown what came before. The end of one
+// that has ended is sent again.
 func (processes) Connect(ctx context.Context, r *connect.Request[pb.ConnectRequest],
 	out *connect.ServerStream[pb.ConnectResponse]) error {
 	x, err := find(ctx, r.Msg.Process)
 	if err != nil {
 		return err
 	}
-	return follow(ctx, r.Header(), x, func(e *pb.ProcessEvent) error { return out.Send(&pb.ConnectResponse{Event: e}) })
+	return follow(ctx, r.Header(), x, x.LastEvent(),
+		func(e *pb.ProcessEvent) error { return out.Send(&pb.ConnectResponse{Event: e}) })
 }
 
-// follow sends the events of a run.
-func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*pb.ProcessEvent) error) error {
+// follow sends the events of a run after one, and in any case its end.
+func follow(ctx context.Context, header http.Header, x *engine.Run, after uint64,
+	send func(*pb.ProcessEvent) error) error {
 	out := &outgoing{every: keepAliveOf(header), beat: func() error {
 		return send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Keepalive{Keepalive: &pb.ProcessEvent_KeepAlive{}}})
 	}}
@@ -119,7 +123,10 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, send func(*p
 	}
 	terminal := x.Info().Terminal
 	in := callIn(ctx)
-	return x.FollowIn(ctx, 0, roomOf(in.server, in.w), func(e engine.Event) error {
+	return x.FollowIn(ctx, max(after, 1)-1, roomOf(in.server, in.w), func(e engine.Event) error {
+		if e.ID <= after && e.Kind != eventlog.Done {
+			return nil
+		}
 		if endedWith(in.sandbox, e) {
 			panic(http.ErrAbortHandler)
 		}

@@ -2,6 +2,8 @@ package e2bapi_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -117,6 +119,36 @@ func (r *rig) ends(streams []io.ReadCloser) (n int) {
 	return n
 }
 
+// TestConnect: a client that connects to a process gets its output from then on, and the end of one that has ended.
+func TestConnect(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	started := r.hold()
+	say := func(text string) {
+		input := base64.StdEncoding.EncodeToString([]byte(text))
+		status, out := r.call("/process.Process/SendInput", `{"process":{"tag":"held"},"input":{"stdin":"`+input+`"}}`)
+		if status != 200 {
+			t.Fatalf("%d: %s", status, out)
+		}
+		readFrame(t, started) // cat repeats it
+	}
+	say("before\n")
+	connected := r.follow()
+	readFrame(t, connected)
+	say("after\n")
+	if frame := readFrame(t, connected); !strings.Contains(frame, base64.StdEncoding.EncodeToString([]byte("after\n"))) {
+		t.Errorf("it got %s", frame)
+	}
+	if n := r.ends([]io.ReadCloser{started, connected, r.follow()}); n != 3 {
+		t.Errorf("%d of 3 streams have the end", n)
+	}
+	late := r.follow()
+	defer late.Close()
+	if text, err := io.ReadAll(late); err != nil || bytes.Contains(text, []byte(`"data"`)) ||
+		!bytes.Contains(text, []byte(`"signal: killed"`)) {
+		t.Errorf("after the end: %q, %v", text, err)
+	}
+}
+
 // TestManyStreams: 1,000 streams of one client are served at once.
 func TestManyStreams(t *testing.T) {
 	r := newTLSRig(t, httpd.Config{})
@@ -164,9 +196,17 @@ func (r *rig) waitList() {
 	}
 }
 
-func readFrame(t testing.TB, from io.Reader) {
+// readFrame returns the next message of a stream.
+func readFrame(t testing.TB, from io.Reader) string {
 	t.Helper()
-	if _, err := io.ReadFull(from, make([]byte, 5)); err != nil {
+	head := make([]byte, 5)
+	_, err := io.ReadFull(from, head)
+	message := make([]byte, binary.BigEndian.Uint32(head[1:]))
+	if err == nil {
+		_, err = io.ReadFull(from, message)
+	}
+	if err != nil {
 		t.Error(err)
 	}
+	return string(message)
 }
