@@ -36,6 +36,9 @@ def containers():
     e = raises(NotFoundError, client.containers.retrieve, two.id)
     assert e.code == "not_found" and e.type == "invalid_request_error", e.body
     raises(NotFoundError, client.containers.retrieve, "cntr_none")
+    for call, body in ("code_interpreter", {"code": "1"}), ("shell", {"action": {"commands": ["true"]}}):
+        raises(NotFoundError, client.post, f"/containers/{two.id}/{call}_calls", body=body, cast_to=object)
+        raises(BadRequestError, client.post, f"/containers/{one.id}/{call}_calls", body={}, cast_to=object)
     raises(BadRequestError, client.containers.create, name="")
     raises(BadRequestError, client.containers.create, name="x", memory_limit="3g")
     raises(AuthenticationError, OpenAI(api_key="wrong").containers.list)
