@@ -113,7 +113,8 @@ func TestVanishingClient(t *testing.T) {
 		r.waitHeld(0)
 		_, text := r.call("/process.Process/List", `{}`)
 		var list struct{ Processes []struct{ Tag string } }
-		if err := json.Unmarshal(text, &list); err != nil || len(list.Processes) != 1 || list.Processes[0].Tag != "held" {
+		if err := json.Unmarshal(text, &list); err != nil || len(list.Processes) != 1 ||
+			list.Processes[0].Tag != "held" {
 			t.Errorf("%s: %s", name, text)
 		}
 		r.ends(nil)

@@ -93,8 +93,8 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 		func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
 }
 
-// Connect streams the output of a process from now on, as envd does: a client has shown what came before. The end of one
-// that has ended is sent again.
+// Connect streams the output of a process from now on, as envd does: a client has shown what came before. The end of
+// one that has ended is sent again.
 func (processes) Connect(ctx context.Context, r *connect.Request[pb.ConnectRequest],
 	out *connect.ServerStream[pb.ConnectResponse]) error {
 	x, err := find(ctx, r.Msg.Process)

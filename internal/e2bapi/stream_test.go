@@ -42,7 +42,8 @@ func TestHTTP2(t *testing.T) {
 // TestStreamInputLasts: a stream of input may last longer than a whole body, over either version of HTTP.
 func TestStreamInputLasts(t *testing.T) {
 	const readTimeout = 100 * time.Millisecond
-	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startTLS} {
+	for name, start := range map[string]func(*httptest.Server){
+		"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startTLS} {
 		r := startRig(t, httpd.Config{}, func(at *httptest.Server) {
 			at.Config.ReadTimeout = readTimeout
 			start(at)
@@ -135,7 +136,8 @@ func TestConnect(t *testing.T) {
 	connected := r.follow()
 	readFrame(t, connected)
 	say("after\n")
-	if frame := readFrame(t, connected); !strings.Contains(frame, base64.StdEncoding.EncodeToString([]byte("after\n"))) {
+	after := base64.StdEncoding.EncodeToString([]byte("after\n"))
+	if frame := readFrame(t, connected); !strings.Contains(frame, after) {
 		t.Errorf("it got %s", frame)
 	}
 	if n := r.ends([]io.ReadCloser{started, connected, r.follow()}); n != 3 {
