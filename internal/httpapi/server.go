@@ -9,6 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/internal/template"
 )
 
@@ -19,13 +20,18 @@ type apiV1 struct {
 	readiness probe[engine.Probed]
 	document  []byte            // OpenAPI
 	templates *template.Builder // nil builds none
+	builds    *room.Room        // of templates
 }
 
 type handler = func(*httpd.Response, *http.Request) error
 
 // Add adds the operations of version 1. The server must not be serving yet. Without templates it builds none.
 func Add(server *httpd.Server, templates *template.Builder) {
-	a := &apiV1{Server: server, document: api.OpenAPI, templates: templates}
+	a := &apiV1{Server: server, document: api.OpenAPI, templates: templates,
+		builds: room.New(maxBuilds, maxBuilds/2)}
+	if templates != nil && templates.MaxWork == 0 {
+		templates.MaxWork = maxWork
+	}
 	if version := server.Version(); version != "" {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)

@@ -17,6 +17,16 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// What the builds in progress may take together, half of it for one key: files on disk, and memory. So a key has at
+// most eight.
+const (
+	maxBuilds       = 1 << 30
+	buildSize int64 = 64 << 20 // of one, besides its files
+	fileSize        = 4 << 10  // of a file, besides its text
+	// maxWork bounds the server's own work for one build.
+	maxWork = 100_000_000
+)
+
 // buildTemplate is POST /v1/templates. A client that disconnects cancels its build.
 func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 	if a.templates == nil {
@@ -34,13 +44,31 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	build.Owner = w.Key
-	if len(req.Files) > 0 {
-		if build.Context, err = writeContext(req.Files); err != nil {
+	files, err := filesOf(req.Files)
+	if err != nil {
+		return err
+	}
+	size := buildSize
+	for _, f := range files {
+		size += fileSize + int64(len(f.Data))
+	}
+	if !a.builds.Take(w.Key, size) {
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "templates",
+			Msg: "too many builds are in progress, or with too many files", Fix: "try again when one has ended"}
+	}
+	defer a.builds.Give(w.Key, size)
+	if len(files) > 0 {
+		draft, err := a.templates.Images.Scratch()
+		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(build.Context)
+		defer draft.Discard()
+		build.Context = draft.Files()
+		if err = writeContext(build.Context, files); err != nil {
+			return err
+		}
 	}
-	req = api.TemplateRequest{} // the files are on disk
+	req, files = api.TemplateRequest{}, nil // they are on disk
 	release()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -111,22 +139,8 @@ func buildOf(r *api.TemplateRequest) (b template.Build, err error) {
 	return b, err
 }
 
-// writeContext writes the files of a request to a new folder.
-func writeContext(in []api.File) (dir string, err error) {
-	files, err := filesOf(in)
-	if err != nil {
-		return "", err
-	}
-	if dir, err = os.MkdirTemp("", "fumehood-context-"); err != nil {
-		return "", err
-	}
-	if err = writeFiles(dir, files); err != nil {
-		err = errors.Join(err, os.RemoveAll(dir))
-	}
-	return dir, err
-}
-
-func writeFiles(dir string, files []sandbox.File) error {
+// writeContext writes the files of a request to a folder.
+func writeContext(dir string, files []sandbox.File) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

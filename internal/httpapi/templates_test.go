@@ -3,8 +3,10 @@ package httpapi_test
 import (
 	"context"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/api"
@@ -85,4 +87,48 @@ func TestTemplates(t *testing.T) {
 	}
 	none := newRig(t, engine.Config{}, httpd.Config{})
 	none.refused("POST", path, body("made", "FROM scratch\nCOPY d /"), nil, 422)
+}
+
+// TestWaitingBuilds: the files of builds that wait are bounded for each key, and are gone once the builds have ended.
+func TestWaitingBuilds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	store, err := image.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	going, rest := make(chan struct{}, 8), make(chan struct{})
+	b := &template.Builder{Images: store, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}},
+		Run: func(_ context.Context, run engine.OneShot) (*sandbox.Result, error) {
+			going <- struct{}{}
+			<-rest
+			return &sandbox.Result{Status: sandbox.StatusFailed, ExitCode: 3}, nil
+		}}
+	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
+	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
+	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)}, b)
+	body := func(dockerfile string) string {
+		return jsonOf(object{"name": "made", "dockerfile": dockerfile,
+			"files": []object{{"path": "a", "content": "x"}}})
+	}
+	const waits = "FROM scratch\nCOPY a /\nRUN x"
+	asAlice, asBob := header{"X-API-Key": strings.Repeat("a", 32)}, header{"X-API-Key": strings.Repeat("b", 32)}
+	var all sync.WaitGroup
+	for range 7 {
+		all.Go(func() { r.do("POST", "/v1/templates", body(waits), asAlice) })
+	}
+	for range 7 {
+		<-going
+	}
+	p := r.refused("POST", "/v1/templates", body(waits), asAlice, 429)
+	if !strings.Contains(p.Detail, "too many builds") {
+		t.Error(p.Detail)
+	}
+	if res, text := r.do("POST", "/v1/templates", body("FROM scratch\nCOPY a /"), asBob); res.StatusCode != 200 {
+		t.Errorf("another key: %s", text)
+	}
+	close(rest)
+	all.Wait()
+	if left, err := os.ReadDir(filepath.Join(dir, "work")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }

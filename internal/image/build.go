@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -141,6 +142,18 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	}
 	_, _, _ = s.Prune(s.maxBytes) // the next image tries again
 	return i, nil
+}
+
+// Scratch returns an unpublished tree for the files of a build, which only this user can read. The caller discards it.
+// If the process ends before, another one that uses the store removes it.
+func (s *Store) Scratch() (*trees.Draft, error) {
+	draft, err := s.trees.NewDraft()
+	if err == nil {
+		if err = os.Chmod(draft.Files(), 0o700); err != nil {
+			err = errors.Join(err, draft.Discard())
+		}
+	}
+	return draft, err
 }
 
 // HoldTree returns the folder of a tree, which exists until release.

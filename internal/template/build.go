@@ -35,6 +35,8 @@ type Builder struct {
 	Backends []sandbox.Backend           // of the engine, the preferred one first
 	Allowed  func(reference string) bool // reports whether builds may name an image; nil is all
 	Max      sandbox.Limits              // a zero field is no maximum
+	// MaxWork bounds the work of one build outside of sandboxes, in some 100 ns of CPU time. 0 is no bound.
+	MaxWork int64
 }
 
 // Build is one build.
@@ -76,9 +78,16 @@ type build struct {
 	steps  int
 	stages map[string]*state // finished ones, by name and by number
 	used   map[string]bool   // of Args
-	held   []func()
+	held   map[string]*hold  // by tree
+	work   int64             // as in Builder.MaxWork
 
 	backend string
+}
+
+// hold keeps a tree, with a descriptor, for so many states.
+type hold struct {
+	release func()
+	uses    int
 }
 
 // state is what the steps of a stage have made so far.
@@ -93,10 +102,11 @@ type state struct {
 // Build makes an image of a Dockerfile or of steps, and records it under its name. Errors are Invalid for the text, its
 // files and unknown names, and *Failed for a command that did not succeed; the name then keeps its earlier image.
 func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err error) {
-	w := &build{Builder: b, want: &request, stages: map[string]*state{}, used: map[string]bool{}}
+	w := &build{Builder: b, want: &request, stages: map[string]*state{}, used: map[string]bool{},
+		held: map[string]*hold{}}
 	defer func() {
-		for _, release := range w.held {
-			release()
+		for _, held := range w.held {
+			held.release()
 		}
 	}()
 	if request.Dockerfile != nil {
@@ -200,7 +210,10 @@ func (b *build) from(ctx context.Context, s stage) (*state, error) {
 	if earlier := b.stages[strings.ToLower(base)]; earlier != nil {
 		next := *earlier
 		next.args, next.config.Env = nil, slices.Clone(earlier.config.Env)
-		return &next, nil
+		if next.tree == "" {
+			return &next, nil
+		}
+		return &next, b.hold(next.tree)
 	}
 	if base == "scratch" {
 		st.key = hash("scratch")
@@ -239,13 +252,33 @@ func (b *build) check(name string) error {
 	return nil
 }
 
-// hold keeps a tree until the build ends.
+// hold keeps a tree for a state, until drop or the end of the build.
 func (b *build) hold(tree string) error {
+	if held := b.held[tree]; held != nil {
+		held.uses++
+		return nil
+	}
 	_, release, err := b.Images.HoldTree(tree)
 	if err == nil {
-		b.held = append(b.held, release)
+		b.held[tree] = &hold{release, 1}
 	}
 	return err
+}
+
+// drop ends a hold, so that a build of many steps holds few descriptors.
+func (b *build) drop(tree string) {
+	if held := b.held[tree]; held != nil {
+		if held.uses--; held.uses == 0 {
+			delete(b.held, tree)
+			held.release()
+		}
+	}
+}
+
+// advance makes a tree that is held the current one of a stage.
+func (b *build) advance(st *state, tree string, key [sha256.Size]byte) {
+	b.drop(st.tree)
+	st.tree, st.key = tree, key
 }
 
 // step carries out one instruction.
@@ -266,6 +299,7 @@ func (b *build) step(ctx context.Context, st *state, i instruction) (cached bool
 		for _, p := range i.pairs {
 			st.config.Env = set(st.config.Env, p.name, p.value)
 		}
+		return true, b.checkVariables(st)
 	case kindArg:
 		for _, p := range i.pairs {
 			value, err := b.argValue(p, st)
@@ -276,6 +310,7 @@ func (b *build) step(ctx context.Context, st *state, i instruction) (cached bool
 				st.args = set(st.args, p.name, value)
 			}
 		}
+		return true, b.checkVariables(st)
 	case kindUser:
 		st.config.User = i.words[0]
 	case kindShell:
@@ -296,84 +331,6 @@ func (st *state) commandOf(i instruction) []string {
 	return append(slices.Clone(st.shell), strings.Join(i.words, " "))
 }
 
-// set sets a variable in a list.
-func set(list []string, name, value string) []string {
-	i := slices.IndexFunc(list, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-	if i < 0 {
-		return append(list, name+"="+value)
-	}
-	list[i] = name + "=" + value
-	return list
-}
-
-// argValue returns the value of an ARG: the given one, or its default, or that of the same name before the first FROM.
-func (b *build) argValue(p pair, st *state) (string, error) {
-	b.used[p.name] = true
-	if value, ok := b.want.Args[p.name]; ok {
-		return value, nil
-	}
-	if !p.isSet {
-		for _, a := range b.recipe.args {
-			if a.name == p.name && a.isSet {
-				return b.expand(st, a.value)
-			}
-		}
-	}
-	return b.expand(st, p.value)
-}
-
-// expand replaces variables in a word. ENV wins over ARG.
-func (b *build) expand(st *state, word string) (string, error) {
-	env := slices.Clone(st.args)
-	for _, kv := range st.config.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		env = set(env, name, value)
-	}
-	out, _, err := b.lex.ProcessWord(word, shell.EnvsFromSlice(env))
-	if err != nil {
-		return "", sandbox.Invalidf("Dockerfile", "%.200q: %v", word, err)
-	}
-	return out, nil
-}
-
-// expandAll replaces the variables of an instruction. Commands are left to their shell.
-func (b *build) expandAll(st *state, i *instruction) error {
-	var words []*string
-	switch i.kind {
-	case kindEnv:
-		i.pairs = slices.Clone(i.pairs)
-		for n := range i.pairs {
-			words = append(words, &i.pairs[n].value)
-		}
-	case kindWorkdir, kindUser:
-		i.words = slices.Clone(i.words)
-		words = append(words, &i.words[0])
-	case kindCopy, kindAdd:
-		c := &i.copies
-		c.sources, c.inline = slices.Clone(c.sources), slices.Clone(c.inline)
-		words = append(words, &c.to, &c.owner, &c.mode)
-		for n := range c.sources {
-			words = append(words, &c.sources[n])
-		}
-		for n := range c.inline {
-			if c.inline[n].expand {
-				words = append(words, &c.inline[n].content)
-			}
-		}
-	}
-	values := make([]string, len(words))
-	for n, word := range words { // all with the variables from before the instruction
-		var err error
-		if values[n], err = b.expand(st, *word); err != nil {
-			return err
-		}
-	}
-	for n, word := range words {
-		*word = values[n]
-	}
-	return nil
-}
-
 // hash hashes texts, each with its length.
 func hash(texts ...string) (key [sha256.Size]byte) {
 	h := sha256.New()
@@ -391,17 +348,17 @@ func (b *build) layer(st *state, key [sha256.Size]byte, apply func() (string, er
 		tree = b.Images.Step(key)
 	}
 	if tree != "" && b.hold(tree) == nil {
-		st.tree, st.key = tree, key
+		b.advance(st, tree, key)
 		return true, nil
 	}
 	if tree, err = apply(); err != nil {
 		return false, err
 	}
-	if err = b.hold(tree); err == nil {
-		err = b.Images.AddStep(key, tree)
+	if err = b.hold(tree); err != nil {
+		return false, err
 	}
-	st.tree, st.key = tree, key
-	return false, err
+	b.advance(st, tree, key)
+	return false, b.Images.AddStep(key, tree)
 }
 
 // folder returns the folder of the current tree, or "" without one.

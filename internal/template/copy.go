@@ -23,6 +23,13 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// The work of a COPY, as in Builder.MaxWork.
+const (
+	itemWork  = 500       // for a file: 200,000 of them are 10 s
+	globWork  = 1_000_000 // for each part of a pattern with wildcards
+	matchWork = 5         // for a pattern of .dockerignore, and a part of a name
+)
+
 // item is a file, folder or link of a layer.
 type item struct {
 	name     string // in the image, relative to its root
@@ -94,7 +101,7 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 		}
 		defer root.Close()
 	}
-	c := &collector{root: root, ignored: ignored, copies: i.copies}
+	c := &collector{ctx: ctx, build: b, root: root, ignored: ignored, copies: i.copies}
 	if err := c.place(b, st); err != nil {
 		return false, err
 	}
@@ -166,6 +173,9 @@ func readIgnored(dir string) (*patternmatcher.PatternMatcher, error) {
 
 // collector finds the files of a COPY.
 type collector struct {
+	ctx      context.Context
+	build    *build
+	err      error // of add and isIgnored
 	root     *os.Root
 	ignored  *patternmatcher.PatternMatcher // nil leaves out nothing
 	copies   copying
@@ -207,7 +217,7 @@ func (c *collector) place(b *build, st *state) error {
 }
 
 func (c *collector) collect() error {
-	for _, f := range c.copies.inline {
+	for _, f := range c.copies.inline { // the text of the Dockerfile bounds them
 		c.add(item{name: c.target(f.name), content: f.content, size: int64(len(f.content)), mode: 0o644})
 	}
 	for _, source := range c.copies.sources {
@@ -226,8 +236,11 @@ func (c *collector) collect() error {
 				return fmt.Errorf("copy %.200q: %w", source, err)
 			}
 		}
+		if c.err != nil {
+			return c.err
+		}
 	}
-	return nil
+	return c.err
 }
 
 // match returns the names that a source stands for.
@@ -243,6 +256,9 @@ func (c *collector) match(source string) ([]string, error) {
 			return nil, c.missing(source, err)
 		}
 		return []string{name}, nil
+	}
+	if err := c.build.spend(globWork * int64(strings.Count(name, "/")+1)); err != nil {
+		return nil, err
 	}
 	found, err := fs.Glob(c.root.FS(), name)
 	if err != nil {
@@ -262,6 +278,8 @@ func (c *collector) match(source string) ([]string, error) {
 
 func (c *collector) missing(source string, err error) error {
 	switch {
+	case c.err != nil:
+		return c.err
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return sandbox.Invalidf("COPY", "%.200q: %v", source, err)
 	case err == nil && c.ignored != nil:
@@ -273,6 +291,10 @@ func (c *collector) missing(source string, err error) error {
 func (c *collector) isIgnored(name string) bool {
 	if c.ignored == nil || name == "." {
 		return false
+	}
+	patterns := int64(len(c.ignored.Patterns()))
+	if c.err = errors.Join(c.err, c.build.spend(patterns*int64(strings.Count(name, "/")+1)*matchWork)); c.err != nil {
+		return true
 	}
 	ignored, err := c.ignored.MatchesOrParentMatches(name)
 	return err == nil && ignored
@@ -300,6 +322,9 @@ func (c *collector) take(source string) error {
 	}
 	return fs.WalkDir(c.root.FS(), source, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == source {
+			return err
+		}
+		if err := errors.Join(context.Cause(c.ctx), c.err); err != nil {
 			return err
 		}
 		if c.isIgnored(name) {
@@ -340,6 +365,13 @@ func (c *collector) addFile(source, name string, info fs.FileInfo) error {
 }
 
 func (c *collector) add(i item) {
+	c.err = errors.Join(c.err, c.build.spend(itemWork))
+	if len(c.list) >= c.build.Images.Limits.Entries {
+		c.err = errors.Join(c.err, tooLarge("it copies more files than an image may have"))
+	}
+	if c.err != nil {
+		return
+	}
 	i.uid, i.gid = c.user.UID, c.user.GID
 	if c.mode != 0 {
 		i.mode = i.mode.Type() | c.mode

@@ -16,6 +16,7 @@ import (
 const (
 	MaxDockerfile = 1 << 20 // bytes
 	MaxSteps      = 1000
+	maxStages     = 100
 )
 
 // kind is the name of an instruction.
@@ -100,6 +101,9 @@ func parseDockerfile(text []byte) (*recipe, error) {
 	for _, a := range args {
 		r.args = append(r.args, argPairs(&a)...)
 	}
+	if len(r.args) > maxVariables {
+		return nil, tooLarge("it has more than 1000 variables")
+	}
 	steps := 0
 	for _, s := range stages {
 		line := lineOf(s.Location)
@@ -112,10 +116,13 @@ func parseDockerfile(text []byte) (*recipe, error) {
 			if err != nil {
 				return nil, err
 			}
+			if len(i.pairs) > maxWords || len(i.copies.sources) > maxWords {
+				return nil, refused(i.line, "more than 1000 words", "")
+			}
 			next.instructions = append(next.instructions, i)
 		}
-		if steps += len(s.Commands); steps > MaxSteps {
-			return nil, refused(line, "more than 1000 steps", "")
+		if steps += len(s.Commands); steps > MaxSteps || len(r.stages) == maxStages {
+			return nil, refused(line, "more than 1000 steps or 100 stages", "")
 		}
 		r.stages = append(r.stages, next)
 	}

@@ -1,0 +1,72 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestBounds: what a short Dockerfile could make large is refused: variables that double, copies of copies, patterns
+// for each file, stages. A build of many steps holds few descriptors.
+func TestBounds(t *testing.T) {
+	files := map[string]string{".dockerignore": strings.Repeat("a*\n", 900)}
+	for i := range 200 {
+		files[fmt.Sprintf("d/%d", i)] = "x"
+	}
+	h := newHouse(t, files)
+	lines := func(line string, n int) string { return "FROM base\n" + strings.Repeat(line+"\n", n) }
+	pairs := func(n int) (all string) {
+		for i := range n {
+			all += fmt.Sprintf(" V%d=1", i)
+		}
+		return all
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"doubled", "FROM base\nENV A=xxxxxxxxxxxxxxxx\n" + strings.Repeat("ENV A=$A$A\n", 40), "128KiB"},
+		{"by an argument", "FROM base\nARG A=xxxxxxxxxxxxxxxx\n" + strings.Repeat("ARG A=$A$A\n", 40), "128KiB"},
+		{"in one line", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=" + strings.Repeat("$A", 4000),
+			"too long"},
+		{"replaced", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=${A//x/" + strings.Repeat("y", 9000) + "}",
+			"too long"},
+		{"many words", "FROM base\nENV" + pairs(1001), "1000 words"},
+		{"many variables", "FROM base\nENV" + pairs(700) + "\nENV" + strings.ReplaceAll(pairs(700), "V", "W"),
+			"1000 variables"},
+		{"many stages", strings.Repeat("FROM base\n", 101), "100 stages"},
+		{"copies of a tree", lines("COPY . /x/", 30), "too much work"},
+		{"globs", lines("COPY d*/1* /x/", 30), "too much work"},
+	} {
+		h.MaxWork = 2_000_000
+		_, _, err := h.build(c.text)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	before := openFiles(t)
+	b := &build{Builder: &h.Builder, want: &Build{Limits: sandbox.Limits{}}, held: map[string]*hold{}}
+	st := &state{}
+	for i := range 20 {
+		if err := b.workdirTo(st, fmt.Sprintf("/w%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(b.held); n != 1 || openFiles(t) > before+2 {
+		t.Errorf("20 steps hold %d trees, and %d files", n, openFiles(t)-before)
+	}
+}
+
+func (b *build) workdirTo(st *state, dir string) error {
+	_, err := b.workdir(context.Background(), st, dir)
+	return err
+}
+
+func openFiles(t *testing.T) int {
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
