@@ -228,3 +228,26 @@ func TestErrorWords(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestMessageRoom: what a message may become is counted before it is decoded, for a packed one after it was unpacked.
+func TestMessageRoom(t *testing.T) {
+	r := newRig(t, httpd.Config{MaxAnswers: 16 << 20}) // half of it for one client
+	message := func(bytes int) []byte { return []byte(`{"path":"/","x":"` + strings.Repeat("x", bytes) + `"}`) }
+	const list = "/filesystem.Filesystem/ListDir"
+	if status, text := r.do("POST", list, "application/json", message(100<<10), r.to(envd)); status != 200 {
+		t.Errorf("%d: %.300s", status, text)
+	}
+	if status, text := r.do("POST", list, "application/json", message(500<<10), r.to(envd)); status != 413 {
+		t.Errorf("%d: %.300s", status, text)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(message(500 << 10)) // to memory
+	z.Close()
+	header := r.to(envd)
+	header.Set("Content-Encoding", "gzip")
+	if status, text := r.do("POST", list, "application/json", packed.Bytes(), header); status != 413 {
+		t.Errorf("packed: %d: %.300s", status, text)
+	}
+	r.waitHeld(0)
+}

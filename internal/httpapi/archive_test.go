@@ -148,3 +148,15 @@ func TestBadArchives(t *testing.T) {
 	r.refused("GET", files+"/none?archive=tar", "", nil, 404)
 	eventually(t, "nothing is held", func() bool { bodies, answers := r.server.Held(); return bodies+answers == 0 })
 }
+
+// TestArchiveRoom: the heads of a tar need room, however small it is.
+func TestArchiveRoom(t *testing.T) {
+	const most = 24 << 20 // half of it for one client
+	for room, want := range map[int64]int{most: 413, 2 * most: 200} {
+		r := newRig(t, engine.Config{}, httpd.Config{MaxAnswers: room})
+		r.ok(201, "POST", "/v1/sandboxes", `{"name":"work"}`)
+		if status, text := r.put("/v1/sandboxes/work/files?archive=tar", tarOf(t, "a=hello")); status/100 != want/100 {
+			t.Errorf("%d: %d, %s", room, status, text)
+		}
+	}
+}

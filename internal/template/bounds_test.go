@@ -30,8 +30,8 @@ func TestBounds(t *testing.T) {
 		{"by an argument", "FROM base\nARG A=xxxxxxxxxxxxxxxx\n" + strings.Repeat("ARG A=$A$A\n", 40), "128KiB"},
 		{"in one line", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=" + strings.Repeat("$A", 4000),
 			"too long"},
-		{"replaced", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=${A//x/" + strings.Repeat("y", 9000) + "}",
-			"too long"},
+		{"replaced", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=${A//x/" +
+			strings.Repeat("y", 9000) + "}", "too long"},
 		{"many words", "FROM base\nENV" + pairs(1001), "1000 words"},
 		{"many variables", "FROM base\nENV" + pairs(700) + "\nENV" + strings.ReplaceAll(pairs(700), "V", "W"),
 			"1000 variables"},
