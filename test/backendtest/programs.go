@@ -40,6 +40,7 @@ var programCases = []testCase{
 	{"nothing to start", "a missing command fails as in a shell, a missing language as an error", testNothingToStart},
 	{"fresh", "a run sees nothing of the runs before it", testFresh},
 	{"many processes", "pipelines, subshells and awaited children work", testManyProcesses},
+	{"sharing", "processes share semaphores, and a database with a write-ahead log", testSharing},
 }
 
 func testExitCodes(t *testing.T, s *suite) {
@@ -368,4 +369,31 @@ func testManyProcesses(t *testing.T, s *suite) {
 	// fewer than the limit of processes, should none end before the last begins
 	r := sh("for i in {1..60}; do /bin/true & done; wait; echo ok")
 	wantOutput(t, s.run(t, r), "ok\n")
+}
+
+// testSharing: three processes write to one database of SQLite, whose log they map; a semaphore in shared memory; and
+// what a shell and a clock need besides: <( ) and TZ.
+func testSharing(t *testing.T, s *suite) {
+	wantOutput(t, s.run(t, python(`
+import multiprocessing, os, sqlite3
+def open_db():
+    db = sqlite3.connect("a.db", timeout=60, isolation_level=None)
+    print(db.execute("pragma journal_mode=wal").fetchone()[0]) if not os.path.exists("a.db-wal") else None
+    return db
+db = open_db()
+db.execute("create table t (writer, n)")
+semaphore = multiprocessing.Semaphore(0)
+for writer in range(3):
+    if os.fork() == 0:
+        db = open_db()
+        semaphore.acquire()
+        for n in range(50):
+            db.execute("insert into t values (?, ?)", (writer, n))
+        os._exit(0)
+for writer in range(3): semaphore.release()
+codes = [os.wait()[1] for _ in range(3)]
+print(codes, db.execute("select count(*), count(distinct writer) from t").fetchone(),
+      db.execute("pragma integrity_check").fetchone()[0])
+`)), "wal\n[0, 0, 0] (150, 3) ok\n")
+	wantOutput(t, s.run(t, sh(`cat <(echo a) <(echo b); TZ=Asia/Kolkata date -d @0 +%H:%M`)), "a\nb\n05:30\n")
 }
