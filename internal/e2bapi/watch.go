@@ -165,12 +165,14 @@ func (all *watchers) begin(ctx context.Context, id sandbox.ID, w *watcher, recur
 	var failure error
 	ended := make(chan struct{})
 	all.moving.Go(func() {
-		defer close(ended)
 		failure = w.sandbox.Watch(life, w.dir, recursive, func() { close(ready) }, w.take)
 		w.end(failure)
-		if w.sandbox.Ended() != nil {
-			all.forget(id)
+		close(ended)
+		select { // its changes and its end wait for the client, at most as long as the sandbox lives
+		case <-life.Done():
+		case <-w.sandbox.Done():
 		}
+		all.forget(id)
 	})
 	select {
 	case <-ready:

@@ -1,10 +1,59 @@
 package e2bapi
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
+
+// TestEndedWatcher: a watcher whose folder was removed keeps its changes for its client, and gives their room back once
+// the sandbox has ended.
+func TestEndedWatcher(t *testing.T) {
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, _, err := e.Create(t.Context(), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := newWatchers()
+	defer all.close()
+	const dir = sandbox.Workspace + "/d"
+	if err := s.WriteFile(t.Context(), dir+"/a", 0, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	w := &watcher{sandbox: s, dir: dir, room: all.room, came: make(chan struct{})}
+	if err := all.begin(t.Context(), "a", w, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveFile(t.Context(), dir, true); err != nil {
+		t.Fatal(err)
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	until("it keeps no changes", func() bool { return all.room.Held() > 0 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until("the room of an ended sandbox is held", func() bool { return all.room.Held() == 0 })
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.byID) > 0 {
+		t.Error("the watcher of an ended sandbox is kept")
+	}
+}
 
 // TestForgottenWatcher: a change that comes while its watcher is removed takes no room.
 func TestForgottenWatcher(t *testing.T) {

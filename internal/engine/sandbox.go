@@ -284,6 +284,9 @@ func (s *Sandbox) Ended() error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.label(), Err: cause, Fix: "try again"}
 }
 
+// Done is closed when the sandbox takes no more work. Ended then returns why.
+func (s *Sandbox) Done() <-chan struct{} { return s.life.Done() }
+
 // label names the sandbox in messages.
 func (s *Sandbox) label() string {
 	if s.name != "" {
