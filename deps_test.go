@@ -157,7 +157,7 @@ client:                      sandbox api internal/duplex
 internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/room |
                              github.com/prometheus/client_golang golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
-                             internal/nearest internal/plan internal/template
+                             internal/nearest internal/plan internal/template internal/room
 internal/e2bapi/generated/process:           | google.golang.org/protobuf
 internal/e2bapi/generated/filesystem:        | google.golang.org/protobuf
 internal/e2bapi/generated/process/processconnect:       internal/e2bapi/generated/process | connectrpc.com/connect
