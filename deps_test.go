@@ -141,7 +141,7 @@ internal/store:              sandbox internal/host/nolink | modernc.org/sqlite
 
 # attacks on sandboxes, and the oracle
 internal/attack:             sandbox internal/egress internal/egress/intercept internal/engine internal/guest
-                             internal/guest/client internal/host/filelock internal/host/seccomp |
+                             internal/guest/client internal/host/filelock internal/host/seccomp internal/volume |
                              golang.org/x/sys
 
 # connections whose directions close independently

@@ -90,6 +90,7 @@ engined python-packages 1200 bash scripts/python-packages.sh
 engined program-engines 900 "${tests[@]}" \
   -run 'TestLanguages|TestDowngrades|TestCanariesOfRun|TestGateKilled' ./cmd/fumehood
 engined images 1200 "$go" test -count=1 -timeout 1100s -run TestTemplateEverywhere ./cmd/fumehood
+engined verify-image 2400 bash scripts/images.sh "$fumehood"
 engined verify-docker 1200 "$fumehood" verify --backend docker --container-image localhost/fumehood-test:latest
 engined verify-podman 1200 "$fumehood" verify --backend podman --container-image localhost/fumehood-test:latest
 section release 3600 bash test/release/run.sh

@@ -33,6 +33,7 @@ type Arena struct {
 	canaries *Canaries
 	host     *hostWatch
 	outside  *outside
+	volumes  volumes
 	kernel   sandbox.Kernel
 	weaker   []string // limits that this host cannot enforce and the attacks waive
 	alone    bool     // Options.Alone
@@ -62,11 +63,14 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 	if n.outside, err = newOutside(n.canaries.Secret); err != nil {
 		return nil, err
 	}
-	n.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{n.spy}, Languages: languages,
+	if n.volumes, err = newVolumes(); err != nil {
+		return nil, errors.Join(err, n.outside.close())
+	}
+	n.engine, err = engine.New(engine.Config{Volumes: engine.VolumeConfig{Store: n.volumes}, Backends: []sandbox.Backend{n.spy}, Languages: languages,
 		Slots: attackSlots, Gate: n.outside, Ceiling: &sandbox.DefaultNetworkCeiling,
 		Warm: o.Warm, Log: n.log.logger()})
 	if err != nil {
-		return nil, errors.Join(err, n.outside.close())
+		return nil, errors.Join(err, n.outside.close(), n.volumes.close())
 	}
 	defer func() {
 		if err != nil {
@@ -91,7 +95,9 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 }
 
 // Close ends everything running, and waits for it.
-func (n *Arena) Close() error { return errors.Join(n.engine.Close(), n.outside.close()) }
+func (n *Arena) Close() error {
+	return errors.Join(n.engine.Close(), n.outside.close(), n.volumes.close())
+}
 
 // Forked is how many attack programs began in a fork since the arena was opened. Ordinary runs do not count.
 func (n *Arena) Forked() int64 { return n.spy.forked.Load() }

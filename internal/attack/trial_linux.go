@@ -96,7 +96,7 @@ func init() {
 		"A09": driveOwners, "A10": driveChanging, "A11": driveNames, "A13": driveLateUpload, "returned": driveReturned,
 		"O01": driveFlood, "O02": driveBytes, "O04": driveStreams, "O05": driveOrder, "O07": driveLog, "S06": driveName,
 		"G04": drivePlanted, "G05": driveSwap,
-		"E18": driveCeiling, "E19": driveDescriptors, "E20": driveHeads, "S10": driveSecret,
+		"volume": driveVolume, "E18": driveCeiling, "E19": driveDescriptors, "E20": driveHeads, "S10": driveSecret,
 	}
 }
 
