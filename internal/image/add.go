@@ -155,7 +155,7 @@ func copyTree(from, to string) error {
 		if err := os.Mkdir(filepath.Join(to, rel), 0o700); err != nil {
 			return err
 		}
-		return os.Chmod(filepath.Join(to, rel), info.Mode().Perm())
+		return os.Chmod(filepath.Join(to, rel), info.Mode()&(fs.ModePerm|fs.ModeSticky))
 	})
 }
 

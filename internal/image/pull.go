@@ -32,12 +32,17 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("no bytes for %v", s.stall)) })
+	stall := time.AfterFunc(s.stall, func() {
+		cancel(&sandbox.Error{Kind: sandbox.Unavailable, Op: "registry", Msg: fmt.Sprintf("no bytes for %v", s.stall)})
+	})
 	defer stall.Stop()
 	options, end := s.registryOptions(ctx, ref)
 	defer end()
 	image, err := remote.Image(ref, append(options,
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))...)
+	if err == nil {
+		err = s.fits(image)
+	}
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
@@ -47,6 +52,22 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
 	return i, nil
+}
+
+// fits refuses an image whose layers alone, before they are unpacked, are over the limit. The registry may lie.
+func (s *Store) fits(image v1.Image) error {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, l := range manifest.Layers {
+		if l.Size < 0 || l.Size > s.Limits.Bytes-total {
+			return tooLarge("bytes")
+		}
+		total += l.Size
+	}
+	return nil
 }
 
 // Push uploads an image to a registry as one layer, under the name to. It returns the digest that the registry has.

@@ -21,7 +21,7 @@ import (
 const namesDir = "names" // of the store: one record per name
 
 // layoutVersion is part of each tree's digest: a change in what unpacking produces needs another one.
-const layoutVersion = "fumehood image 1"
+const layoutVersion = "fumehood image 2"
 
 // Store keeps images in a folder that any number of processes share. Its methods are safe for concurrent use.
 type Store struct {

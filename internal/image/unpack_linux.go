@@ -223,10 +223,14 @@ func within(t time.Time) time.Time {
 	return t
 }
 
-// modeOf returns the permission bits of a file in the tree. The owner in the image is another user than that of the
-// code, unless the image itself gives files to a user: then everybody has the rights of the owner.
+// modeOf returns the permission bits of a file in the tree, and the sticky bit of a folder. The owner in the image is
+// another user than that of the code, unless the image itself gives files to a user: then everybody has the rights of
+// the owner.
 func modeOf(h *tar.Header) uint32 {
 	mode := uint32(h.Mode) & 0o777
+	if h.Typeflag == tar.TypeDir {
+		mode |= uint32(h.Mode) & unix.S_ISVTX
+	}
 	if h.Uid != 0 {
 		mode |= mode >> 6 & 5
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // cacheVersion is part of the key of each step: a change in what steps do needs another one.
-const cacheVersion = "fumehood template 1"
+const cacheVersion = "fumehood template 2"
 
 // Builder builds templates. Its methods are safe for concurrent use.
 type Builder struct {

@@ -76,6 +76,9 @@ func (c *changes) add(name string, e fs.DirEntry) error {
 		}
 	case fs.ModeDir:
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
+		if info.Mode()&fs.ModeSticky != 0 {
+			h.Mode |= unix.S_ISVTX
+		}
 		if err := c.out.WriteHeader(h); err != nil {
 			return err
 		}

@@ -1,0 +1,198 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestBadRegistries: what a registry does wrong is an error with its kind, soon, and leaves no tree behind.
+func TestBadRegistries(t *testing.T) {
+	const giga = 1 << 30
+	type badly = func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder)
+	inManifest := func(change func(m *v1.Manifest)) badly {
+		return func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/manifests/") && real.Body.Len() > 0 {
+				var m v1.Manifest
+				if err := json.Unmarshal(real.Body.Bytes(), &m); err != nil {
+					t.Error(err)
+				}
+				change(&m)
+				text, _ := json.Marshal(m)
+				real.Header().Del("Docker-Content-Digest")
+				real.Header().Del("Content-Length")
+				real.Body = bytes.NewBuffer(text)
+			}
+			pass(w, real)
+		}
+	}
+	for what, test := range map[string]struct {
+		answer badly
+		kind   sandbox.Kind
+		text   string
+	}{
+		"it refuses": {func(w http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}, sandbox.Unauthorized, ""},
+		"it fails": {func(w http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
+			w.WriteHeader(http.StatusTeapot)
+		}, sandbox.Unavailable, ""},
+		"it is no registry": {func(w http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
+			_, _ = io.WriteString(w, "<html>hello</html>")
+		}, sandbox.Unavailable, ""},
+		"it stalls": {func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/blobs/") {
+				real.Body.Truncate(real.Body.Len() / 2)
+				_, _ = w.Write(real.Body.Bytes())
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+				return
+			}
+			pass(w, real)
+		}, sandbox.Unavailable, "no bytes for"},
+		"a layer is cut short": {func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/blobs/") {
+				real.Body.Truncate(real.Body.Len() / 2)
+				real.Header().Del("Content-Length")
+			}
+			pass(w, real)
+		}, sandbox.Unavailable, ""},
+		"it redirects to this machine": {func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/blobs/") {
+				_, port, _ := strings.Cut(r.Host, ":")
+				http.Redirect(w, r, "http://localhost:"+port+r.URL.Path, http.StatusTemporaryRedirect)
+				return
+			}
+			pass(w, real)
+		}, sandbox.Unavailable, "an address of this machine"},
+		"it understates a size": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = 10 }), sandbox.Unavailable, ""},
+		"it overstates a size": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = 30 * giga }),
+			sandbox.TooLarge, ""},
+		"a size is negative": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = -1 }), sandbox.TooLarge, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := openStore(t)
+			s.Limits.Bytes, s.stall = 10*giga, 200*time.Millisecond
+			text := serveBadly(t, imageOf(t, layerOf(t, entry{0, "a", strings.Repeat("a", 1000), 0o644})), test.answer)
+			_, err := s.Pull(t.Context(), text, nil)
+			if sandbox.KindOf(err) != test.kind || err == nil || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("kind %v: %v", sandbox.KindOf(err), err)
+			}
+			if kept, err := s.trees.Digests(); err != nil || len(kept) > 0 {
+				t.Errorf("kept %q, %v", kept, err)
+			}
+		})
+	}
+}
+
+func pass(w http.ResponseWriter, real *httptest.ResponseRecorder) {
+	for k, v := range real.Header() {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(real.Code)
+	_, _ = w.Write(real.Body.Bytes())
+}
+
+// serveBadly serves an image by a registry whose answers a test changes, and returns its name.
+func serveBadly(t *testing.T, image v1.Image,
+	answer func(http.ResponseWriter, *http.Request, *httptest.ResponseRecorder)) string {
+	t.Helper()
+	real, bad := registry.New(registry.Logger(log.New(io.Discard, "", 0))), false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !bad {
+			real.ServeHTTP(w, r)
+			return
+		}
+		recorded := httptest.NewRecorder()
+		real.ServeHTTP(recorded, r)
+		answer(w, r, recorded)
+	}))
+	t.Cleanup(server.Close)
+	text := strings.TrimPrefix(server.URL, "http://") + "/app:a"
+	ref, err := name.ParseReference(text)
+	if err == nil {
+		err = remote.Write(ref, image)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad = true
+	return text
+}
+
+// TestHugeImage: an image of 30 GiB is refused by its headers under a limit of 10.
+func TestHugeImage(t *testing.T) {
+	var archive bytes.Buffer
+	if err := tar.NewWriter(&archive).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o644,
+		Size: 30 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t)
+	s.Bound(10 << 30)
+	if _, err := s.Derive(t.Context(), "", bytes.NewReader(archive.Bytes())); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Error(err)
+	}
+	layer := static.NewLayer(archive.Bytes(), "application/vnd.oci.image.layer.v1.tar")
+	if _, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layer)}); err == nil {
+		t.Error("accepted")
+	}
+}
+
+// TestPush: an image that was pushed comes back with the same files and configuration.
+func TestPush(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	s := openStore(t)
+	layer := layerOf(t, entry{tar.TypeDir, "tmp/", "", 0o1777}, entry{0, "bin/sh", "shell", 0o4755},
+		entry{tar.TypeSymlink, "l", "bin", 0})
+	i, err := s.add(t.Context(), source{name: "docker.io/library/a:latest", image: imageOf(t, layer)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := strings.TrimPrefix(server.URL, "http://") + "/team/a:1"
+	digest, err := s.Push(t.Context(), "a", to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := openStore(t)
+	pulled, err := other.Pull(t.Context(), to, nil)
+	if err != nil || pulled.Digest != digest {
+		t.Fatalf("%+v, %q, %v", pulled, digest, err)
+	}
+	if a, b := content(t, s, i), content(t, other, pulled); strings.Join(a, " ") != strings.Join(b, " ") {
+		t.Errorf("%q became %q", a, b)
+	}
+	for _, tree := range []string{s.Files(i.Tree), other.Files(pulled.Tree)} {
+		info, err := os.Stat(tree + "/tmp")
+		if err != nil || info.Mode() != fs.ModeDir|fs.ModeSticky|0o777 {
+			t.Errorf("/tmp: %v, %v", info.Mode(), err)
+		}
+	}
+	for _, bad := range []string{"Not A Name", to + "@" + digest} {
+		if _, err := s.Push(t.Context(), "a", bad, nil); sandbox.KindOf(err) != sandbox.Invalid {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	server.Close()
+	if _, err := s.Push(t.Context(), "a", to, nil); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Error(err)
+	}
+}
