@@ -153,7 +153,8 @@ func TestLayers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t)
-			i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t, base...), layerOf(t, test.layer...))})
+			image := imageOf(t, layerOf(t, base...), layerOf(t, test.layer...))
+			i, err := s.add(t.Context(), source{name: "a", image: image})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,9 +183,10 @@ func TestHostileLayers(t *testing.T) {
 		"a link to the host": {[]entry{{tar.TypeSymlink, "l", outside, 0}, {0, "l/x", "x", 0o644}}, true},
 		"a link up": {[]entry{{tar.TypeSymlink, "l", "../../../../../../.." + outside, 0},
 			{0, "l/x", "x", 0o644}}, true},
-		"a link over":                {[]entry{{tar.TypeSymlink, "l", outside + "/x", 0}, {0, "l", "x", 0o644}}, false},
-		"a hard link to the host":    {[]entry{{tar.TypeLink, "passwd", "/etc/passwd", 0}}, true},
-		"a hard link through a link": {[]entry{{tar.TypeSymlink, "l", "/etc", 0}, {tar.TypeLink, "p", "l/passwd", 0}}, true},
+		"a link over":             {[]entry{{tar.TypeSymlink, "l", outside + "/x", 0}, {0, "l", "x", 0o644}}, false},
+		"a hard link to the host": {[]entry{{tar.TypeLink, "passwd", "/etc/passwd", 0}}, true},
+		"a hard link through a link": {[]entry{{tar.TypeSymlink, "l", "/etc", 0},
+			{tar.TypeLink, "p", "l/passwd", 0}}, true},
 		"a removal of the host": {[]entry{{tar.TypeSymlink, "l", "/", 0},
 			{0, "l/.wh." + filepath.Base(outside), "", 0}}, false},
 		"a removal of the parent": {[]entry{{0, ".wh...", "", 0}}, true},
@@ -323,7 +325,8 @@ func TestImport(t *testing.T) {
 	}
 	path, err := layout.Write(oci, empty.Index)
 	err = errors.Join(err, tarball.WriteToFile(saved, tag, image), path.AppendImage(image),
-		os.MkdirAll(root+"/bin", 0o755), os.WriteFile(root+"/bin/sh", []byte("shell"), 0o755), os.Symlink("bin", root+"/l"))
+		os.MkdirAll(root+"/bin", 0o755), os.WriteFile(root+"/bin/sh", []byte("shell"), 0o755),
+		os.Symlink("bin", root+"/l"))
 	if err != nil {
 		t.Fatal(err)
 	}
