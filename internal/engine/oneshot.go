@@ -233,6 +233,11 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 			release()
 			return
 		}
+		if len(p.Spec.NamedVolumes()) > 0 { // they are free once the caller has the answer
+			defer release()
+			s.closeBox()
+			return
+		}
 		e.closers.retire(s, release)
 	}()
 	for {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
@@ -198,3 +199,19 @@ def test_one_shot_runs(server):
         assert "".join(seen) == "1\n"
         assert "python" in client.capabilities().languages
         assert "python" in [language.name for language in client.languages()]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can bound a volume")
+def test_volumes(server):
+    with Client(server.address) as client:
+        assert client.create_volume("data", 16).size_mib == 16
+        with pytest.raises(AlreadyExists):
+            client.create_volume("data", 16)
+        volumes = [{"name": "data", "path": "/data"}]
+        assert client.run(command="echo kept > /data/x", volumes=volumes).ok
+        assert client.run(command="cat /data/x", volumes=volumes).stdout == "kept\n"
+        assert [v.name for v in client.volumes()] == ["data"]
+        client.remove_volume("data")
+        assert client.volumes() == []
+        with pytest.raises(NotFound):
+            client.remove_volume("data")

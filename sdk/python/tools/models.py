@@ -31,7 +31,7 @@ ANSWERS = {
     "_runs": ["Started", "Progress", "OutputPiece", "Result", "Done", "Problem", "Answer"],
     "_calls": ["CallEvent", "AnsweredEvent"],
     "_sandboxes": ["SandboxList", "SandboxUsage", "RunList", "ContextList", "FileList", "NetworkReport", "Completion"],
-    "_server": ["Capabilities", "Languages"],
+    "_server": ["Capabilities", "Languages", "VolumeList"],
 }
 
 # Classes with further properties, from _views.

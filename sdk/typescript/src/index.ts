@@ -13,4 +13,5 @@ export { Result, RunResult } from "./result.js";
 export { Run, type RunCallbacks } from "./run.js";
 export { run, Sandbox, type SandboxOptions, type SandboxRunOptions } from "./sandbox.js";
 export type { CallOptions, ServerOptions } from "./server.js";
+export { Volumes } from "./volumes.js";
 export type * as wire from "./generated/wire.js";

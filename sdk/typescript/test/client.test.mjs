@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { FumehoodError, run, Sandbox } from "fumehood";
+import { FumehoodError, run, Sandbox, Volumes } from "fumehood";
 
 const program = process.env.TESTED_PROGRAM;
 let folder, port, server, options;
@@ -207,4 +207,17 @@ test("tools: code calls functions of this program, and fails where they do", asy
   const more = { tools: { more: () => 1 }, callLimits: { calls: 9 } };
   assert.equal((await context.run("search('d') + [more()]", more)).text, "['d', 1]");
   assert.equal((await context.run("search('e')")).text, "['e']");
+});
+
+test("volumes", { skip: process.getuid?.() !== 0 && "only root can bound a volume" }, async () => {
+  const volumes = new Volumes(options);
+  const made = await volumes.create({ name: "data", size_mib: 16 });
+  assert.equal(made.size_mib, 16);
+  await assert.rejects(volumes.create({ name: "data", size_mib: 16 }), FumehoodError);
+  const mounted = { ...options, volumes: [{ name: "data", path: "/data" }] };
+  await run({ command: ["sh", "-c", "echo kept > /data/x"] }, mounted);
+  assert.equal((await run({ command: ["cat", "/data/x"] }, mounted)).stdout, "kept\n");
+  assert.deepEqual((await volumes.list()).map((v) => v.name), ["data"]);
+  await volumes.remove("data");
+  assert.deepEqual(await volumes.list(), []);
 });

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fumehood._async import _io
 from fumehood._async._calls import AsyncCalls
@@ -15,7 +16,7 @@ from fumehood._errors import Unavailable
 from fumehood._events import Collector, split
 from fumehood._models._runs import Answer
 from fumehood._models._sandboxes import SandboxInfo, SandboxList
-from fumehood._models._server import Capabilities, Languages
+from fumehood._models._server import Capabilities, Languages, Volume, VolumeList
 from fumehood._wire import EVENTS, RUN_HEADER, body_of, sandbox_path, shell
 
 if TYPE_CHECKING:
@@ -106,6 +107,24 @@ class AsyncClient:
             if not page.more or not page.sandboxes:
                 return found
             query["after"] = found[-1].id
+
+    async def create_volume(
+        self, name: str, size_mib: int, *, inodes: int | None = None, allow_unenforced: Sequence[str] | None = None
+    ) -> Volume:
+        """Create a named volume. It outlives sandboxes, which mount it by volumes.
+
+        allow_unenforced names limits that the server's host may leave unenforced: disk, inodes.
+        """
+        body = body_of({"name": name, "size_mib": size_mib, "inodes": inodes, "allow_unenforced": allow_unenforced})
+        return await self._transport.ask(Volume, "POST", "/v1/volumes", json=body)
+
+    async def volumes(self) -> list[Volume]:
+        """List the named volumes of the caller, with the sandboxes that use them."""
+        return (await self._transport.ask(VolumeList, "GET", "/v1/volumes")).volumes
+
+    async def remove_volume(self, name: str) -> None:
+        """Remove a named volume that no sandbox uses, with its files."""
+        await self._transport.json("DELETE", f"/v1/volumes/{quote(name, safe='')}")
 
     async def capabilities(self) -> Capabilities:
         """Report the backends, features and maxima of the server."""
