@@ -99,7 +99,7 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 }
 
 func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced []string) (h *health, err error) {
-	a.containers.noPull = true
+	a.containers.pull = pullNever
 	e, err := a.openEngine(engine.Config{Default: backend, AllowUnenforced: allowUnenforced})
 	if err != nil {
 		return nil, err

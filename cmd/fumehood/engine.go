@@ -40,8 +40,9 @@ func (a *app) openBackends() (*backend.Set, error) {
 func (a *app) backendOptions() backend.Options {
 	o := backend.Options{RunDir: a.env().RunDir(), Libexec: a.env().Get("FUMEHOOD_LIBEXEC"),
 		CacheDir: a.env().CacheDir(), Lack: a.Lack, LookupEnv: a.LookupEnv, Image: a.containers.image,
-		ContainerRuntime: a.containers.runtime, FetchImages: !a.containers.noPull,
-		ImageBytes: int64(a.containers.imageBytes)}
+		ContainerRuntime: a.containers.runtime, FetchImages: a.containers.pull != pullNever,
+		RefreshImages: a.containers.pull == pullAlways,
+		ImageBytes:    int64(a.containers.imageBytes)}
 	if cache := a.env().CacheDir(); cache != "" {
 		o.Images = filepath.Join(cache, "images")
 	}

@@ -25,7 +25,7 @@ var (
 	keptPackages = []string{"package-index", "package-host", "package-cache", "package-cache-size", "package-ttl",
 		"package-share", "package-archive"}
 	environmentNames = []string{"env", "env-file", "pass-env", "pass-secret"}
-	isolationFlags   = []string{"backend", "image", "root", "network", "allow", "deny", "secret",
+	isolationFlags   = []string{"backend", "image", "pull", "root", "network", "allow", "deny", "secret",
 		"secret-header", "inspect", "allow-command", "allow-unenforced", "nested-filters", "terminals"}
 	containerFlags = []string{"container-image", "container-runtime", "image-cache-size"}
 )

@@ -3,11 +3,38 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+// pullValue is the value of --pull: when images are fetched. "" is pullMissing.
+type pullValue string
+
+const (
+	pullAlways  pullValue = "always" // fetch again what the registry has changed
+	pullMissing pullValue = "missing"
+	pullNever   pullValue = "never"
+)
+
+func (v *pullValue) String() string { return string(*v) }
+func (v *pullValue) Type() string   { return "string" }
+func (v *pullValue) Set(text string) error {
+	switch *v = pullValue(text); *v {
+	case pullAlways, pullMissing, pullNever:
+		return nil
+	}
+	return fmt.Errorf("%.20q is not always, missing or never", text)
+}
+
+func (v *pullValue) add(cmd *cobra.Command) {
+	cmd.Flags().Var(v, "pull", "`WHEN` to fetch images: always, missing or never (default missing)")
+	completions(cmd, "pull", string(pullAlways), string(pullMissing), string(pullNever))
+}
 
 // chooseForImage sets the backend of a run from an image: the user's choice, else the first usable one that has the
 // image, else the first usable one, which may fetch it.

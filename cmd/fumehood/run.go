@@ -65,6 +65,7 @@ With --in NAME, the code runs in a living sandbox (fumehood create) and keeps it
 	cmd.Flags().StringVarP(&s.code, "code", "c", "", "run this `CODE` instead of a file")
 	cmd.Flags().StringVarP(&s.language, "lang", "l", "", "`LANGUAGE` of the code (default by the extension of FILE)")
 	f.add(cmd)
+	a.containers.pull.add(cmd)
 	in.add(cmd)
 	completions(cmd, "lang", languageNames()...)
 	_ = cmd.RegisterFlagCompletionFunc("in", a.completeNames(&in.serverFlags, allWords))

@@ -31,7 +31,7 @@ func (f *boxFlags) add(cmd *cobra.Command) {
 		"`NAME`: native, gvisor, docker, podman or auto (default "+defaultBackend+")")
 	f.environmentFlags.add(flags)
 	flags.StringVar(&f.unchecked.Root.Image, "image", "",
-		"image `REF` that is the root file system, on docker and podman")
+		"image or template `REF` that is the root file system")
 	f.networkFlags.add(cmd)
 	f.volumeFlags.add(flags)
 	allowFlag(cmd, &f.unchecked.AllowUnenforced, allowUsage)

@@ -342,7 +342,9 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 	if config.Checks, err = f.checking.checks(); err != nil {
 		return nil, err
 	}
-	if a.containers.noPull = !f.pull; f.pull && len(f.images) == 0 {
+	if !f.pull {
+		a.containers.pull = pullNever
+	} else if len(f.images) == 0 {
 		return nil, invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
 	if !f.noPackages {

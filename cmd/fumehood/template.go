@@ -31,7 +31,6 @@ type templateFlags struct {
 	limits  sandbox.Limits
 	allow   []string
 	noCache bool
-	noPull  bool
 }
 
 func (a *app) newTemplate() *cobra.Command {
@@ -55,6 +54,7 @@ sandboxes, without a network unless you allow one. The command image lists and r
 		RunE: func(cmd *cobra.Command, args []string) error { return a.buildTemplate(cmd.Context(), &f, args) },
 	}
 	f.addTo(build)
+	a.containers.pull.add(build)
 	cmd.AddCommand(build)
 	return cmd
 }
@@ -74,7 +74,6 @@ func (f *templateFlags) addTo(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.args, "build-arg", nil, "value of an ARG, `NAME=VALUE` (repeatable)")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of the backend that runs the steps (default one that can)")
 	flags.BoolVar(&f.noCache, "no-cache", false, "repeat every step")
-	flags.BoolVar(&f.noPull, "no-pull", false, "fetch no base image")
 	f.networkFlags.add(cmd)
 	settings.AddLimits(flags, &f.limits)
 	allowFlag(cmd, &f.allow, allowUsage)
@@ -142,7 +141,8 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	b := template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: !f.noPull}
+	b := template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: options.FetchImages,
+		Refresh: options.RefreshImages}
 	made, err := b.Build(ctx, build)
 	var failed *template.Failed
 	if errors.As(err, &failed) {

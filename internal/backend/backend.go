@@ -32,10 +32,12 @@ type Options struct {
 	Image            string // default image; "" is the backend's choice
 	ContainerRuntime string // "" is the engine's default
 
-	Images      string    // folder of the images of Fumehood; "" is none
-	FetchImages bool      // fetch missing images
-	ImageBytes  int64     // bound of the images in that folder; 0 is image.DefaultMaxBytes
-	Progress    io.Writer // receives the progress of a fetch; nil discards it
+	Images      string // folder of the images of Fumehood; "" is none
+	FetchImages bool   // fetch missing images
+	// RefreshImages fetches every image again, once in this process, if its registry has another one by now.
+	RefreshImages bool
+	ImageBytes    int64     // bound of the images in that folder; 0 is image.DefaultMaxBytes
+	Progress      io.Writer // receives the progress of a fetch; nil discards it
 }
 
 // complete fills in defaults, and refuses a run folder that others could have planted. Each backend checks it again
@@ -80,7 +82,7 @@ func (o Options) images() hostbox.Images {
 		}
 	}
 	open := sync.OnceValues(o.OpenImages)
-	return &image.Roots{Open: open, Fetch: o.FetchImages, Report: report}
+	return &image.Roots{Open: open, Fetch: o.FetchImages, Refresh: o.RefreshImages, Report: report}
 }
 
 // containers returns the backends that use a container engine, available on every system.
@@ -89,7 +91,8 @@ func containers(o Options, images hostbox.Images) []sandbox.Backend {
 	for _, name := range []string{docker.Name, docker.Podman} {
 		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name), Images: images,
 			LookupEnv: o.LookupEnv, Image: o.Image,
-			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Progress: o.Progress,
+			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Refresh: o.RefreshImages,
+			Progress: o.Progress,
 			Guest: func(arch string) (*os.File, error) {
 				program, err := libexec.Guest(libexec.Options{Dir: o.Libexec, CacheDir: o.CacheDir, Arch: arch})
 				if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -11,9 +12,13 @@ import (
 
 // Roots gives backends the root file systems of a store. It opens the store when an image is first used.
 type Roots struct {
-	Open   func() (*Store, error)
-	Fetch  bool         // fetch missing images
-	Report func(string) // receives the progress of a fetch; may be nil
+	Open  func() (*Store, error)
+	Fetch bool // fetch missing images
+	// Refresh fetches an image when it is first used, if its registry has another one by now. Templates have none.
+	Refresh bool
+	Report  func(string) // receives the progress of a fetch; may be nil
+
+	fresh sync.Map // names that were fetched
 }
 
 var _ hostbox.Images = (*Roots)(nil)
@@ -28,13 +33,21 @@ func (r *Roots) Find(ctx context.Context, name string, fetch bool) (sandbox.Imag
 		return sandbox.Image{}, err
 	}
 	i, err := s.Find(name)
-	if sandbox.KindOf(err) == sandbox.NotFound && fetch && r.Fetch {
-		i, err = s.Pull(ctx, name, r.Report)
+	if fetch && r.Fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && r.isStale(&i)) {
+		if i, err = s.Pull(ctx, name, r.Report); err == nil {
+			r.fresh.Store(i.Name, true)
+		}
 	}
 	if err != nil {
 		return sandbox.Image{}, err
 	}
 	return s.settings(i), nil
+}
+
+// isStale reports whether an image must be fetched again.
+func (r *Roots) isStale(i *Image) bool {
+	_, fetched := r.fresh.Load(i.Name)
+	return r.Refresh && !i.Built && !fetched
 }
 
 // Hold returns the root file system of a digest, which exists until release.

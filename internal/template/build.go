@@ -31,6 +31,8 @@ type Builder struct {
 	Images *image.Store
 	Run    func(context.Context, engine.OneShot) (*sandbox.Result, error) // Engine.Run
 	Fetch  bool                                                           // fetch missing base images
+	// Refresh fetches base images again, unless they are templates.
+	Refresh bool
 
 	Backends []sandbox.Backend           // of the engine, the preferred one first
 	Allowed  func(reference string) bool // reports whether builds may name an image; nil is all
@@ -236,7 +238,7 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 		return image.Image{}, err
 	}
 	i, err := b.Images.Find(name)
-	if sandbox.KindOf(err) == sandbox.NotFound && b.Fetch {
+	if b.Fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && b.Refresh && !i.Built) {
 		return b.Images.Pull(ctx, name, func(line string) {
 			b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
 		})

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
@@ -59,6 +60,9 @@ type Options struct {
 	// Fetch permits fetching missing images.
 	Fetch bool
 
+	// Refresh fetches each image when it is first used, if Fetch permits it.
+	Refresh bool
+
 	// Progress receives the progress of a fetch; nil discards it.
 	Progress io.Writer
 
@@ -76,6 +80,7 @@ type Backend struct {
 	hostbox.Base
 	options Options
 	engine  *engine
+	fresh   sync.Map // names of images that were fetched
 }
 
 // New returns a backend. It does no I/O.

@@ -45,10 +45,11 @@ func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox
 		return l.Image, err
 	}
 	found, err := to.describe(ctx, name)
-	if errdefs.IsNotFound(err) && fetch && b.options.Fetch {
+	if fetch && b.options.Fetch && (errdefs.IsNotFound(err) || err == nil && b.isStale(name)) {
 		if err := to.pull(ctx, name); err != nil {
 			return sandbox.Image{}, err
 		}
+		b.fresh.Store(name, true)
 		found, err = to.describe(ctx, name)
 	}
 	if err != nil || found.Config == nil {
@@ -70,6 +71,12 @@ func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox
 		image.WorkDir = ""
 	}
 	return image, nil
+}
+
+// isStale reports whether an image must be fetched again.
+func (b *Backend) isStale(name string) bool {
+	_, fetched := b.fresh.Load(name)
+	return b.options.Refresh && !fetched
 }
 
 // SaveImage writes an image of the engine as an archive of docker save.
