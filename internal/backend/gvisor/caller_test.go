@@ -97,7 +97,7 @@ func testOrdinaryUser(t *testing.T) {
 		p.Enforcers[sandbox.LimitMemory] == "" {
 		t.Errorf("in effect is %+v", p)
 	}
-	pids := processesOf(box.ID())
+	pids := processesOf(box.ID(), nil)
 	if len(pids) == 0 {
 		t.Fatal("none of its processes is found")
 	}

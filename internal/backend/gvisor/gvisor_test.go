@@ -86,7 +86,7 @@ func run(t testing.TB, box sandbox.Box, script string) string {
 
 // left lists what is left of a box on the host.
 func left(b *Backend, box sandbox.ID) (list []string) {
-	if pids := processesOf(box); len(pids) > 0 {
+	if pids := processesOf(box, nil); len(pids) > 0 {
 		list = append(list, "processes")
 	}
 	if _, err := os.Stat(b.In.BoxDir(box)); err == nil {
@@ -342,7 +342,7 @@ func TestImitated(t *testing.T) {
 			imitators = append(imitators, cmd.Process.Pid)
 		}
 	}
-	all := processesOf(s.ID)
+	all := processesOf(s.ID, nil)
 	if len(all) == 0 || all[0] != box.Process.PID || slices.ContainsFunc(imitators,
 		func(pid int) bool { return slices.Contains(all, pid) }) {
 		t.Errorf("the box has the processes %v, its own is %d, and %v imitate it", all, box.Process.PID, imitators)

@@ -55,20 +55,20 @@ func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 // code runs; these end with the others. The first one is the one that we started: it ends the others. Anyone on the
 // host can read a box's name and start a process with such arguments, so processesOf checks the owner: we enter the
 // first one's mount namespace.
-func processesOf(id sandbox.ID) []int {
-	theirs := pidfd.Find(func(argv []string) bool {
+func processesOf(id sandbox.ID, among []int) []int {
+	theirs := pidfd.FindAmong(among, func(argv []string) bool {
 		return strings.HasPrefix(argv[0], "runsc-") && slices.ContainsFunc(argv,
 			func(word string) bool { return strings.Contains(word, string(id)) })
 	})
 	theirs = slices.DeleteFunc(theirs, func(pid int) bool {
 		return !pidfd.IsOfUser(pid, func(uid uint32) bool { return isSelf(uid) || hostid.IsGuest(uid) })
 	})
-	return append(mainOf(id), theirs...)
+	return append(mainOf(id, among), theirs...)
 }
 
 // mainOf finds the process of a box that we started, whose end ends the others. It ignores one that saves the box.
-func mainOf(id sandbox.ID) []int {
-	ours := pidfd.Find(func(argv []string) bool {
+func mainOf(id sandbox.ID, among []int) []int {
+	ours := pidfd.FindAmong(among, func(argv []string) bool {
 		return argv[0] == runscName && argv[len(argv)-1] == string(id) && !slices.Contains(argv, verbSave)
 	})
 	return slices.DeleteFunc(ours, func(pid int) bool { return !pidfd.IsOfUser(pid, isSelf) || !isAmongUs(pid) })
@@ -84,7 +84,7 @@ func isAmongUs(pid int) bool {
 
 // endAll ends a box's processes, for hosts without control groups.
 func endAll(ctx context.Context, id sandbox.ID) {
-	for _, pid := range processesOf(id) {
+	for _, pid := range processesOf(id, nil) {
 		pidfd.KillAndWait(ctx, pid)
 	}
 }

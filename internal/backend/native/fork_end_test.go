@@ -219,7 +219,7 @@ func (h *house) noneLeft() {
 	eventually(h, "the end of all programs", func() bool {
 		boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 		for _, dir := range boxes {
-			for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
+			for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir)), nil) {
 				if len(childrenOf(pid)) > 0 {
 					return false
 				}
@@ -256,7 +256,7 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := leftovers(t, h.backend, box.ID()); len(guestsOf(box.ID())) > 0 {
+		if left := leftovers(t, h.backend, box.ID()); len(guestsOf(box.ID(), nil)) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		if h.zygote() == nil {

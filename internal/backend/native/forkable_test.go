@@ -150,7 +150,7 @@ func TestEntranceSaysWhatFailed(t *testing.T) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			eventually(t, "the end of what tried",
-				func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID())[0])) == 0 })
+				func() bool { return len(childrenOf(z.process.PID))+len(childrenOf(guestsOf(box.ID(), nil)[0])) == 0 })
 		})
 	}
 	h.alone(python3("pass"))

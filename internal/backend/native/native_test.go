@@ -147,7 +147,7 @@ func create(t testing.TB, b *Backend, s sandbox.Spec) sandbox.Box {
 func leftovers(t testing.TB, b *Backend, id sandbox.ID) []string {
 	t.Helper()
 	var left []string
-	for _, pid := range guestsOf(id) {
+	for _, pid := range guestsOf(id, nil) {
 		left = append(left, "process "+strconv.Itoa(pid))
 	}
 	boxes, _ := filepath.Glob(filepath.Join(b.options.RunDir, "instances", "*", "boxes", "*"))
@@ -294,7 +294,7 @@ func TestCloseTwiceAndUsage(t *testing.T) {
 func TestGuestDies(t *testing.T) {
 	b := open(t, "")
 	box := create(t, b, spec())
-	pids := guestsOf(box.ID())
+	pids := guestsOf(box.ID(), nil)
 	if len(pids) != 1 {
 		t.Fatalf("guests: %v", pids)
 	}

@@ -25,7 +25,7 @@ func (h *house) parked() (guest, fork int) {
 func (h *house) waiting() (guest, fork int) {
 	boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 	for _, dir := range boxes {
-		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
+		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir)), nil) {
 			for _, child := range childrenOf(pid) {
 				text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "status"))
 				if isParked(child) && strings.Contains(string(text), "Seccomp:\t2") {

@@ -48,8 +48,8 @@ const guestName = "fumehood-guest"
 
 // guestsOf finds a sandbox's guests: they have its command line and are the first process of a pid namespace. Sandboxed
 // code can imitate neither.
-func guestsOf(id sandbox.ID) []int {
-	return slices.DeleteFunc(pidfd.Find(func(argv []string) bool {
+func guestsOf(id sandbox.ID, among []int) []int {
+	return slices.DeleteFunc(pidfd.FindAmong(among, func(argv []string) bool {
 		return slices.Equal(argv,
 			[]string{guestName, string(id)})
 	}),

@@ -43,7 +43,7 @@ func TestReap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := guestsOf(orphan.Sandbox); len(left) > 0 {
+	if left := guestsOf(orphan.Sandbox, nil); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, dir := range dead.In.Tree.Dirs() {
@@ -108,7 +108,7 @@ func TestUnrecorded(t *testing.T) {
 	if err := next.Reap(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if left := guestsOf(s.ID); len(left) > 0 {
+	if left := guestsOf(s.ID, nil); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, dir := range append(dead.In.Tree.Dirs(), dead.In.Dir) {
@@ -252,7 +252,7 @@ func TestReapCutShort(t *testing.T) {
 	if err := next.Reap(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if left := guestsOf(box.ID()); len(left) > 0 {
+	if left := guestsOf(box.ID(), nil); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	for _, dir := range append(dirs, dead.In.Dir) {

@@ -158,7 +158,7 @@ func (h *house) family() (guest, program int) {
 	h.Helper()
 	boxes, _ := filepath.Glob(filepath.Join(h.backend.options.RunDir, "instances", "*", "boxes", "*"))
 	for _, dir := range boxes {
-		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir))) {
+		for _, pid := range guestsOf(sandbox.ID(filepath.Base(dir)), nil) {
 			if children := childrenOf(pid); len(children) > 0 && !isParked(children[0]) {
 				guest, program = pid, children[0]
 			}

@@ -194,16 +194,22 @@ func (box *Box) Promote(lifetime sandbox.Lifetime, spec *sandbox.Spec) error {
 	return box.PromoteBy(lifetime, func() error { return box.Record(lifetime, spec) })
 }
 
-// Finder lists a box's processes by its name; the first ends all others.
-type Finder func(sandbox.ID) []int
+// Finder lists a box's processes among some, by its name; nil is all of the host. The first ends all others.
+type Finder func(id sandbox.ID, among []int) []int
 
 // among lists the processes that really belong to the box. Anyone can start a process with a box's arguments, but only
 // its owner can put it into the box's control group, and give it an id of the caller or a guest.
 func (find Finder) among(group *cgroup.Group, id sandbox.ID) []int {
-	members, caller := group.Processes(), hostid.ReadCaller()
-	return slices.DeleteFunc(find(id), func(pid int) bool {
-		return group.IsThere() && !slices.Contains(members, pid) || !pidfd.IsOfUser(pid, caller.Owns)
-	})
+	var members []int
+	if group.IsThere() { // far fewer than all of the host, of which each start looks for each living box
+		members = group.Processes()
+		slices.Sort(members)
+		if members = slices.Compact(members); len(members) == 0 {
+			return nil
+		}
+	}
+	caller := hostid.ReadCaller()
+	return slices.DeleteFunc(find(id, members), func(pid int) bool { return !pidfd.IsOfUser(pid, caller.Owns) })
 }
 
 // Reattach makes a box from the folder of a living one that claims hold, and returns its record. The caller watches the

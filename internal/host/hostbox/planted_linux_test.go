@@ -235,7 +235,7 @@ func (s *scene) cleanUp() (got answer) {
 func cleanUp(t *testing.T, run string) {
 	var got answer
 	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
-		return hostbox.Reap(ctx, "test", dir, owner, func(sandbox.ID) []int { return nil })
+		return hostbox.Reap(ctx, "test", dir, owner, func(sandbox.ID, []int) []int { return nil })
 	}
 	if err := (instance.Reaper{End: end}).Reap(t.Context(), run); err != nil {
 		got.Reap, got.ReapKind = err.Error(), sandbox.KindOf(err)
@@ -263,7 +263,7 @@ func TestReapLeavesStrangers(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	find := func(sandbox.ID) []int { return []int{s.process.Process.Pid} }
+	find := func(sandbox.ID, []int) []int { return []int{s.process.Process.Pid} }
 	if err := hostbox.Reap(t.Context(), "test", dir, instance.Record{}, find); err != nil {
 		t.Error(err)
 	}

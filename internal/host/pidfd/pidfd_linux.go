@@ -123,16 +123,27 @@ func Await(ctx context.Context, fd int) error {
 }
 
 func Find(wanted func(argv []string) bool) (pids []int) {
-	names, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
+	return FindAmong(all(), wanted)
+}
+
+// all lists the processes of this host, except pid 1.
+func all() (pids []int) {
+	names, _ := os.ReadDir("/proc") // without /proc there is nothing to find
 	for _, n := range names {
-		pid, err := strconv.Atoi(n.Name())
-		if err != nil || pid <= 1 {
-			continue
+		if pid, err := strconv.Atoi(n.Name()); err == nil && pid > 1 {
+			pids = append(pids, pid)
 		}
-		line, err := os.ReadFile("/proc/" + n.Name() + "/cmdline")
+	}
+	return pids
+}
+
+// FindAmong is Find among some processes; nil is all.
+func FindAmong(some []int, wanted func(argv []string) bool) (pids []int) {
+	if some == nil {
+		some = all()
+	}
+	for _, pid := range some {
+		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		if err == nil && wanted(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")) {
 			pids = append(pids, pid)
 		}
