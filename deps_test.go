@@ -153,7 +153,7 @@ internal/room:
 # faces: they call the engine, and never each other
 internal/wording:            sandbox api
 internal/answer:             sandbox api internal/wording
-client:                      sandbox api internal/duplex
+client:                      sandbox api internal/duplex internal/toolcall
 internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/room |
                              github.com/prometheus/client_golang golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
@@ -204,7 +204,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/cli/terminal |
                              golang.org/x/crypto/acme github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine
-                             internal/lang internal/volume
+                             internal/lang internal/toolcall internal/volume
 
 # programs that test the product from outside
 test/liveserver:

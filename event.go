@@ -17,6 +17,8 @@ const (
 	EventStderr    EventKind = "stderr"    // output
 	EventResult    EventKind = "result"    // a value that the code displayed
 	EventException EventKind = "exception" // an uncaught exception
+	EventCall      EventKind = "call"      // code calls a tool, and waits
+	EventAnswered  EventKind = "answered"  // a call has its answer
 	EventDone      EventKind = "done"      // how the run ended
 	EventProblem   EventKind = "problem"   // why Fumehood failed. It or EventDone is the last event
 )
@@ -33,8 +35,17 @@ type Event struct {
 	Progress  string             // the step; "" when all steps are done
 	Result    *sandbox.Value     // of EventResult
 	Exception *sandbox.Exception // of EventException
+	Call      *sandbox.Call      // of EventCall: Run.Answer answers it, unless its tool has a function
+	Answered  *Answered          // of EventAnswered
 	Done      *Done              // of EventDone
 	Failure   string             // of EventProblem
+}
+
+// Answered is an answer to a call, or a refusal of it.
+type Answered struct {
+	ID    uint64 // of the call
+	Name  string // of the tool, as the code wrote it
+	Error string // why the call failed in the code; "" if it did not
 }
 
 // Done is how a run ended: its result without output, values and files.
@@ -52,7 +63,10 @@ type Done struct {
 
 func event(e engine.Event) Event {
 	out := Event{ID: e.ID, Time: e.Time, Kind: EventKind(e.Kind.String()), Data: e.Data, Offset: e.Offset,
-		Dropped: e.Dropped, Result: e.Result, Exception: e.Exception}
+		Dropped: e.Dropped, Result: e.Result, Exception: e.Exception, Call: e.Call}
+	if a := e.Answered; a != nil {
+		out.Answered = &Answered{ID: a.ID, Name: a.Name, Error: a.Error}
+	}
 	if e.Step != nil {
 		out.Progress = *e.Step
 	}

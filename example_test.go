@@ -38,6 +38,39 @@ func Example() {
 	// succeeded: 42
 }
 
+// Code calls a function of the program.
+func ExampleNewTool() {
+	f := open()
+	defer f.Close()
+
+	type query struct {
+		Word string `json:"word"`
+		Most int    `json:"most,omitempty"`
+	}
+	search, err := fumehood.NewTool("search", "Searches the archive.",
+		func(_ context.Context, q query) (any, error) {
+			if q.Most > 3 {
+				return nil, fmt.Errorf("%d are too many", q.Most)
+			}
+			return strings.Split(strings.Repeat(q.Word+" ", q.Most)+"end", " "), nil
+		})
+	if err != nil {
+		log.Fatal(err)
+	}
+	code := "print(search('cat', most=2))\ntry: search('cat', most=4)\nexcept ToolError as e: print(e)"
+	result, err := f.Run(context.Background(), fumehood.OneShot{
+		Request: sandbox.Request{Language: "python", Code: []byte(code),
+			Calls: sandbox.Calls{Tools: []sandbox.Tool{search}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s", result.Stdout.Head)
+	// Output:
+	// ['cat', 'cat', 'end']
+	// 4 are too many
+}
+
 // Files go in with the request, and those that match a pattern come back.
 func ExampleFumehood_Run_files() {
 	f := open()

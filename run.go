@@ -61,6 +61,12 @@ func (r *Run) Signal(ctx context.Context, signal syscall.Signal) error {
 	return r.run.Signal(ctx, signal)
 }
 
+// Answer answers a call of a tool that has no function. It is NotFound once the run has ended, and Exists if the call
+// has its answer.
+func (r *Run) Answer(ctx context.Context, call uint64, a sandbox.CallAnswer) error {
+	return r.run.Answer(ctx, call, a)
+}
+
 // Cancel ends the run with sandbox.StatusCanceled.
 func (r *Run) Cancel() { r.run.Cancel() }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/toolcall"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -67,10 +68,19 @@ func (s *Sandbox) Runs() []RunInfo {
 	return list
 }
 
+// NewTool returns the tool of a function, for Request.Calls. Its schema is that of In, a struct with the names of
+// encoding/json.
+func NewTool[In any](name, description string, call func(context.Context, In) (any, error)) (sandbox.Tool, error) {
+	return toolcall.New(name, description, call)
+}
+
 // CreateContext makes a context and starts its interpreter. A language is a name or an alias, "" is Python; dir is the
-// working directory, "" is the workspace.
-func (s *Sandbox) CreateContext(ctx context.Context, name, language, dir string) (*Context, error) {
-	c, err := s.sandbox.CreateContext(ctx, engine.ContextRequest{Name: name, Language: language, Dir: dir})
+// working directory, "" is the workspace. Code of all its runs can call the tools.
+func (s *Sandbox) CreateContext(
+	ctx context.Context, name, language, dir string, tools ...sandbox.Tool,
+) (*Context, error) {
+	c, err := s.sandbox.CreateContext(ctx, engine.ContextRequest{Name: name, Language: language, Dir: dir,
+		Calls: sandbox.Calls{Tools: tools}})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type Event struct {
 	Output    *Output
 	Result    *api.Result
 	Exception *sandbox.Exception
+	Call      *api.CallEvent // Answer answers it
+	Answered  *api.AnsweredEvent
 	Done      *api.Outcome
 	Failed    error // Fumehood failed; like Done, it is the last event
 	Data      json.RawMessage
@@ -143,6 +145,12 @@ func parseEvent(id, name string, data []byte, text *[]byte) (Event, error) {
 	case api.EventException:
 		e.Exception = &sandbox.Exception{}
 		err = json.Unmarshal(data, e.Exception)
+	case api.EventCall:
+		e.Call = &api.CallEvent{}
+		err = json.Unmarshal(data, e.Call)
+	case api.EventAnswered:
+		e.Answered = &api.AnsweredEvent{}
+		err = json.Unmarshal(data, e.Answered)
 	case api.EventDone:
 		e.Done = &api.Outcome{}
 		err = json.Unmarshal(data, e.Done)

@@ -77,6 +77,9 @@ func (c *Client) Runs(ctx context.Context, name string) ([]api.Run, error) {
 type From struct {
 	After uint64 // only those with a higher id
 	Wait  bool   // wait for new events, until the last one
+	// Tools whose functions answer calls, each in its own goroutine; their context ends with Follow. A call that was
+	// answered before is called again, without effect on the code.
+	Tools []sandbox.Tool
 }
 
 // Follow hands the events of a run to take.
@@ -88,7 +91,9 @@ func (c *Client) Follow(ctx context.Context, name string, run string, from From,
 	if !from.Wait {
 		r.query.Set("follow", "0")
 	}
-	if err := c.toEnd(ctx, r, take); from.Wait || !errors.Is(err, ErrCut) {
+	a := answering{client: c, name: name, run: run, tools: from.Tools}
+	err := a.follow(ctx, take, func(take func(Event) error) error { return c.toEnd(ctx, r, take) })
+	if from.Wait || !errors.Is(err, ErrCut) {
 		return err
 	}
 	return nil

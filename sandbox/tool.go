@@ -1,12 +1,19 @@
 package sandbox
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Tool is a function of the caller that code in a sandbox can call. Its arguments and its answer are JSON.
 type Tool struct {
 	Name        string // a name in Python and JavaScript, of at most 64 bytes
 	Description string // for the stub in the sandbox; at most 8 KiB
 	Schema      []byte // JSON Schema of the object of arguments; nil is any object. At most 32 KiB
+	// Call answers calls: with a value that encoding/json encodes, or an error that the code gets as an exception. Each
+	// call has its own goroutine, and ctx ends with the call or the run. The code chooses the arguments, a JSON object:
+	// treat them as hostile. If Call is nil, whoever follows the run answers its calls. No record keeps Call.
+	Call func(ctx context.Context, arguments []byte) (any, error) `json:"-"`
 }
 
 // CallLimits bound the calls of one run. Zero is the default of the same name below; each has a maximum there.

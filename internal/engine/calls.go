@@ -178,7 +178,32 @@ func (x *Run) offer(r callRecord, end uint64) error {
 	if show := x.Request.Calls.Call; show != nil {
 		show(sandbox.Call{ID: r.ID, Name: r.Name, Arguments: r.Arguments, Timeout: r.Timeout})
 	}
+	for _, tool := range x.Request.Calls.Tools {
+		if tool.Name == r.Name && tool.Call != nil {
+			x.sandbox.spawn(func() { x.answerBy(tool, r) }) // else the sandbox ends
+		}
+	}
 	return nil
+}
+
+// answerBy answers a call by the function of its tool.
+func (x *Run) answerBy(tool sandbox.Tool, r callRecord) {
+	ctx, cancel := context.WithTimeout(x.sandbox.life, r.Timeout)
+	defer cancel()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-x.calls.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := x.Answer(ctx, r.ID, toolcall.Invoke(ctx, tool, r.Arguments))
+	if kind := sandbox.KindOf(err); err != nil && (kind == sandbox.TooLarge || kind == sandbox.Invalid) {
+		_ = x.Answer(ctx, r.ID, sandbox.CallAnswer{Error: err.Error()}) // or it timed out meanwhile
+	}
 }
 
 // await makes a call one that waits, without a limit.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -137,6 +138,37 @@ func TestContextTools(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestToolFunctions: functions answer the calls, also of a context without followers, and of code that ends meanwhile.
+func TestToolFunctions(t *testing.T) {
+	_, s := contextRig(t)
+	canceled := make(chan struct{})
+	tools := []sandbox.Tool{
+		{Name: "f", Call: func(_ context.Context, arguments []byte) (any, error) { return string(arguments), nil }},
+		{Name: "odd", Call: func(context.Context, []byte) (any, error) { return func() {}, nil }},
+		{Name: "large", Call: func(context.Context, []byte) (any, error) { return make([]byte, 17<<20), nil }},
+		{Name: "hang", Call: func(ctx context.Context, _ []byte) (any, error) {
+			<-ctx.Done()
+			close(canceled)
+			return nil, ctx.Err()
+		}},
+	}
+	if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: "c",
+		Calls: sandbox.Calls{Tools: tools}}); err != nil {
+		t.Fatal(err)
+	}
+	req := code("python", "for call in f, odd, large:\n try: print(call(a=1))\n except ToolError as e: print(e)")
+	req.Context = "c"
+	want := "{\"a\":1}\njson: unsupported type: func()\n" +
+		"the tool returned 23767726 bytes; an answer has at most 8388608\n"
+	if got := string(do(t, s, req).Stdout.Head); got != want {
+		t.Errorf("%q", got)
+	}
+	req.Request.Code, req.Request.Timeout = []byte("import _thread\n_thread.start_new_thread(hang, ())\n"+
+		"import time; time.sleep(0.1)"), time.Second
+	do(t, s, req)
+	<-canceled
 }
 
 // answerSearch answers a call of searchTool with its arguments and its number.

@@ -360,7 +360,7 @@ func (c *Context) record() sandbox.ContextRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Env: c.env,
-		Tools: c.tools, Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
+		Tools: withoutFunctions(c.tools), Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
 	switch {
 	case c.interpreter == nil:
 	case r.ID == "":

@@ -23,7 +23,7 @@ type ContextRequest struct {
 	Language string        // name or alias
 	Dir      string        // working directory
 	Env      []string      // variables besides those of the sandbox
-	Calls    sandbox.Calls // tools of its runs; the functions of Calls are not used
+	Calls    sandbox.Calls // tools of its runs; functions are lost with the server, and its own Call is not used
 }
 
 // CreateContext makes a context and starts its interpreter.
@@ -134,7 +134,7 @@ func (x *Run) callable() error {
 		return nil
 	}
 	given := x.context.tools
-	if x.req.Background && len(given.Tools) > 0 {
+	if (x.req.Background || hasFunctions(given.Tools)) && len(given.Tools) > 0 {
 		own := &x.req.Request.Calls
 		if own.Limits == (sandbox.CallLimits{}) {
 			own.Limits = given.Limits
@@ -149,6 +149,20 @@ func (x *Run) callable() error {
 		x.calls = noTools()
 	}
 	return nil
+}
+
+// hasFunctions reports whether all tools have a function, so that nobody must follow a run to answer.
+func hasFunctions(tools []sandbox.Tool) bool {
+	return !slices.ContainsFunc(tools, func(t sandbox.Tool) bool { return t.Call == nil })
+}
+
+// withoutFunctions returns calls as a record has them.
+func withoutFunctions(calls sandbox.Calls) sandbox.Calls {
+	calls.Tools = slices.Clone(calls.Tools)
+	for i := range calls.Tools {
+		calls.Tools[i].Call = nil
+	}
+	return calls
 }
 
 // merge returns tools, and more of other names.

@@ -1,6 +1,8 @@
 package toolcall
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -213,6 +215,46 @@ func (s *Set) Answer(a sandbox.CallAnswer) (sandbox.CallAnswer, error) {
 		return a, sandbox.Invalidf("value", "its bytes %v", err)
 	}
 	return a, nil
+}
+
+// Invoke calls the function of a tool and returns its answer. A panic is an error of the call.
+func Invoke(ctx context.Context, tool sandbox.Tool, arguments []byte) (answer sandbox.CallAnswer) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer = sandbox.CallAnswer{Error: brief(fmt.Sprintf("the tool panicked: %v", p))}
+		}
+	}()
+	value, err := tool.Call(ctx, arguments)
+	if err == nil {
+		answer.Value, err = json.Marshal(value)
+	}
+	if err == nil && len(answer.Value) > MaxAnswer {
+		err = fmt.Errorf("the tool returned %d bytes; an answer has at most %d", len(answer.Value), MaxAnswer)
+	}
+	if err != nil {
+		return sandbox.CallAnswer{Error: cmp.Or(brief(err.Error()), "error")}
+	}
+	return answer
+}
+
+// New returns the tool of a function. Its schema is that of In, a struct with the names of encoding/json.
+func New[In any](name, description string, call func(context.Context, In) (any, error)) (sandbox.Tool, error) {
+	schema, err := jsonschema.For[In](nil)
+	if err == nil && schema.Type != "object" {
+		err = fmt.Errorf("%T is not a struct", *new(In))
+	}
+	if err != nil {
+		return sandbox.Tool{}, sandbox.Invalidf("tools", "%s: %v", name, err)
+	}
+	text, err := json.Marshal(schema)
+	return sandbox.Tool{Name: name, Description: description, Schema: text,
+		Call: func(ctx context.Context, arguments []byte) (any, error) {
+			var in In
+			if err := json.Unmarshal(arguments, &in); err != nil {
+				return nil, err
+			}
+			return call(ctx, in)
+		}}, err
 }
 
 // brief shortens the text of an error, between characters.

@@ -128,7 +128,7 @@ def await_answer(own):
 def read_answer():
     """Reads one answer, and wakes the thread that waits for it."""
     global request
-    if thread.get_ident() != MAIN and not inbox and not select.select([incoming], [], [], POLL)[0]:
+    if thread.get_ident() != MAIN and not any(inbox) and not select.select([incoming], [], [], POLL)[0]:
         return
     receive()
     if request is None:  # the engine has ended
