@@ -115,5 +115,6 @@ start plain
 export E2B_API_URL=${url%/} E2B_SANDBOX_URL=${url%/}
 "$folder/bin/python" test/e2b/client.py
 [ "${2:-}" = all ] || exit 0
+"$folder/bin/python" examples/e2b_sdk.py | grep -x 42
 cp test/e2b/client.mjs "$folder/client.mjs"
 node "$folder/client.mjs"

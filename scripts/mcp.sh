@@ -23,6 +23,7 @@ if ! grep -qF "\"$CONFORMANCE\"" "$folder/node_modules/@modelcontextprotocol/con
 fi
 
 "$folder/bin/python" test/mcp/client.py "$fumehood"
+"$folder/bin/python" examples/mcp_client.py "$fumehood" | grep -x 'run_code: => 42'
 
 servers=()
 trap 'kill "${servers[@]}" 2>/dev/null; wait || true' EXIT

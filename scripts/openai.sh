@@ -31,4 +31,6 @@ for _ in $(seq $((START_SECONDS * 10))); do
 done
 [ -n "$url" ] || { cat "$folder/server.log" >&2 && exit 1; }
 
-OPENAI_BASE_URL=${url%/}/openai/v1 OPENAI_API_KEY=$key "$folder/bin/python" test/openai/client.py
+export OPENAI_BASE_URL=${url%/}/openai/v1 OPENAI_API_KEY=$key
+"$folder/bin/python" test/openai/client.py
+"$folder/bin/python" examples/openai_sdk.py | grep -xF "['42']"

@@ -42,7 +42,7 @@ case $1 in
   build) build "${2:-}" ;;
   test)
     TESTED_PROGRAM=$(realpath "$2")
-    export TESTED_PROGRAM TESTED_DOCS=$PWD/docs/typescript.md
+    export TESTED_PROGRAM TESTED_DOCS=$PWD/docs/typescript.md TESTED_EXAMPLE=$PWD/examples/typescript_client.mjs
     shift 2
     build
     mkdir -p "$tested/project"

@@ -172,17 +172,20 @@ test("a server that is not Fumehood, or sends half an answer", async () => {
     "unavailable", /404.*not an answer of Fumehood/);
 });
 
-test("the programs of the documentation", async (t) => {
+test("the programs of the documentation, and the example", async (t) => {
   const text = await readFile(process.env.TESTED_DOCS, "utf8");
   process.env.FUMEHOOD_SERVER = options.server;
   const printed = [];
   t.mock.method(console, "log", (...words) => printed.push(words.join(" ")));
-  for (const [i, [, code]] of [...text.matchAll(/```ts\n(.*?)```/gs)].entries()) {
+  const programs = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code);
+  programs.push(await readFile(process.env.TESTED_EXAMPLE, "utf8"));
+  for (const [i, code] of programs.entries()) {
     const file = new URL(`./docs-${i}.mjs`, import.meta.url);
     await writeFile(file, code);
     await import(file.href).finally(() => rm(file));
   }
-  assert.deepEqual(printed, ["42", "failed 3 hello\n", "hello\n", "'ABOUT CATS'", "a.csv", "42", "200"]);
+  assert.deepEqual(printed, ["42", "failed 3 hello\n", "hello\n", "'ABOUT CATS'", "a.csv", "42", "200",
+    "", "RangeError: no plums", "42"]);
 });
 
 test("tools: code calls functions of this program, and fails where they do", async (t) => {
