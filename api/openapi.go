@@ -114,7 +114,11 @@ nothing for 10 seconds, or falls that far behind 64 KiB a second. The run contin
 const callDetail = `Answers the call that a call event reported, with a value or an error. The first answer counts:
 another one is a 409, as is one that comes after the time of the call. It is a 404 once the run has ended.`
 
-const stateDetail = `The document has variables of Python as tagged JSON, of at most 20 MiB, and lists those that it
+// stateLanguage is the language of a context named default: each language has one.
+var stateLanguage = Param{Name: "language", Doc: "The language of the context named default. The default is python.",
+	Example: "javascript"}
+
+const stateDetail = `The document has variables as tagged JSON, of at most 20 MiB, and lists those that it
 cannot carry, with the reason. It comes from the sandbox: treat it as hostile. An import answers with the names that it
 set, and with those that it did not.`
 
@@ -268,10 +272,11 @@ var contextOperations = []Operation{
 		Summary: "Interrupt the running code; variables stay", Problems: problems},
 	{Name: "exportState", Method: "GET", Path: sandboxPath + "/contexts/{context}/state",
 		Summary: "Variables of a context as a document", Detail: stateDetail, Answer: MediaJSON, Problems: problems,
-		Params: []Param{{Name: "name", Doc: "A variable. The default is all.", List: true, Example: "x"}}},
+		Params: []Param{
+			{Name: "name", Doc: "A variable. The default is all.", List: true, Example: "x"}, stateLanguage}},
 	{Name: "importState", Method: "PUT", Path: sandboxPath + "/contexts/{context}/state",
 		Summary: "Set the variables of a document", Detail: stateDetail, Body: MediaBytes, Answer: MediaJSON,
-		Problems: bodyProblems},
+		Problems: bodyProblems, Params: []Param{stateLanguage}},
 	{Name: "complete", Method: "POST", Path: sandboxPath + "/contexts/{context}/complete",
 		Summary: "Names that fit at a cursor",
 		Body:    CompleteRequest{}, Example: `{"code": "import ma"}`, Answer: Completion{}, Problems: bodyProblems},

@@ -60,7 +60,7 @@ func (c *Context) Import(ctx context.Context, document []byte) ([]byte, error) {
 func (c *Context) state(ctx context.Context, kind driver.Kind, data []byte) ([]byte, error) {
 	if c.language.Driver == nil || !c.language.Driver.State {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: string(kind),
-			Msg: "variables of " + c.language.Name + " cannot be carried", Fix: "use python"}
+			Msg: "variables of " + c.language.Name + " cannot be carried", Fix: "use python or javascript"}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, stateTimeout, &sandbox.Error{Kind: sandbox.Unavailable,
 		Op: string(kind), Msg: "the interpreter did not answer in " + stateTimeout.String()})

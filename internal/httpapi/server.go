@@ -71,7 +71,7 @@ func (a *apiV1) handlers() map[string]handler {
 		"deleteContext": a.in(inContext(a.deleteContext)), "restartContext": a.in(inContext(a.restartContext)),
 		"interruptContext": a.in(inContext(a.interruptContext)), "complete": a.in(inContext(withBody(a, a.complete))),
 
-		"exportState": a.in(inPython(a.exportState)), "importState": a.in(inPython(a.importState)),
+		"exportState": a.in(defaultOf(a.exportState)), "importState": a.in(defaultOf(a.importState)),
 
 		"readFile": a.in(a.readFiles), "writeFile": a.in(a.writeFile), "removeFile": a.in(a.removeFile),
 		"readFileBy": a.in(a.readFiles), "writeFileBy": a.in(a.writeFile), "removeFileBy": a.in(a.removeFile),

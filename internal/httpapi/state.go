@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -10,15 +11,17 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// inPython finds the context of a request, and makes the default one of Python.
-func inPython(h func(*httpd.Response, *http.Request, *engine.Context) error) living {
+// defaultOf finds the context of a request. That named default is the one of a language, which need not exist yet.
+func defaultOf(h func(*httpd.Response, *http.Request, *engine.Context) error) living {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-		if r.PathValue("context") == sandbox.DefaultContext {
-			if _, err := s.DefaultContext("python"); err != nil {
-				return err
-			}
+		if r.PathValue("context") != sandbox.DefaultContext {
+			return inContext(h)(w, r, s)
 		}
-		return inContext(h)(w, r, s)
+		c, err := s.DefaultContext(cmp.Or(r.URL.Query().Get("language"), "python"))
+		if err != nil {
+			return err
+		}
+		return h(w, r, c)
 	}
 }
 

@@ -16,6 +16,8 @@ var (
 	driverCalls string
 	//go:embed rewrite.js
 	driverRewrite string
+	//go:embed state.js
+	driverState string
 	//go:embed traces.js
 	driverTraces string
 	//go:embed values.js
@@ -24,13 +26,14 @@ var (
 
 // driverSource is the driver with its parts inserted.
 var driverSource = strings.NewReplacer("/* aside.js */", driverAside, "/* calls.js */", driverCalls,
-	"/* rewrite.js */", driverRewrite,
+	"/* rewrite.js */", driverRewrite, "/* state.js */", driverState,
 	"/* traces.js */", driverTraces,
 	"/* values.js */", driverValues).Replace(driverCore)
 
 // driver passes its source as one argument, which has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
 var driver = &sandbox.Driver{
 	Calls: true,
+	State: true,
 	Argv: func(program string) []string {
 		// Interrupting code makes Node's record of asynchronous calls inconsistent. With the checks, Node would abort.
 		return []string{program, "--no-force-async-hooks-checks", "-e", driverSource}

@@ -13,7 +13,7 @@ const { defineProperty, hasOwn } = Object;
 const { stringify } = JSON;
 const { isArray } = Array;
 const { min } = Math;
-const { Error, Number, BigInt, String, Uint8Array, Set, globalThis: world } = globalThis;
+const { Error, Number, BigInt, String, Uint8Array, Set, Map, Date, RegExp, globalThis: world } = globalThis;
 const setHas = uncurry(Set.prototype.has), setAdd = uncurry(Set.prototype.add);
 const exec = uncurry(RegExp.prototype.exec), then = uncurry(Promise.prototype.then);
 const slice = uncurry(String.prototype.slice), split = uncurry(String.prototype.split), repeat = uncurry(String.prototype.repeat);
@@ -135,6 +135,8 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
 /* traces.js */
 
 /* values.js */
+
+/* state.js */
 
 const inspector = require("node:inspector");
 const session = new inspector.Session();
@@ -530,6 +532,7 @@ function next() {
     return begin(textOf(fields[0]), fields[1], env);
   }
   if (kind === "tools") defineTools(textOf(fields[0]));
+  if (kind === "export" || kind === "import") handleState(kind, textOf(fields[0]), fields[1]);
   if (kind === "complete") complete(textOf(fields[0]), fields[1], Number(textOf(fields[2])));
   setImmediate(next);
 }
@@ -550,6 +553,7 @@ socket.on("error", () => quit(1));
 
 setImmediate(() => { // before that, Node has not set its own names for -e
   nameScript();
+  ownNames = new Set(ownKeys(world));
   idleResources = resources();
   report("ready", [process.version]);
 });

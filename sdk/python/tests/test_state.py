@@ -165,3 +165,23 @@ def test_arrays_and_frames() -> None:
     pd.testing.assert_frame_equal(value_of(document, "m"), many)
     with pytest.raises(InvalidRequest, match="cannot be carried"):
         document_of({"x": np.array([object()])})
+
+
+@pytest.mark.smoke
+def test_javascript(sandbox):
+    """Variables of JavaScript: plain values here, and set from here."""
+    context = sandbox.context("js", language="javascript")
+    context.run(
+        "let o = {u: undefined, n: 2n ** 70n, m: new Map([[1, 'a']]), s: new Set([2]), d: new Date(0),"
+        " $: [o2 = {}, o2], t: Float64Array.of(1.5), b: Buffer.from('hi'), r: /a/g, e: new RangeError('far')}"
+    )
+    value = context.get("o")
+    assert value.pop("$") == [{}, {}]
+    assert value.pop("d").timestamp() == 0
+    assert value == {
+        "u": None, "n": 2**70, "m": {1: "a"}, "s": {2}, "t": [1.5], "b": bytearray(b"hi"), "r": "/a/g",
+        "e": "RangeError: far",
+    }  # fmt: skip
+    context.set(x=[1, (2, 3), {4}, b"hi", 2**60, {"k": None}])
+    text = "[x[1].length, x[2].has(4), x[3] instanceof Uint8Array, x[4] === 2n ** 60n, x[5].k === null].join()"
+    assert context.run(text).text == "'2,true,true,true,true'"

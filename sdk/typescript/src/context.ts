@@ -4,6 +4,22 @@ import type { Sandbox, SandboxRunOptions } from "./sandbox.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
 import type { Completion } from "./generated/wire.js";
 
+/** A variable that is not carried. */
+export interface Missing {
+  name: string;
+  type: string;
+  reason: string;
+}
+
+/** Variables of a context; docs/state.md describes them. */
+export interface StateDocument {
+  version: number;
+  language: string;
+  variables: Record<string, unknown>;
+  first?: Record<string, number>;
+  missing?: Missing[];
+}
+
 /** An interpreter of a sandbox that keeps its variables between runs. */
 export class Context {
   readonly name: string;
@@ -22,6 +38,21 @@ export class Context {
   /** Runs code in this context. */
   run(code: string, options: SandboxRunOptions = {}): Promise<RunResult> {
     return this.#sandbox.run(code, { contextTools: this.#tools, ...options, context: this.name });
+  }
+
+  /**
+   * Returns the variables, or those of these names, as a document that another sandbox can load. Its missing lists what
+   * cannot be carried. It comes from the sandbox: treat it as hostile.
+   */
+  export(names: string[] = [], options: CallOptions = {}): Promise<StateDocument> {
+    const query = new URLSearchParams(names.map((name) => ["name", name]));
+    return this.#server.json(this.#path("state"), { ...options, query });
+  }
+
+  /** Sets the variables of a document, and returns those that could not be set. */
+  async load(document: StateDocument, options: CallOptions = {}): Promise<Missing[]> {
+    const call = { ...options, method: "PUT", json: document };
+    return (await this.#server.json<{ missing: Missing[] }>(this.#path("state"), call)).missing;
   }
 
   /** Interrupts the running code. The variables are kept. */

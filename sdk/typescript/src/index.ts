@@ -4,7 +4,7 @@
  * Output, values and files come from a sandbox unmodified: treat them as hostile.
  */
 export type { Tool, ToolFunction, Tools } from "./calls.js";
-export { Context } from "./context.js";
+export { Context, type Missing, type StateDocument } from "./context.js";
 export { type ErrorDetails, type ErrorKind, FumehoodError } from "./errors.js";
 export type { ReconnectOptions, RunEvent } from "./events.js";
 export { type ListOptions, SandboxFiles } from "./files.js";

@@ -188,6 +188,18 @@ test("the programs of the documentation, and the example", async (t) => {
     "", "RangeError: no plums", "42"]);
 });
 
+test("variables travel to another context", async (t) => {
+  const s = await sandbox(t);
+  const [from, to] = [await s.createContext("a", { language: "javascript" }), await s.createContext("b")];
+  await from.run("const o = { when: new Date(0), big: 2n ** 65n }; o.all = [o.when]; let f = () => 1");
+  const document = await from.export();
+  assert.deepEqual(document.missing, []);
+  assert.deepEqual((await to.load(document)).map((m) => m.name), ["f"]); // its source is not of Python
+  const text = "o['big'] == 2**65, o['when'].year, o['all'][0] is o['when']";
+  assert.equal((await to.run(text)).text, "(True, 1970, True)");
+  assert.deepEqual(Object.keys((await from.export(["f"])).variables), ["f"]);
+});
+
 test("tools: code calls functions of this program, and fails where they do", async (t) => {
   const s = await sandbox(t);
   const tools = {

@@ -8,6 +8,8 @@ DEPTH = 40  # levels of containers
 EXACT = 1 << 53  # integers up to it are numbers of JSON
 SIMPLE = {"decimal": "Decimal", "fractions": "Fraction", "uuid": "UUID"}  # str(value) is the argument of the type
 DATES = {"date", "datetime", "time"}  # of module datetime, as in ISO 8601
+ARRAYS = {"Int8Array": "b", "Int16Array": "h", "Uint16Array": "H", "Int32Array": "i", "Uint32Array": "I",
+          "Float32Array": "f", "Float64Array": "d", "BigInt64Array": "q", "BigUint64Array": "Q"}  # codes of struct
 PATHS = {"PosixPath", "PurePosixPath"}
 
 
@@ -286,6 +288,31 @@ class Decoder:
 
     def decode_bytearray(self, text, depth):
         return self.fill(bytearray(), lambda out: out.extend(base64.b64decode(text)))
+
+    # Values of JavaScript.
+
+    def decode_undefined(self, nothing, depth):
+        return None
+
+    def decode_utf16(self, text, depth):
+        return base64.b64decode(text).decode("utf-16-le", "surrogatepass")
+
+    def decode_instant(self, text, depth):
+        import datetime
+        return self.later(lambda: datetime.datetime.fromisoformat(text))
+
+    def decode_regexp(self, parts, depth):
+        return self.later(lambda: "/%s/%s" % (self.decode(parts[0], depth), parts[1]))
+
+    def decode_error(self, parts, depth):
+        return self.later(lambda: "%s: %s" % tuple(self.all(parts, depth)))
+
+    def decode_record(self, pairs, depth):
+        return self.decode_dict(pairs, depth)
+
+    def decode_typed(self, parts, depth):
+        kind, data = ARRAYS.get(parts[0], "B"), base64.b64decode(parts[1])
+        return self.later(lambda: bytearray(data) if kind == "B" else memoryview(data).cast(kind).tolist())
 
     def decode_range(self, parts, depth):
         return range(*(self.decode(part, depth) for part in parts))

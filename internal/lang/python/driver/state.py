@@ -110,8 +110,8 @@ def source_of_definition(encoder, value):
 
 def set_all(text):
     """Sets the variables of a document."""
-    if not isinstance(text, dict) or text.get("version") != VERSION or text.get("language") != "python":
-        raise ValueError("this is not version %d of a document of Python" % VERSION)
+    if not isinstance(text, dict) or text.get("version") != VERSION:
+        raise ValueError("this is not version %d of a document of variables" % VERSION)
     variables = text.get("variables")
     if not isinstance(variables, dict):
         raise ValueError("the document has no variables")
@@ -147,6 +147,8 @@ def decode_module(decoder, name, depth):
 
 
 def decode_source(decoder, parts, depth):
+    if parts.get("language", "python") != "python":
+        raise Refused("its source is not of Python")
     if "from" in parts:
         return getattr(decode_module(decoder, parts["from"], depth), parts["name"])
     global runs
