@@ -7,13 +7,17 @@ import decimal
 import fractions
 import json
 import pathlib
+import random
+import re
 import uuid
 import zoneinfo
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from fumehood import InvalidRequest, NotFound, Sandbox
+from fumehood import FumehoodError, InvalidRequest, NotFound, Sandbox, TooLarge
 from fumehood._state import document_of, value_of
 
 if TYPE_CHECKING:
@@ -130,6 +134,60 @@ def test_refusals(sandbox: Sandbox) -> None:
     absent = {entry["name"] for entry in sandbox.load({**bad, "language": "python"})}
     assert absent == {"a", "b", "c"}
     assert sandbox.run("d").text == "1"
+
+
+def test_gigabyte(sandbox: Sandbox) -> None:
+    """A value of 1 GB is refused before it is copied, and a document of too many bytes by the server."""
+    sandbox.run("huge = bytes(1 << 30)\nsmall = 1")
+    context = sandbox.context("js", language="javascript")
+    context.run("const huge = new Uint8Array(2 ** 30), small = 1")
+    for one in sandbox, context:
+        with pytest.raises(InvalidRequest, match="huge cannot be carried: it is too large"):
+            one.get("huge")
+        document = one.export()
+        assert (document["variables"], [m["name"] for m in document["missing"]]) == ({"small": 1}, ["huge"])
+        with pytest.raises(TooLarge):
+            one.load({**document, "variables": {"x": "x" * (21 << 20)}})
+        assert one.get("small") == 1
+
+
+def mutations(document: dict[str, object], seed: int) -> Iterator[dict[str, object]]:
+    """Give hostile variants of a document: values in the place of others, repeated, cut, and of other types."""
+    chance = random.Random(seed)
+    texts = [json.dumps(value) for value in ([], {}, None, "", -1, 2**70, 1e308, {"$ref": 0}, {"$ref": -1}, ["x"])]
+    texts += ['{"$fraction": "1e999999999"}', '"1e9999999"', '{"$dict": [[[], 1]]}']
+    texts.append('{"$tuple": ' * 50 + "1" + "}" * 50)
+    whole = json.dumps(document["variables"])
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[-\d.e+]+|[^"\d]+', whole)
+    for _ in range(4000):
+        words = list(parts)
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(words))
+            words[place] = chance.choice([*texts, chance.choice(parts), words[place][: len(words[place]) // 2]])
+        with suppress(ValueError):
+            yield {**document, "variables": json.loads("".join(words))}
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_hostile_documents(sandbox: Sandbox, language: str) -> None:
+    """Any document is a value or a FumehoodError here, and leaves the context that loads it alive."""
+    context = sandbox.context("c", language=language)
+    if language == "python":
+        context.run(DEFINITIONS + "import decimal, fractions\nx = [decimal.Decimal(1), fractions.Fraction(1, 3), 1j]")
+        context.run("import datetime as d\ny = [d.datetime(2024, 1, 2), d.timedelta(1), (1, {2}), b'x', range(3)]")
+    else:
+        context.run("let x = {m: new Map([[1, new Set([2n])]]), d: new Date(0), t: Float64Array.of(1), r: /a/g}")
+        context.run("class A { constructor() { this.x = x } } let a = new A(), f = () => a, e = new RangeError('far')")
+    document, loaded = context.export(), 0
+    for n, hostile in enumerate(mutations(document, seed=36)):
+        for name in hostile["variables"] if isinstance(hostile["variables"], dict) else ():
+            with suppress(FumehoodError):
+                value_of(hostile, name)
+        if n % 10 == 0:
+            with suppress(FumehoodError):
+                loaded += len(context.load(hostile)) >= 0
+    assert loaded > 5
+    assert context.run("1 + 1").text == "2"
 
 
 def test_nothing_is_executed_here(sandbox: Sandbox) -> None:

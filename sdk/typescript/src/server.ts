@@ -129,6 +129,10 @@ async function problemOf(response: Response): Promise<FumehoodError> {
     return new FumehoodError(`the server answered ${response.status}, which is not an answer of Fumehood`,
       { hint: "check the address and the version of the server" });
   }
+  if (/\bunknown field\b/.test(problem.detail)) {
+    const hint = "the server may have another version than this client: install the same version of both";
+    problem = { ...problem, hint: problem.hint ? `${problem.hint}; ${hint}` : hint };
+  }
   const wait = Number(response.headers.get("Retry-After") ?? NaN);
   return errorOf(problem, Number.isFinite(wait) ? wait : undefined);
 }

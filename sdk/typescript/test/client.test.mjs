@@ -170,6 +170,9 @@ test("a server that is not Fumehood, or sends half an answer", async () => {
   await rejectsWith(Sandbox.connect("a", { fetch: answers("<html>") }), "unavailable", /broke off/);
   await rejectsWith(Sandbox.connect("a", { fetch: async () => new Response("<html>", { status: 404 }) }),
     "unavailable", /404.*not an answer of Fumehood/);
+  const older = { kind: "invalid", detail: "tools: unknown field tools", type: "about:blank", status: 400 };
+  const fetch = async () => new Response(JSON.stringify(older), { status: 400 });
+  await rejectsWith(Sandbox.connect("a", { fetch }), "invalid", /unknown field tools.*the same version of both/);
 });
 
 test("the programs of the documentation, and the example", async (t) => {

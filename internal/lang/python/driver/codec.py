@@ -5,6 +5,7 @@ import math
 
 LIMIT = 16 << 20  # bytes of a document, or a little more
 DEPTH = 40  # levels of containers
+DIGITS = 9000  # of the text of a fraction: Python's conversion takes time that grows with their square
 EXACT = 1 << 53  # integers up to it are numbers of JSON
 SIMPLE = {"decimal": "Decimal", "fractions": "Fraction", "uuid": "UUID"}  # str(value) is the argument of the type
 DATES = {"date", "datetime", "time"}  # of module datetime, as in ISO 8601
@@ -335,6 +336,8 @@ class Decoder:
 
     def decode_fraction(self, text, depth):
         import fractions
+        if len(text) > DIGITS or not set(text) <= set("-/0123456789"):  # Fraction computes an exponent
+            raise Refused("this is not a fraction")
         return fractions.Fraction(text)
 
     def decode_uuid(self, text, depth):

@@ -149,6 +149,8 @@ def decode_module(decoder, name, depth):
 def decode_source(decoder, parts, depth):
     if parts.get("language", "python") != "python":
         raise Refused("its source is not of Python")
+    if not isinstance(parts.get("text", ""), str):  # it would be kept for tracebacks
+        raise Refused("its source is not text")
     if "from" in parts:
         return getattr(decode_module(decoder, parts["from"], depth), parts["name"])
     global runs

@@ -95,7 +95,7 @@ class AsyncTransport:
             text = await response.aread()
         try:
             return json.loads(text) if text else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Unavailable("the server's answer is not JSON", "check the address of the server") from None
 
     async def _refusal(self, response: httpx.Response) -> FumehoodError:
