@@ -71,10 +71,10 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	if m.Tag != nil {
 		run.Request.Metadata = map[string]string{tagVariable: *m.Tag}
 	}
-	// The time limit of the call is that of the process. Over the server's maximum it has none, as without one: it ends
+	// The time limit of the call is that of the process. Over the owner's maximum it has none, as without one: it ends
 	// with its sandbox.
-	most := cmp.Or(callIn(ctx).server.Engine().Max().Timeout, math.MaxInt64)
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= most {
+	_, most, _ := callIn(ctx).server.Engine().LimitsOf(s.Owner())
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= cmp.Or(most.Timeout, math.MaxInt64) {
 		run.Request.Timeout = time.Until(deadline)
 	} else {
 		run.Detach()

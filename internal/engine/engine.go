@@ -287,9 +287,6 @@ func (e *Engine) Close() error {
 // Languages returns the languages in the order of Config.
 func (e *Engine) Languages() []sandbox.Language { return e.config.Languages }
 
-// Max returns the operator's maximum of each limit; a zero field is no maximum.
-func (e *Engine) Max() sandbox.Limits { return e.config.Max }
-
 // Language finds a language by its name or an alias, ignoring case. An unknown one is an Invalid error that lists the
 // supported ones.
 func (e *Engine) Language(name string) (sandbox.Language, error) {
