@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
@@ -18,6 +19,12 @@ const (
 	portsPublic  = "public"
 	portsPrivate = "private"
 )
+
+// isPublic reports whether everybody may reach the ports of a sandbox. Its owner's API key must be valid.
+func (f *face) isPublic(r *http.Request, s *engine.Sandbox) bool {
+	_, known := f.Identity(r, s.Owner())
+	return known && s.Info().Spec.Metadata[portsName] == portsPublic
+}
 
 // passPort passes a request on to a port of a sandbox. The access token opens all ports of its sandbox. A name of the
 // port alone opens it to everybody if its sandbox has public ports.
@@ -32,7 +39,7 @@ func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 		if err := f.Admit(w, r, owner); err != nil {
 			return err
 		}
-	} else if s != nil && err == nil && s.Info().Spec.Metadata[portsName] != portsPublic {
+	} else if s != nil && err == nil && !f.isPublic(r, s) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write([]byte("Sandbox is secured with traffic access token. Token header '" +
 			strings.ToLower(headerTraffic) + "' is missing or wrong\n"))

@@ -22,8 +22,14 @@ type Keyring struct {
 	set atomic.Pointer[keySet]
 
 	mu    sync.Mutex                // guards all below, and changes of set
-	rates map[string]*rate.Limiter  // by name
+	rates map[string]limiter        // by name
 	users map[*Response]*sha256Hash // requests being served, by the key that admitted them
+}
+
+// limiter counts the requests of a name.
+type limiter struct {
+	*rate.Limiter
+	rate Rate
 }
 
 type sha256Hash = [sha256.Size]byte
@@ -32,6 +38,7 @@ type sha256Hash = [sha256.Size]byte
 type keySet struct {
 	keys   []Key
 	byName map[string]*Key // the first of each name
+	byHash map[sha256Hash]*Key
 }
 
 // NewKeyring returns a keyring. Without keys it is nil.
@@ -39,7 +46,7 @@ func NewKeyring(keys ...Key) *Keyring {
 	if len(keys) == 0 {
 		return nil
 	}
-	k := &Keyring{rates: map[string]*rate.Limiter{}, users: map[*Response]*sha256Hash{}}
+	k := &Keyring{rates: map[string]limiter{}, users: map[*Response]*sha256Hash{}}
 	k.Replace(keys)
 	return k
 }
@@ -57,15 +64,17 @@ func (k *Keyring) Keys() []Key {
 
 // Replace replaces all keys. Requests in progress of keys that are gone, streams too, end at once.
 func (k *Keyring) Replace(keys []Key) {
-	set := &keySet{keys: keys, byName: map[string]*Key{}}
+	set := &keySet{keys: keys, byName: map[string]*Key{}, byHash: map[sha256Hash]*Key{}}
 	for i := range keys {
-		if key := &keys[i]; set.byName[key.Name] == nil {
+		key := &keys[i]
+		if set.byName[key.Name] == nil {
 			set.byName[key.Name] = key
 		}
+		set.byHash[key.Hash] = key
 	}
 	k.mu.Lock()
-	for name := range k.rates {
-		if key := set.byName[name]; key == nil || key.Limits.Rate != k.of(name).Limits.Rate {
+	for name, limiter := range k.rates { // a name that had requests keeps what is left of its rate
+		if key := set.byName[name]; key == nil || key.Limits.Rate != limiter.rate {
 			delete(k.rates, name)
 		}
 	}
@@ -79,17 +88,11 @@ func (k *Keyring) EndExpired(now time.Time) (ended int) {
 	if k == nil {
 		return 0
 	}
-	valid := map[sha256Hash]bool{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.users) == 0 {
-		return 0
-	}
-	for _, key := range k.set.Load().keys {
-		valid[key.Hash] = !key.Expired(now)
-	}
+	byHash := k.set.Load().byHash
 	for w, hash := range k.users {
-		if !valid[*hash] {
+		if key := byHash[*hash]; key == nil || key.Expired(now) {
 			delete(k.users, w)
 			w.revoke(errKey)
 			ended++
@@ -102,7 +105,7 @@ func (k *Keyring) EndExpired(now time.Time) (ended int) {
 func (k *Keyring) enter(key *Key, w *Response) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.match(&key.Hash) == nil {
+	if k.set.Load().byHash[key.Hash] == nil {
 		return false
 	}
 	k.users[w] = &key.Hash
@@ -118,17 +121,13 @@ func (k *Keyring) leave(w *Response) {
 	delete(k.users, w)
 }
 
-// find returns the key of a secret, or nil. It may have expired.
+// find returns the key of a secret, or nil. It may have expired. It compares every key in constant time, so that timing
+// reveals nothing.
 func (k *Keyring) find(secret string) *Key {
 	if k == nil {
 		return nil
 	}
 	hash := sha256.Sum256([]byte(secret))
-	return k.match(&hash)
-}
-
-// match returns the key of a hash, or nil. It compares every key in constant time, so that timing reveals nothing.
-func (k *Keyring) match(hash *sha256Hash) *Key {
 	keys, found := k.set.Load().keys, -1
 	for i := range keys {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(hash[:], keys[i].Hash[:]), i, found)
@@ -174,13 +173,13 @@ func (k *Keyring) count(key *Key) error {
 		return nil
 	}
 	k.mu.Lock()
-	limiter := k.rates[key.Name]
-	if limiter == nil {
-		limiter = rate.NewLimiter(key.Limits.Rate.limit(), key.Limits.Rate.Requests)
-		k.rates[key.Name] = limiter
+	counted, ok := k.rates[key.Name]
+	if !ok {
+		counted = limiter{rate.NewLimiter(key.Limits.Rate.limit(), key.Limits.Rate.Requests), key.Limits.Rate}
+		k.rates[key.Name] = counted
 	}
 	k.mu.Unlock()
-	taken := limiter.Reserve()
+	taken := counted.Reserve()
 	wait := taken.Delay()
 	if wait == 0 {
 		return nil

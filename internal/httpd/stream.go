@@ -53,6 +53,9 @@ func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
+	if b.w.revoked.Load() {
+		return 0, errKey
+	}
 	// an error means a writer without a connection, as in tests
 	b.w.control.SetReadDeadline(b.pace.deadline(time.Now()))
 	n, err := b.r.Body.Read(p)

@@ -97,7 +97,7 @@ func Revoke(path, name, id string) (revoked []Entry, err error) {
 // wait for each other.
 func change(path string, edit func(text string) (string, error)) error {
 	dir := filepath.Dir(path)
-	unlock, err := lock(dir)
+	unlock, err := lock(filepath.Join(dir, "."+filepath.Base(path)+".lock"))
 	if err != nil {
 		return err
 	}
