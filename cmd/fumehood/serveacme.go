@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/netutil"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
@@ -73,6 +74,9 @@ type certifier struct {
 	warned time.Time
 }
 
+// maxChallenges limits connections, so that strangers do not use up the descriptors of the server.
+const maxChallenges = 64
+
 // challengeTimeout limits a request of the ACME server, or of a visitor who is redirected.
 const challengeTimeout = 10 * time.Second
 
@@ -103,7 +107,7 @@ func (a *app) openCertifier(f *acmeFlags, stateDir string) (*certifier, error) {
 	c.door = &http.Server{Handler: withoutPort(c.manager.HTTPHandler(nil)), ReadTimeout: challengeTimeout,
 		WriteTimeout: challengeTimeout, IdleTimeout: challengeTimeout, MaxHeaderBytes: 8 << 10}
 	c.tasks.Go(func() {
-		if err := c.door.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := c.door.Serve(netutil.LimitListener(listener, maxChallenges)); !errors.Is(err, http.ErrServerClosed) {
 			a.warn("ACME challenges are no longer answered: %s", terminal.OneLine(err.Error()))
 		}
 	})

@@ -50,26 +50,34 @@ type reloader struct {
 func (r *reloader) tend() (stop func()) {
 	r.manager = systemd.NewManager(r.app.LookupEnv)
 	done, hangups := make(chan struct{}), make(chan struct{}, 1)
-	ends := hasTerminal()
-	unset := r.app.onHangup(func() bool {
-		if ends && !hasTerminal() { // it is the end of the terminal that started the server
-			return false
-		}
+	r.app.onHangup(untilTerminalEnds(func() {
 		select {
 		case hangups <- struct{}{}:
 		default: // one is waiting, and will read the same
 		}
-		return true
-	})
+	}))
 	var tasks sync.WaitGroup
 	tasks.Go(func() { r.loop(done, hangups) })
 	if every := systemd.Watchdog(r.app.LookupEnv) / 2; every > 0 {
 		tasks.Go(func() { r.watchdog(done, every) })
 	}
 	return func() {
-		unset()
+		r.app.onHangup(untilTerminalEnds(func() {})) // a reload must not end a server that drains
 		close(done)
 		tasks.Wait()
+	}
+}
+
+// untilTerminalEnds returns a handler of SIGHUP that calls do. If the signal is the end of the terminal that started
+// this process, the server ends instead.
+func untilTerminalEnds(do func()) func() bool {
+	had := hasTerminal()
+	return func() bool {
+		if had && !hasTerminal() {
+			return false
+		}
+		do()
+		return true
 	}
 }
 

@@ -45,6 +45,7 @@ func TestServeReload(t *testing.T) {
 	}
 	access := filepath.Join(dir, "access")
 	common := fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\naccess_log = %q\n", keys, waived, access)
+	common += "templates = \"1MiB\"\nallow_image = [\"offered*\"]\n"
 	write(common + `max_memory = "1GiB"`)
 	alice := key("alice")
 	told := listenManager(t, filepath.Join(dir, "notify"))
@@ -84,6 +85,10 @@ func TestServeReload(t *testing.T) {
 
 	if err := os.Rename(access, access+".1"); err != nil { // as logrotate does
 		t.Fatal(err)
+	}
+	code, answer := s.post(t, "/v1/templates", `{"name":"offered","dockerfile":"FROM other"}`, "X-API-Key", alice)
+	if !strings.Contains(fmt.Sprint(answer), `does not offer "other"`) {
+		t.Error(code, answer)
 	}
 	write(common + "max_memory = \"600MiB\"\nwarm = 0\n")
 	interrupts <- syscall.SIGHUP

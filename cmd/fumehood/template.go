@@ -164,7 +164,7 @@ func (a *app) openTemplates(f *serveFlags, e *openedEngine) (*template.Builder, 
 	}
 	store.Space = int64(f.templates)
 	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: f.pull,
-		Allowed: f.config.Images, Max: f.config.Max}, nil
+		Allowed: e.Offers, Max: e.MaxOf}, nil
 }
 
 // nameOfStep returns the flag of a step.

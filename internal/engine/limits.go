@@ -46,6 +46,15 @@ func (e *Engine) LimitsOf(owner string) (defaults, most sandbox.Limits, ceiling 
 	return rules.Defaults, rules.Max, rules.Ceiling
 }
 
+// Offers reports whether an owner's requests may name an image.
+func (e *Engine) Offers(owner, reference string) bool {
+	rules := e.rulesOf(owner)
+	return rules.Images == nil || rules.Images(reference)
+}
+
+// MaxOf returns the highest limits that an owner's requests may name. A zero field is no maximum.
+func (e *Engine) MaxOf(owner string) sandbox.Limits { return e.rulesOf(owner).Max }
+
 // mostSandboxes returns how many living sandboxes an owner may have; 0 is no bound.
 func (e *Engine) mostSandboxes(owner string) int {
 	if e.config.OwnerLimits != nil {

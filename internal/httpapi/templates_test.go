@@ -36,7 +36,7 @@ func TestTemplates(t *testing.T) {
 	}
 	store.Space = 1000
 	b := &template.Builder{Images: store, Run: failing, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}},
-		Allowed: func(name string) bool { return name != "hidden" }}
+		Allowed: func(_, name string) bool { return name != "hidden" }}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
 	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)}, b)

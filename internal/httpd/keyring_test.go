@@ -9,8 +9,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestKeyring: a key that is replaced or expires admits nobody and ends its requests; a rate survives a reload that does
-// not change it.
+// TestKeyring: a key that is replaced or expires admits nobody and ends its requests. A rate survives a reload without
+// a change of it.
 func TestKeyring(t *testing.T) {
 	make := func(name string, limits KeyLimits) (string, Key) {
 		secret := NewSecret()

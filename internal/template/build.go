@@ -34,9 +34,9 @@ type Builder struct {
 	// Refresh fetches base images again, unless they are templates.
 	Refresh bool
 
-	Backends []sandbox.Backend           // of the engine, the preferred one first
-	Allowed  func(reference string) bool // reports whether builds may name an image; nil is all
-	Max      sandbox.Limits              // a zero field is no maximum
+	Backends []sandbox.Backend                  // of the engine, the preferred one first
+	Allowed  func(owner, reference string) bool // reports whether builds may name an image; nil is all
+	Max      func(owner string) sandbox.Limits  // a zero field is no maximum; nil is none at all
 	// MaxWork bounds the work of one build outside of sandboxes, in some 100 ns of CPU time. 0 is no bound.
 	MaxWork int64
 }
@@ -128,7 +128,11 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	if err != nil {
 		return i, err
 	}
-	request.Limits = request.Limits.OrDefault(DefaultLimits(capacity.Host(), b.Max))
+	var most sandbox.Limits
+	if b.Max != nil {
+		most = b.Max(request.Owner)
+	}
+	request.Limits = request.Limits.OrDefault(DefaultLimits(capacity.Host(), most))
 	w.lex = shell.NewLex(w.recipe.escape)
 	for _, s := range w.recipe.stages {
 		w.steps += 1 + len(s.instructions)
@@ -248,7 +252,7 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 
 // check refuses images that the operator does not offer.
 func (b *build) check(name string) error {
-	if b.Allowed != nil && !b.Allowed(name) {
+	if b.Allowed != nil && !b.Allowed(b.want.Owner, name) {
 		return sandbox.Invalidf("image", "this server does not offer %.200q", name)
 	}
 	return nil
