@@ -94,7 +94,7 @@ engined verify-image 2400 bash scripts/images.sh "$fumehood"
 engined verify-docker 1200 "$fumehood" verify --backend docker --container-image localhost/fumehood-test:latest
 engined verify-podman 1200 "$fumehood" verify --backend podman --container-image localhost/fumehood-test:latest
 section release 3600 bash test/release/run.sh
-section vm 3600 bash test/vm/run.sh
+section vm 3600 env VM_DEB="$(find build/release-test -name 'fumehood_*_amd64.deb' 2>/dev/null)" bash test/vm/run.sh
 
 if [ "$asked" = list ]; then
   printf '%s\n' "${names[@]}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Only root can run it.
+# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Then it installs the wheel
+# and runs the Python example of the README. Only root can run it.
 #
 #   test/release/root.sh RELEASE
 #
@@ -7,7 +8,7 @@
 set -euo pipefail
 
 readonly SUITE=bookworm BUILD_SECONDS=900
-readonly PACKAGES=adduser,uidmap,python3-minimal,man-db,bash-completion
+readonly PACKAGES=uidmap,python3-venv,man-db,bash-completion
 
 # inside runs in the root, in mount and pid namespaces of its own.
 inside() {
@@ -34,6 +35,14 @@ inside() {
   after=$(inventory)
   diff <(echo "$before") <(echo "$after")
   echo 'removed without a trace'
+
+  echo '== the wheel'
+  ls /release/wheels
+  python3 -m venv /tmp/venv
+  /tmp/venv/bin/pip install --quiet --no-index --find-links /release/wheels fumehood
+  cd /tmp
+  PATH=/tmp/venv/bin:$PATH python /release/example.py | tee /tmp/out
+  grep -q 42 /tmp/out
 }
 
 as_service() {
@@ -53,9 +62,10 @@ if [ "$1" = --inside ]; then
   exit
 fi
 
-release=$(realpath "$1")
+release=$(realpath "$1") script=$(realpath "$0")
+cd "$(dirname "$0")/../.."
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/fumehood/release
-key=$(grep -E '^readonly' "$0" | sha256sum | cut -c1-16)
+key=$(grep -E '^readonly' "$script" | sha256sum | cut -c1-16)
 mkdir -p "$cache"
 if [ ! -e "$cache/$key.tar" ]; then
   timeout "$BUILD_SECONDS" mmdebstrap --quiet --variant=minbase --include="$PACKAGES" --aptopt='Acquire::Retries "3"' \
@@ -66,9 +76,13 @@ fi
 root=$(mktemp -d)
 trap 'rm -rf --one-file-system "$root"' EXIT
 tar -C "$root" -xf "$cache/$key.tar" --exclude=./dev/\*
-mkdir -p "$root/release"
+mkdir -p "$root/release/wheels"
+python3 -m pip download --quiet --dest "$root/release/wheels" httpx==0.28.1
+cp "$release"/fumehood-*-py3-none-manylinux*x86_64*.whl "$root/release/wheels/"
+# shellcheck disable=SC2016 # backquotes of Markdown
+sed -n '/^from fumehood import Sandbox$/,/^```$/ { /^```$/ !p }' README.md >"$root/release/example.py"
 cp "$release"/fumehood_*_amd64.deb "$root/release/"
-cp "$0" "$root/release/test"
+cp "$script" "$root/release/test"
 # Not chroot: the kernel refuses user namespaces there.
 # shellcheck disable=SC2016 # the inner shell expands $1
 unshare --mount --pid --fork --propagation private sh -euc '
