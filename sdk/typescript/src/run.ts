@@ -2,7 +2,7 @@ import { answering, type Tools } from "./calls.js";
 import { followRun, type OpenStream, type ReconnectOptions, type RunEvent } from "./events.js";
 import { Collector, type RunResult } from "./result.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
-import type { Run as WireRun } from "./generated/wire.js";
+import type { Run as WireRun, TerminalSizeRequest } from "./generated/wire.js";
 
 /** Callbacks of a run, called as its events arrive. */
 export interface RunCallbacks {
@@ -51,6 +51,11 @@ export class Run {
     const { eof, ...call } = options;
     return this.#server.done(this.#path("stdin"), { ...call, method: "POST", body: data as BodyInit,
       headers: { "Content-Type": "application/octet-stream" }, query: eof ? { eof: "1" } : {} });
+  }
+
+  /** Changes the size of the terminal of a command that has one. */
+  resize(size: TerminalSizeRequest, options: CallOptions = {}): Promise<void> {
+    return this.#server.done(this.#path("terminal"), { ...options, method: "POST", json: size });
   }
 
   /** Sends a signal, such as SIGINT. */

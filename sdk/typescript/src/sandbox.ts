@@ -10,7 +10,7 @@ import { collect, Run, type RunCallbacks } from "./run.js";
 import { type CallOptions, sandboxPath, Server, type ServerOptions } from "./server.js";
 import type { Answer, CallLimitsRequest, Context as WireContext, ContextList, LifetimeRequest, NetworkReport,
   NetworkRequest, Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList,
-  SandboxUsage } from "./generated/wire.js";
+  SandboxUsage, TerminalSizeRequest } from "./generated/wire.js";
 
 /** The configuration of a new sandbox. */
 export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOptions {
@@ -32,6 +32,8 @@ export interface SandboxRunOptions extends ProgramOptions, RunCallbacks, Reconne
   contextTools?: Tools | undefined;
   /** Keep the standard input of a command or an entry open for Run.write. */
   interactive?: boolean;
+  /** Give a command a terminal of this size, which Run.write types into. */
+  terminal?: TerminalSizeRequest;
 }
 
 /** Options of a run in a fresh sandbox. */
@@ -218,7 +220,7 @@ export class Sandbox implements AsyncDisposable {
 
 function request(program: Program, options: SandboxRunOptions): object {
   return defined({ ...runRequest(program, options), context: options.context, dir: options.dir,
-    interactive: options.interactive });
+    interactive: options.interactive, terminal: options.terminal });
 }
 
 /** Returns the functions that answer the calls of a run. */

@@ -117,6 +117,11 @@ test("callbacks and background runs", async (t) => {
   await cat.write("a");
   await cat.write("é", { eof: true });
   assert.equal((await cat.wait()).stdout, "aé");
+  const shell = await s.start({ command: ["sh", "-c", "read x; stty size; echo got $x"] },
+    { terminal: { rows: 10, columns: 40 } });
+  await shell.resize({ rows: 20, columns: 50 });
+  await shell.write("hi\n");
+  assert.match((await shell.wait()).stdout, /20 50\r\n.*got hi\r\n/s);
   const sleep = await s.start({ command: ["sleep", "60"] });
   await sleep.signal("SIGTERM");
   assert.equal((await sleep.wait()).answer.signal, 15);
