@@ -75,3 +75,9 @@ def test_one_directory(tmp_path):
     for protected in ("/", "/etc", "/usr", tmp_path / "nowhere"):
         with pytest.raises(InvalidRequest):
             Sandbox(workspace=protected)
+
+
+def test_import_is_quick():
+    """The import of the client leaves what is slow to import to the first connection."""
+    code = "import sys, fumehood; fumehood.Sandbox; print([m for m in ('httpx', 'anyio') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import anyio
 import anyio.to_thread
-import httpx
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    import httpx
+else:
+    from fumehood import _http as httpx
 
 T = TypeVar("T")
 

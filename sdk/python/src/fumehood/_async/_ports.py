@@ -6,16 +6,17 @@ import socket
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from fumehood._wire import sandbox_path
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    import httpx
     from typing_extensions import Self
 
     from fumehood._async._transport import AsyncTransport
+else:
+    from fumehood import _http as httpx
 
 PIECE = 1 << 16
 CONNECT_SECONDS = 10.0

@@ -6,9 +6,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fumehood._async import _io
 from fumehood._decode import DecodeError, Model, decode
@@ -17,6 +15,11 @@ from fumehood._events import Collector, EventParser, RawEvent
 from fumehood._models._runs import Answer
 from fumehood._version import same, version
 from fumehood._wire import Address, incompatible, may_be_older, refusal
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    from fumehood import _http as httpx
 
 M = TypeVar("M", bound=Model)
 

@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
+else:
+    from fumehood import _http as httpx
 
 T = TypeVar("T")
 
