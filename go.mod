@@ -37,6 +37,8 @@ require (
 	mvdan.cc/sh/v3 v3.14.1
 )
 
+require github.com/coder/websocket v1.8.15
+
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect

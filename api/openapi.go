@@ -90,7 +90,8 @@ curl -d.`
 
 const createDetail = `A living sandbox keeps its files, and its contexts their variables, between runs. It ends when
 it is removed, when it was idle for its idle time, or at its maximum age; a later call then says why (404). {id} is
-its id or its name. It belongs to the API key that created it.`
+its id or its name. It belongs to the API key that created it. The key of an operator may also describe (GET, GET stats)
+and end (DELETE) the sandboxes of others, by their ids.`
 
 const insideDetail = `Runs code in a context, which keeps its variables for the next run, or a command or a file of
 the workspace in its own process. Runs in one context wait for each other. A client that disconnects cancels the run.
@@ -144,6 +145,14 @@ const tunnelDetail = `With Connection: Upgrade and Upgrade: tcp, the answer is 1
 the bytes of a TCP connection to the port. Each side may close its half. A problem comes before the switch: 502 if
 nothing listens.`
 
+const terminalDetail = `A WebSocket (RFC 6455) with the sub-protocol fumehood.terminal. Binary messages are what the
+user types, at most 64 KiB each, and what the program writes. A text message of the client is a new size,
+{"rows": 40, "columns": 120}. The last message of the server is a text: {"status", "exit_code", "signal"}, or {"problem"}.
+
+The program has no time limit. It is canceled when the connection ends. Its run is among the runs of the sandbox. A
+page in a browser cannot send headers: it offers the API key as one more sub-protocol, fumehood.key. and the key in
+Base64 for URLs without padding. A problem comes before the switch of protocols.`
+
 const sandboxPath = "/v1/sandboxes/{id}"
 
 // Operations lists all operations of the API.
@@ -175,6 +184,7 @@ var Operations = append([]Operation{
 	{Name: "listSandboxes", Method: "GET", Path: "/v1/sandboxes", Summary: "Living sandboxes",
 		Answer: SandboxList{}, Problems: problems, Params: []Param{
 			metadataParam,
+			{Name: "all", Doc: "1: those of all API keys. Only for keys of operators.", Enum: boolean},
 			{Name: "after", Doc: "The id of the last sandbox of the previous answer."},
 			{Name: "limit", Doc: "The most sandboxes, up to 1000.", Number: true}}},
 	{Name: "getSandbox", Method: "GET", Path: sandboxPath, Summary: "One living sandbox", Params: []Param{includeParam},
@@ -193,6 +203,15 @@ var Operations = append([]Operation{
 	{Name: "tunnel", Method: "GET", Path: sandboxPath + "/ports/{port}",
 		Summary: "Open a TCP connection to a port in a sandbox",
 		Detail:  tunnelDetail, Status: http.StatusSwitchingProtocols, Problems: append([]int{426, 502}, problems...)},
+	{Name: "terminal", Method: "GET", Path: sandboxPath + "/terminal", Summary: "Open a terminal in a sandbox",
+		Detail: terminalDetail, Status: http.StatusSwitchingProtocols, Problems: append([]int{426}, problems...),
+		Params: []Param{
+			{Name: "command", Doc: "A word of the command. The default is a shell.", List: true, Example: "bash"},
+			{Name: "dir", Doc: "Its working directory. The default is /workspace."},
+			{Name: "env", Doc: "NAME=VALUE, besides the variables of the sandbox. TERM is xterm-256color by default.",
+				List: true, Example: "LANG=C.UTF-8"},
+			{Name: "rows", Doc: "Rows of the terminal. The default is 24.", Number: true},
+			{Name: "columns", Doc: "Columns of the terminal. The default is 80.", Number: true}}},
 	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}",
 		Summary: "Send a request to an HTTP server in a sandbox",
 		Detail:  portDetail, Problems: append([]int{405, 502}, problems...)},

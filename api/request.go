@@ -86,7 +86,8 @@ type SandboxRunRequest struct {
 	Terminal *TerminalSize `json:"terminal,omitempty"`
 }
 
-// TerminalSize is the size of a terminal, and the body of POST /v1/sandboxes/{id}/runs/{run}/terminal.
+// TerminalSize is the size of a terminal, the body of POST /v1/sandboxes/{id}/runs/{run}/terminal, and a text message
+// of the client of GET /v1/sandboxes/{id}/terminal.
 type TerminalSize struct {
 	Rows    int `json:"rows" required:"true" least:"1" example:"24"`    // At most 10,000.
 	Columns int `json:"columns" required:"true" least:"1" example:"80"` // At most 10,000.

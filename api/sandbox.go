@@ -51,6 +51,7 @@ type Lifetime struct {
 type Sandbox struct {
 	ID         sandbox.ID        `json:"id"`
 	Name       string            `json:"name,omitempty"`
+	Owner      string            `json:"owner,omitempty"` // Name of the API key that created it; absent without keys.
 	State      sandbox.State     `json:"state"`
 	Backend    string            `json:"backend"` // The backend that isolates it.
 	CreatedAt  time.Time         `json:"created_at"`

@@ -16,6 +16,9 @@ type Capabilities struct {
 	// Highest max_connections of a network. Absent: sandboxes have no network.
 	NetworkMaxConnections int `json:"network_max_connections,omitzero"`
 
+	// Whether the API key of the request may list and end the sandboxes of other keys.
+	Operator bool `json:"operator,omitempty"`
+
 	Slots        int   `json:"slots"` // Concurrent runs.
 	Queue        int   `json:"queue"` // Runs that may wait for a slot.
 	MaxBodyBytes int64 `json:"max_body_bytes"`

@@ -55,8 +55,8 @@ func (a *app) newRoot() *cobra.Command {
 	grouped(root, storesGroup, "Images, packages, volumes, API keys and certificates", images, templates, layers,
 		volumes, keys, certs)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
-		a.newCreate(), a.newExec(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(), a.newPortForward(),
-		a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
+		a.newCreate(), a.newExec(), a.newShell(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(),
+		a.newPortForward(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
 	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
 	root.CompletionOptions.HiddenDefaultCmd = true // so that the help fits a screen; package managers find it
@@ -73,6 +73,7 @@ func (a *app) newRoot() *cobra.Command {
 			c.Args, c.RunE = countWords(c.Args), a.withSettings(c.RunE)
 		}
 	}
+	root.AddCommand(a.newRestoreTerminal())
 	return root
 }
 

@@ -19,6 +19,7 @@ type execFlags struct {
 
 	interactive bool
 	detach      bool
+	terminal    bool
 	limits      sandbox.Limits
 }
 
@@ -32,12 +33,14 @@ Control-C interrupts the command, a second one cancels it. With --detach it runs
 that of the sandbox, unless it has a --timeout.`,
 		Example: `  fumehood exec agent-7 -- ls -la
   fumehood exec -i agent-7 -- wc -l < data.csv
+  fumehood exec -it agent-7 -- top
   run=$(fumehood exec --detach agent-7 -- python3 server.py)
   fumehood logs -f agent-7 "$run"`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // in NAME ls --json, the flag is the command's
 	flags.BoolVarP(&f.interactive, "interactive", "i", false, "the command reads our standard input as it arrives")
+	flags.BoolVarP(&f.terminal, "tty", "t", false, "the command has our terminal, as with fumehood shell")
 	flags.BoolVar(&f.detach, "detach", false, "print the id of the run and leave it running")
 	settings.AddTimeout(flags, &f.limits)
 	f.environmentFlags.add(flags)
@@ -77,9 +80,18 @@ func (a *app) exec(ctx context.Context, c *client.Client, f *execFlags, name str
 	if f.detach && f.interactive {
 		return invalid("--detach", "cannot be combined with -i", "omit -i or --detach")
 	}
+	if f.terminal && f.detach {
+		return invalid("--detach", "cannot be combined with -t", "omit -t or --detach")
+	}
 	variables, err := a.environment(&f.environmentFlags)
 	if err != nil {
 		return err
+	}
+	if f.terminal {
+		if f.limits.Timeout != 0 {
+			return invalid("--timeout", "cannot be combined with -t", "fumehood exec -it NAME -- timeout 60 CMD")
+		}
+		return a.openTerminal(ctx, c, name, client.TerminalRequest{Command: words, Env: variables})
 	}
 	request := api.SandboxRunRequest{Program: api.Program{Command: words, Env: byName(variables)},
 		Interactive: f.interactive && !a.json}

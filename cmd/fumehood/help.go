@@ -156,15 +156,16 @@ const (
 
 func printNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
 	fmt.Fprintf(b, "\n%s\n", group.Title)
+	var names []string
 	if group.ID == livingGroup {
-		b.WriteString("  run --in")
+		names = append(names, "run --in ")
 	}
 	for _, c := range cmd.Commands() {
 		if c.GroupID == group.ID && c.IsAvailableCommand() {
-			fmt.Fprintf(b, "  %s", c.Name())
+			names = append(names, c.Name())
 		}
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "  %s\n", strings.Join(names, " "))
 }
 
 // valueNames replace pflag's names of values.

@@ -27,6 +27,7 @@ func main() {
 	// A lost reader of our output fails a write, which ends the sandbox too; the signal would end only us.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	cobra.EnableCommandSorting = false // show run first
+	self, _ = os.Executable()          // without it, a killed command leaves the terminal as it is
 	m := Main{
 		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,

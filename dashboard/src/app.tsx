@@ -3,12 +3,17 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem, get, keyOf, setKey, whenUnauthorized } from "./api";
 import { ErrorBox } from "./parts";
+import { Host } from "./host";
 import { Playground } from "./playground";
+import { SandboxPage } from "./sandbox/page";
+import { Sandboxes } from "./sandboxes";
 import { type Theme, applyTheme, setTheme, themeOf } from "./theme";
 import type * as wire from "./generated/wire";
 
 const pages = [
   ["playground", "Playground"],
+  ["sandboxes", "Sandboxes"],
+  ["host", "Host"],
 ] as const;
 
 function useRoute(): string[] {
@@ -75,7 +80,7 @@ function App() {
 }
 
 function Page({ route, capabilities }: { route: string[]; capabilities: wire.Capabilities }) {
-  const title = pages.find(([name]) => name === route[0])?.[1] ?? "Fumehood";
+  const title = route[1] ?? pages.find(([name]) => name === route[0])?.[1] ?? "Fumehood";
   useEffect(() => {
     document.title = title + " · Fumehood";
   }, [title]);
@@ -87,6 +92,10 @@ function Page({ route, capabilities }: { route: string[]; capabilities: wire.Cap
           <Playground capabilities={capabilities} />
         </>
       );
+    case "sandboxes":
+      return route[1] ? <SandboxPage key={route[1]} name={route[1]} tab={route[2] ?? ""} /> : <Sandboxes operator={capabilities.operator ?? false} />;
+    case "host":
+      return <Host capabilities={capabilities} />;
   }
   return <p>No such page.</p>;
 }

@@ -89,6 +89,8 @@ export function Figure({ figure }: { figure: ParsedFigure }) {
         return xs.map((x) => of.get(x) ?? null);
       });
       const labels = figure.labels;
+      const bars = figure.traces.some((t) => t.bars);
+      const spread = bars || labels !== undefined;
       const ink = getComputedStyle(host.current).color;
       const axis = { stroke: ink, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
       chart = new Chart(
@@ -96,7 +98,18 @@ export function Figure({ figure }: { figure: ParsedFigure }) {
           width: Math.max(300, host.current.clientWidth),
           height: 260,
           title: figure.title,
-          scales: { x: { time: false } },
+          scales: {
+            x: {
+              time: false,
+              range: (_u: unknown, low: number, high: number) => (spread ? [low - 0.6, high + 0.6] : [low, high]),
+            },
+            y: {
+              range: (_u: unknown, low: number, high: number) => {
+                const pad = (high - low || 1) / 20;
+                return [bars && low > 0 ? 0 : low - pad, high + pad];
+              },
+            },
+          },
           axes: [
             labels
               ? {

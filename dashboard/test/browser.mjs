@@ -38,8 +38,8 @@ export async function serve(...flags) {
 }
 
 // createKey adds a key to the file and returns its secret.
-export const createKey = (name, file) =>
-  execFileSync(program, ["--quiet", "keys", "create", name, "--file", file], { encoding: "utf8" }).trim();
+export const createKey = (name, file, ...flags) =>
+  execFileSync(program, ["--quiet", "keys", "create", name, "--file", file, ...flags], { encoding: "utf8" }).trim();
 
 export const startBrowser = () =>
   chromium.launch({ executablePath: process.env.TESTED_CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
@@ -69,6 +69,14 @@ export async function checkPage(page, name) {
   const serious = found.violations.filter((v) => ["serious", "critical"].includes(v.impact));
   assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), [], name);
   assert.deepEqual(page.complaints, [], name);
+}
+
+// call calls the API: GET, or POST with a JSON body.
+export async function call(server, path, json) {
+  const answer = await fetch(server.url + path, json && { method: "POST", body: JSON.stringify(json),
+    headers: { "Content-Type": "application/json" } });
+  assert.ok(answer.ok, `${path}: ${answer.status}`);
+  return answer;
 }
 
 // setCode replaces the text of the editor.

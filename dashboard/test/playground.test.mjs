@@ -85,6 +85,30 @@ test("playground: a fresh sandbox returns files", async () => {
   await checkPage(page, "playground-copy");
 });
 
+test("playground: images, tables, figures, HTML", async () => {
+  const page = await open(browser, server);
+  const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+  await setCode(page, `from IPython.display import HTML, display
+display({"image/png": "${pixel}"}, raw=True)
+display({"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40">' +
+    '<circle r="20" cx="20" cy="20" fill="teal"/></svg>'}, raw=True)
+display(HTML("<table border=1><tr><th>name</th><th>n</th></tr><tr><td>a</td><td>1</td></tr></table>"))
+display({"application/vnd.plotly.v1+json": {"data": [
+    {"type": "bar", "name": "2025", "x": ["red", "green"], "y": [3, 5]},
+    {"type": "scatter", "name": "trend", "x": ["red", "green"], "y": [2, 6]}],
+    "layout": {"title": {"text": "Counts"}}},
+    "text/html": "<b>not this</b>"}, raw=True)`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.locator(".outcome .succeeded").waitFor();
+  await page.getByRole("img", { name: "Chart: Counts" }).locator("canvas").waitFor();
+  await page.frameLocator("iframe.result").getByRole("cell", { name: "a", exact: true }).waitFor();
+  for (const name of ["Image result", "SVG result"]) {
+    const image = page.getByRole("img", { name });
+    assert.ok(await image.evaluate((i) => i.decode().then(() => i.naturalWidth)) > 0, name);
+  }
+  await checkPage(page, "playground-values");
+});
+
 test("playground: hostile output does not run", async () => {
   const page = await open(browser, server);
   let dialogs = 0;

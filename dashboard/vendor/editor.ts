@@ -94,7 +94,7 @@ export function openEditor(host: HTMLElement, options: EditorOptions): Editor {
         keymap.of([indentWithTab]),
         language.of(languageOf(options.language)),
         theme.of(look(options.dark)),
-        EditorView.contentAttributes.of({ "aria-label": options.label }),
+        EditorView.contentAttributes.of({ "aria-label": options.label, tabindex: "0" }),
         EditorView.updateListener.of((u) => u.docChanged && options.onChange?.()),
         syntaxHighlighting(highlight),
       ],

@@ -28,7 +28,7 @@ const (
 		"connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 		"require-trusted-types-for 'script'"
 	// xterm.js writes style sheets. Only this page may have them, in a frame of the main page or by itself.
-	terminalPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; " +
+	terminalPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 	// The page shows HTML of a sandbox. It has an opaque origin, no network, and no script but frame.js.
 	framePolicy = "sandbox allow-scripts; default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; " +

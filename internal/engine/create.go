@@ -334,10 +334,21 @@ func printableName(name string) string {
 // the one of an id. more reports whether there are others.
 func (e *Engine) Sandboxes(owner string, metadata map[string]string, after sandbox.ID, limit int) (
 	list []*Sandbox, more bool, err error) {
+	return e.list(func(s *Sandbox) bool { return s.owner == owner }, metadata, after, limit)
+}
+
+// SandboxesOfAny is Sandboxes for all owners.
+func (e *Engine) SandboxesOfAny(metadata map[string]string, after sandbox.ID, limit int) (
+	list []*Sandbox, more bool, err error) {
+	return e.list(func(*Sandbox) bool { return true }, metadata, after, limit)
+}
+
+func (e *Engine) list(fits func(*Sandbox) bool, metadata map[string]string, after sandbox.ID, limit int) (
+	list []*Sandbox, more bool, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
-	all := e.living.all(func(s *Sandbox) bool { return s.owner == owner })
+	all := e.living.all(fits)
 	if after != "" {
 		i := slices.IndexFunc(all, func(s *Sandbox) bool { return s.id == after })
 		if i < 0 {

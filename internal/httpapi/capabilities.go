@@ -55,6 +55,7 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 		MaxBodyBytes:          a.MaxBody(),
 		NetworkMaxConnections: c.MaxConnections,
 		MaxFileBytes:          a.MaxFile(),
+		Operator:              w.Operator,
 	}
 	if ceiling != nil {
 		out.Network = out.Network[:slices.Index(out.Network, ceiling.Mode)+1]

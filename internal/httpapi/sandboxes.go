@@ -30,6 +30,34 @@ func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error {
 	}
 }
 
+// inAny is in, for requests of an operator also with the id of a sandbox of another key.
+func (a *apiV1) inAny(h living) func(*httpd.Response, *http.Request) error {
+	own := a.in(h)
+	return func(w *httpd.Response, r *http.Request) error {
+		s, err := a.ofOther(w, r)
+		if s == nil {
+			return own(w, r)
+		}
+		if err == nil {
+			err = h(w, r, s)
+		}
+		return gaveUp(r, err)
+	}
+}
+
+// ofOther returns the sandbox of a request of an operator if another key owns it, else nil.
+func (a *apiV1) ofOther(w *httpd.Response, r *http.Request) (*engine.Sandbox, error) {
+	if !w.Operator {
+		return nil, nil
+	}
+	s, err := a.Engine().SandboxOfAny(r.Context(), sandbox.ID(r.PathValue("id")))
+	if s == nil || s.Owner() == w.Key {
+		return nil, nil
+	}
+	w.Sandbox = string(s.ID())
+	return s, err
+}
+
 // gaveUp keeps the error of a client that has left out of the server's log.
 func gaveUp(r *http.Request, err error) error {
 	if err == nil || r.Context().Err() == nil || sandbox.KindOf(err) != sandbox.Internal {
@@ -165,7 +193,18 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 	if q.err != nil {
 		return q.err
 	}
-	list, more, err := a.Engine().Sandboxes(w.Key, metadata, sandbox.ID(q.text("after")), limit)
+	after := sandbox.ID(q.text("after"))
+	var list []*engine.Sandbox
+	var more bool
+	switch all := q.truth("all"); {
+	case all && !w.Operator:
+		return httpd.Refuse(http.StatusForbidden, sandbox.Unauthorized, "the API key is not one of an operator",
+			"fumehood keys create NAME --operator")
+	case all:
+		list, more, err = a.Engine().SandboxesOfAny(metadata, after, limit)
+	default:
+		list, more, err = a.Engine().Sandboxes(w.Key, metadata, after, limit)
+	}
 	if err != nil {
 		return err
 	}
@@ -207,6 +246,9 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 }
 
 func (a *apiV1) deleteSandbox(w *httpd.Response, r *http.Request) error {
+	if s, _ := a.ofOther(w, r); s != nil { // one that is not ready ends too
+		return gaveUp(r, done(w, s.Close()))
+	}
 	return gaveUp(r, done(w, a.Engine().Remove(w.Key, r.PathValue("id"))))
 }
 
@@ -234,8 +276,9 @@ func showSandbox(s *engine.Sandbox, withPolicy bool) api.Sandbox {
 	i := s.Info()
 	life := i.Spec.Lifetime
 	out := api.Sandbox{
-		ID: i.ID, Name: i.Name, State: i.State, Backend: i.Backend, CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(),
-		IdleEndsAt: i.IdleEnds.UTC(), Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Metadata,
+		ID: i.ID, Name: i.Name, Owner: s.Owner(), State: i.State, Backend: i.Backend,
+		CreatedAt: i.Created.UTC(), UsedAt: i.Used.UTC(), IdleEndsAt: i.IdleEnds.UTC(),
+		Running: i.Running, Contexts: contextsOf(i.Contexts), Metadata: i.Spec.Metadata,
 		Lifetime: api.Lifetime{IdleS: new(life.Idle.Seconds()), EndsAt: life.EndsAt.UTC()},
 		Limits:   answer.NewLimits(i.Effective.Limits), Network: answer.NewNetwork(i.Spec.Network),
 		Policy: answer.NewPolicy(i.Spec, i.Effective, withPolicy),

@@ -42,7 +42,8 @@ func Add(server *httpd.Server, templates *template.Builder) {
 		if strings.HasPrefix(o.Path, "/v1/sandboxes") && o.Method != "" {
 			h = strict(o.Params, h)
 		}
-		server.Handle(httpd.Route{Method: o.Method, Path: o.Path, Handler: h, Open: o.Open, Tail: o.Method == ""})
+		server.Handle(httpd.Route{Method: o.Method, Path: o.Path, Handler: h, Open: o.Open, Tail: o.Method == "",
+			WebSocket: o.Name == "terminal"})
 	}
 }
 
@@ -55,10 +56,10 @@ func (a *apiV1) handlers() map[string]handler {
 		"capabilities": a.capabilities, "languages": a.languages,
 		"healthz": a.healthz, "readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
-		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.in(a.getSandbox),
+		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.inAny(a.getSandbox),
 		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.deleteSandbox,
-		"sandboxStats": a.in(a.sandboxStats), "sandboxNetwork": a.in(a.network),
-		"tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort),
+		"sandboxStats": a.inAny(a.sandboxStats), "sandboxNetwork": a.in(a.network),
+		"tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort), "terminal": a.in(a.terminal),
 
 		"runInside": a.in(a.runInside), "listRuns": a.in(a.listRuns), "getRun": a.in(onRun(a.getRun)),
 		"cancelRun": a.in(onRun(a.cancelRun)), "runEvents": a.in(onRun(a.runEvents)),

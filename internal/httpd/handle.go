@@ -96,7 +96,7 @@ func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route
 		}
 	}
 	if !route.Open {
-		if err := s.authorize(w, r); err != nil {
+		if err := s.authorize(w, r, route.WebSocket); err != nil {
 			return err
 		}
 	}

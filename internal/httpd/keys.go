@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -88,20 +89,28 @@ var errExpired = &sandbox.Error{Kind: sandbox.Unauthorized, Msg: "the API key ha
 	Fix: "ask the operator for a new key"}
 
 // authorize finds the key of a request and counts the request against the key's rate. It refuses two credentials in one
-// request: a proxy might have checked the other.
-func (s *Server) authorize(w *Response, r *http.Request) error {
+// request: a proxy might have checked the other. offers also finds the key among the offered sub-protocols of a
+// WebSocket.
+func (s *Server) authorize(w *Response, r *http.Request, offers bool) error {
 	if !s.config.Keys.Required() || r.Context().Value(local{}) != nil {
 		w.Operator = true // it can read the keys of the server
 		return nil
 	}
 	bearers, plain := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
-	if len(bearers)+len(plain) != 1 {
+	var offered []string
+	if offers {
+		offered = offeredKeys(r)
+	}
+	if len(bearers)+len(plain)+len(offered) != 1 {
 		return errKey
 	}
 	var secret string
-	if len(plain) == 1 {
+	switch {
+	case len(plain) == 1:
 		secret = plain[0]
-	} else {
+	case len(offered) == 1:
+		secret = offered[0]
+	default:
 		scheme, rest, _ := strings.Cut(bearers[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
 			return errKey
@@ -116,6 +125,22 @@ func (s *Server) authorize(w *Response, r *http.Request) error {
 		return errExpired
 	}
 	return s.admitKey(w, key)
+}
+
+// offeredKeys returns the keys among the sub-protocols that a client offers. One that is not Base64 is "".
+func offeredKeys(r *http.Request) (secrets []string) {
+	for _, value := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(value, ",") {
+			if encoded, ok := strings.CutPrefix(strings.TrimSpace(name), api.KeyProtocol); ok {
+				secret, err := base64.RawURLEncoding.DecodeString(encoded)
+				if err != nil {
+					secret = nil
+				}
+				secrets = append(secrets, string(secret))
+			}
+		}
+	}
+	return secrets
 }
 
 // admitKey makes a request one of a key. It ends when the key is revoked or expires.

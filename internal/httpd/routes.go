@@ -11,8 +11,9 @@ type Route struct {
 	Handler      func(*Response, *http.Request) error
 	Open         bool // needs no key
 	Tail         bool // the last segment of Path, {NAME...}, is passed on as it came; see Tail
-	// AnySite admits requests that pages of other sites make a browser send: they prove their right by what they contain,
-	// or are a program's.
+	WebSocket    bool // the key may be among the offered sub-protocols, see api.KeyProtocol
+	// AnySite admits requests that pages of other sites make a browser send: they prove their right by what they
+	// contain, need none, or are a program's.
 	AnySite bool
 	// Fail answers with the error of the handler, or of the checks before it; nil answers with a problem of RFC 9457.
 	Fail func(*Response, error)

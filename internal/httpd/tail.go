@@ -63,8 +63,8 @@ func (p *paths) cutTail(r *http.Request) *http.Request {
 	return r
 }
 
-// tailAt returns where the tail begins in an escaped path that has this head, or -1, and whether a fixed part of the head
-// is escaped.
+// tailAt returns where the tail begins in an escaped path that has this head, or -1, and whether a fixed part of the
+// head is escaped.
 func tailAt(head []string, path string) (at int, escaped bool) {
 	for _, want := range head {
 		if !strings.HasPrefix(path[at:], "/") {

@@ -1,0 +1,238 @@
+// The host: what its backends enforce, languages, volumes, the use of slots, and latencies.
+import { get, send } from "./api";
+import { Badge, ErrorBox, bytes, duration, usePolled } from "./parts";
+import { type Histogram, histograms, parse, quantile, valueOf } from "./metrics";
+import type * as wire from "./generated/wire";
+
+export function Host({ capabilities: c }: { capabilities: wire.Capabilities }) {
+  return (
+    <>
+      <h1>Host</h1>
+      <Load capabilities={c} />
+      {c.backends.map((b) => (
+        <Backend backend={b} isDefault={b.name === c.default_backend} />
+      ))}
+      <Limits capabilities={c} />
+      <Languages />
+      <Volumes />
+      <p class="note">Fumehood {c.version}</p>
+    </>
+  );
+}
+
+function Load({ capabilities: c }: { capabilities: wire.Capabilities }) {
+  const { value, error } = usePolled(
+    async (signal) => parse(await (await send("/metrics", { signal })).text()), 3, []);
+  const ready = usePolled(async (signal) => (await fetch("/readyz", { signal })).ok, 10, []);
+  const of = (name: string) => value && (valueOf(value, name) ?? 0);
+  return (
+    <div class="panel">
+      <h2>Load</h2>
+      <ErrorBox error={error} />
+      <p>
+        <Badge text={ready.value === undefined ? "checking" : ready.value ? "ready" : "refused"} />
+        default requests are {ready.value === false ? "refused" : "served"}
+      </p>
+      <dl>
+        <dt>Slots</dt>
+        <dd>
+          <meter min={0} max={c.slots} value={of("fumehood_engine_running") ?? 0} aria-label="Used slots" />{" "}
+          {of("fumehood_engine_running") ?? "–"} of {c.slots}
+        </dd>
+        <dt>Queue</dt>
+        <dd>
+          <meter min={0} max={Math.max(1, c.queue)} value={of("fumehood_engine_queued") ?? 0} aria-label="Waiting runs" />{" "}
+          {of("fumehood_engine_queued") ?? "–"} of {c.queue}
+        </dd>
+        <dt>Sandboxes</dt>
+        <dd>
+          {of("fumehood_engine_sandboxes") ?? "–"} living, {of("fumehood_engine_warm_boxes") ?? "–"} warm
+        </dd>
+        <dt>CPU time</dt>
+        <dd>{duration((of("fumehood_engine_cpu_seconds_total") ?? NaN) * 1000)}</dd>
+        <dt>Logs</dt>
+        <dd>{bytes(of("fumehood_engine_log_bytes"))}</dd>
+      </dl>
+      {value && <Latencies title="Runs" list={histograms(value, "fumehood_run_seconds")} />}
+      {value && (
+        <Latencies title="Requests"
+          list={histograms(value, "fumehood_http_request_seconds").filter((h) => h.of.includes("/v1/"))} />
+      )}
+    </div>
+  );
+}
+
+function Latencies({ title, list }: { title: string; list: Histogram[] }) {
+  if (!list.length) return null;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={`Latency of ${title.toLowerCase()}`}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{title}</th>
+            {["Count", "p50", "p90", "p99"].map((h) => (
+              <th scope="col" class="number">{h}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {list.slice(0, 12).map((h) => (
+            <tr>
+              <th scope="row">{h.of}</th>
+              <td class="number">{h.count}</td>
+              {[0.5, 0.9, 0.99].map((q) => (
+                <td class="number">{duration(quantile(h, q) * 1000)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Backend({ backend: b, isDefault }: { backend: wire.Backend; isDefault: boolean }) {
+  return (
+    <div class="panel">
+      <h2>
+        Backend {b.name} <Badge text={b.usable ? "usable" : "missing"} />
+        {isDefault && <span class="badge">default</span>}
+      </h2>
+      {b.error && (
+        <div class="error">
+          <strong>{b.error}</strong>
+          {b.hint && <div>{b.hint}</div>}
+        </div>
+      )}
+      {b.isolation.length > 0 && (
+        <details open={isDefault}>
+          <summary>Isolation and features</summary>
+          <div class="scroll" tabIndex={0} role="region" aria-label={"Isolation of " + b.name}>
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Layer</th>
+                  <th scope="col">State</th>
+                  <th scope="col">Detail</th>
+                </tr>
+              </thead>
+              <tbody>
+                {b.isolation.map((w) => (
+                  <tr>
+                    <th scope="row">{w.name}</th>
+                    <td><Badge text={w.state} /></td>
+                    <td>{w.detail}{w.fix && <> Fix: {w.fix}</>}</td>
+                  </tr>
+                ))}
+                {b.features.map((f) => (
+                  <tr>
+                    <th scope="row">{f.name}</th>
+                    <td><Badge text={f.has ? "usable" : "missing"} /></td>
+                    <td>{f.detail}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function Limits({ capabilities: c }: { capabilities: wire.Capabilities }) {
+  return (
+    <div class="panel">
+      <h2>Limits of a run</h2>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Limit</th>
+            <th scope="col">Default</th>
+            <th scope="col">Maximum</th>
+          </tr>
+        </thead>
+        <tbody>
+          {Object.keys(c.defaults).map((name) => (
+            <tr>
+              <th scope="row">{name}</th>
+              <td>{c.defaults[name as keyof wire.Limits] ?? "–"}</td>
+              <td>{c.max[name as keyof wire.Limits] ?? "none"}</td>
+            </tr>
+          ))}
+          <tr>
+            <th scope="row">network</th>
+            <td>none</td>
+            <td>
+              {c.network.at(-1)}
+              {c.network_allow && ": " + c.network_allow.join(", ")}
+            </td>
+          </tr>
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Languages() {
+  const { value, error } = usePolled(
+    async (signal) => (await get<wire.Languages>("/v1/languages", signal)).languages, 0, []);
+  return (
+    <div class="panel">
+      <h2>Languages</h2>
+      <ErrorBox error={error} />
+      <table>
+        <tbody>
+          {value?.map((l) => (
+            <tr>
+              <th scope="row">{l.title}</th>
+              <td>{l.version ?? l.error ?? "unknown"}</td>
+              <td>
+                {l.modules.length > 0 && (
+                  <details>
+                    <summary>{l.modules.length} modules</summary>
+                    {l.modules.map((m) => m.name + (m.version ? " " + m.version : "")).join(", ")}
+                  </details>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Volumes() {
+  const { value, error } = usePolled(
+    async (signal) => (await get<wire.VolumeList>("/v1/volumes", signal)).volumes, 10, []);
+  return (
+    <div class="panel">
+      <h2>Volumes</h2>
+      <ErrorBox error={error} />
+      {value && value.length === 0 && <p class="note">There are none.</p>}
+      {value && value.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Used</th>
+              <th scope="col">Size</th>
+              <th scope="col">Sandboxes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {value.map((v) => (
+              <tr>
+                <th scope="row">{v.name}</th>
+                <td>{bytes(v.used_bytes)}</td>
+                <td>{v.size_mib} MiB</td>
+                <td>{v.sandboxes.length}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </div>
+  );
+}
