@@ -24,6 +24,7 @@ type health struct {
 	Problem    *api.Problem     `json:"problem,omitempty"` // why not ready
 	Unenforced []string         `json:"unenforced"`        // limits that are not enforced and were waived
 	Backends   []backendHealth  `json:"backends"`
+	Image      string           `json:"image,omitempty"` // in which the languages were tried
 	Languages  []languageHealth `json:"languages"`
 	Auto       string           `json:"auto"` // the backend that auto chooses; "" if none is usable
 
@@ -53,7 +54,8 @@ type languageHealth struct {
 }
 
 func (a *app) newDoctor() *cobra.Command {
-	var backend, root string
+	var backend string
+	var root sandbox.Root
 	var allowUnenforced []string
 	var most ceilingFlags
 	cmd := &cobra.Command{
@@ -94,11 +96,15 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 	}
 	cmd.Flags().StringVar(&backend, "backend", "", "backend `NAME` to judge (default "+defaultBackend+")")
 	completions(cmd, "backend", "native", "gvisor", "docker", "podman", "auto")
-	cmd.Flags().StringVar(&root, "root", "", "`DIR` with the root file system (default that of this host)")
+	cmd.Flags().StringVar(&root.Dir, "root", "", "`DIR` with the root file system (default that of this host)")
+	cmd.Flags().StringVar(&root.Image, "image", "", "image or template `REF` whose languages are tried")
+	cmd.MarkFlagsMutuallyExclusive("root", "image")
 	return cmd
 }
 
-func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced []string) (h *health, err error) {
+// examine reports the backends, and the languages of a root.
+func (a *app) examine(ctx context.Context, backend string, root sandbox.Root, allowUnenforced []string) (h *health,
+	err error) {
 	a.containers.pull = pullNever
 	e, err := a.openEngine(engine.Config{Default: backend, AllowUnenforced: allowUnenforced})
 	if err != nil {
@@ -107,12 +113,12 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 	defer func() { err = cmp.Or(err, e.Close()) }()
 	// Languages work without a memory limit too.
 	spec := sandbox.Spec{AllowUnenforced: []string{string(sandbox.LimitMemory), string(sandbox.LimitCPUs)}}
-	if root != "" {
-		if spec.Root.Dir, err = a.host().Dir("--root", root); err != nil {
+	if spec.Root = root; root.Dir != "" {
+		if spec.Root.Dir, err = a.host().Dir("--root", root.Dir); err != nil {
 			return nil, err
 		}
 	}
-	h = &health{Unenforced: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{},
+	h = &health{Image: root.Image, Unenforced: []string{}, Backends: []backendHealth{}, Languages: []languageHealth{},
 		Max: map[string]string{}, allowed: allowUnenforced}
 	most := settings.Maxima(capacity.Host(), engine.DefaultSlots())
 	for _, name := range sandbox.LimitNames {
@@ -127,7 +133,7 @@ func (a *app) examine(ctx context.Context, backend, root string, allowUnenforced
 	switch {
 	case h.Backend == "":
 		h.why = e.ProbeDefault(ctx).Err
-	case h.Ready && root != "" && !works: // a named root must be able to run something
+	case h.Ready && root.Dir != "" && !works: // a named root must be able to run something
 		h.Ready, h.why = false, unsupported("--root", "no language works in this root file system", "")
 	}
 	if !h.Ready && h.why != nil {
@@ -214,7 +220,11 @@ func (a *app) printHealth(h *health) {
 	for _, b := range h.Backends {
 		a.printBackend(&b)
 	}
-	fmt.Fprintln(a.Stdout, "languages")
+	title := "languages"
+	if h.Image != "" {
+		title += " of " + h.Image
+	}
+	fmt.Fprintln(a.Stdout, title)
 	var absent, packages []string
 	for _, l := range h.Languages {
 		switch {
@@ -228,6 +238,9 @@ func (a *app) printHealth(h *health) {
 	}
 	if len(absent) > 0 {
 		fix := aptInstall + strings.Join(packages, " ")
+		if h.Image != "" { // the host's packages are of no use there
+			fix = "build a template that has them: fumehood template build NAME --from " + h.Image
+		}
 		a.printFinding(terminal.Faint, "no", strings.Join(absent, ", "), "not installed", fix)
 	}
 	var most []string

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fumehood-dev/fumehood/internal/libexec"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The tests run the whole program, in this process or as a child, with the real backend. They work as root and as an
@@ -56,7 +57,7 @@ func libexecDir(t *testing.T) string {
 // isReady reports whether this host can enforce the default policy. If an ordinary user cannot limit memory, scripts
 // waive the limit and skip its tests.
 func isReady(t *testing.T) bool {
-	h, err := testApp(t).examine(t.Context(), "", "", nil)
+	h, err := testApp(t).examine(t.Context(), "", sandbox.Root{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

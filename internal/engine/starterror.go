@@ -82,7 +82,8 @@ func (x *Run) missingInterpreter() error {
 		e.Fix = fmt.Sprintf("PATH was set to %.80q; leave it out, or keep /usr/bin in it", set)
 		return e
 	}
-	if !sandbox.HasFeature(x.sandbox.backend, sandbox.FeatureHostRoot) && x.Language.Missing.Image != "" {
+	onImage := x.sandbox.spec().Root.Image != "" || !sandbox.HasFeature(x.sandbox.backend, sandbox.FeatureHostRoot)
+	if onImage && x.Language.Missing.Image != "" {
 		e.Fixes = []sandbox.Hint{sandbox.ChooseImage(x.Language.Missing.Image)}
 		return e
 	}
