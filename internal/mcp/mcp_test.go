@@ -197,7 +197,7 @@ func TestSession(t *testing.T) {
 			"this: file: /workspace/none does not exist."},
 		{"write_file", map[string]any{"path": "x"}, "content"},
 		{"run_code", map[string]any{"code": "1", "langauge": "python"}, `"langauge" is not an argument of this tool; ` +
-			"it has code, language, packages, timeout_s. To fix it: did you mean language?."},
+			"it has code, language, packages, timeout_s. To fix it: did you mean language?"},
 		{"run_code", map[string]any{"code": "1", "lang": "python"}, "did you mean language?"},
 		{"run_code", map[string]any{"code": 1}, "this: code: expected a string, got a number."},
 		{"run_code", map[string]any{"code": "1", "timeout_s": "5"}, "timeout_s: expected a number, got a string."},

@@ -167,7 +167,10 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	}
 	text = "Fumehood could not do this: " + text + "."
 	if fix := wording.Tool.Fix(err); fix != "" {
-		text += " To fix it: " + fix + "."
+		text += " To fix it: " + fix
+		if !strings.HasSuffix(fix, "?") {
+			text += "."
+		}
 	}
 	content := &sdk.TextContent{Text: answer.Cut(text, answer.MaxModelNote)}
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{content}}
