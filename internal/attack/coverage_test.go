@@ -63,7 +63,7 @@ var attacksElsewhere = map[string][]string{
 	"I01": {"cmd/fumehood: TestPackagesBuild"},
 	"I02": {"cmd/fumehood: TestPackagesScripts"},
 	"I04": {"cmd/fumehood: TestPackagesBuild", "internal/packages: TestSupplyOfOthers",
-		"internal/packages: TestPublishTwice"},
+		"internal/trees: TestPublishTwice"},
 	"I05": {"internal/lang/python: TestOnlyTheIndex", "internal/lang/python: TestOneLine",
 		"internal/lang/javascript: TestOnlyTheIndex", "internal/packages: TestRequestKey"},
 	// a near name, a lock, one index

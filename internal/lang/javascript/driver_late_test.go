@@ -53,12 +53,12 @@ func TestDriverOwn(t *testing.T) {
 		"async function worker(n) { for (let i = 0; i < 3; i++) { await sleep(2); console.log(n + i) } }\n" +
 		"const ticks = setInterval(() => console.log('tick'), 1), p = sleep(50)")
 	for code, want := range map[string]string{
-		"await p; console.log('p')":                                                        "p\n",
-		"await Promise.all([worker('a')])":                                                 "a0\na1\na2\n",
-		"worker('b'); await sleep(100)":                                                    "b0\nb1\nb2\n",
-		"setTimeout(say, 1); setTimeout(console.log, 1, 'x'); await sleep(100)":            "said\nx\n",
-		"await require('fs').promises.readFile('/dev/null'); console.log('read')":          "read\n",
-		"require('fs').readFile('/dev/null', () => console.log('read')); await sleep(100)": "read\n",
+		"await p; console.log('p')":                                                                                 "p\n",
+		"await Promise.all([worker('a')])":                                                                          "a0\na1\na2\n",
+		"let b; worker('b').then(() => { b = 1 }); while (!b) await sleep(1)":                                       "b0\nb1\nb2\n",
+		"setTimeout(say, 1); setTimeout(console.log, 1, 'x'); await sleep(100)":                                     "said\nx\n",
+		"await require('fs').promises.readFile('/dev/null'); console.log('read')":                                   "read\n",
+		"let r; require('fs').readFile('/dev/null', () => r = console.log('read') ?? 1); while (!r) await sleep(1)": "read\n",
 	} {
 		if o := d.Run(code); o.Stdout != want || o.Error != nil {
 			t.Errorf("%s: %+v", code, o)
