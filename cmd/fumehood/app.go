@@ -67,7 +67,8 @@ type app struct {
 	containers struct {
 		image, runtime string
 		imageBytes     sizeValue
-		// pull says when images are fetched. Clients of serve must not fill the host's disk, and doctor changes nothing.
+		// pull says when images are fetched. Clients of serve must not fill the host's disk, and doctor changes
+		// nothing.
 		pull pullValue
 	}
 

@@ -33,7 +33,8 @@ func TestPackagesAreAdded(t *testing.T) {
 		`"name": "glv`) != 3 {
 		t.Errorf("the answer does not list the packages: %s", out)
 	}
-	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvclash"); !strings.Contains(errs, "glvbase") {
+	if _, errs := c.run(125, "", "run", "--in", "a", "-c", "%pip install glvclash"); !strings.Contains(errs,
+		"glvbase") {
 		t.Errorf("a conflict with what is there: %s", errs)
 	}
 	c.run(0, "", "run", "--in", "a", "-c", "%mkdir -p sub\nopen('all.txt', 'w').write('-r sub/more.txt\\n')\n"+

@@ -235,7 +235,8 @@ func TestPull(t *testing.T) {
 	if err := to.pull(within(t), "x:1"); err != nil {
 		t.Fatal(err)
 	}
-	want := "docker: x:1 is missing: fetching it\ndocker: Pulling from x\ndocker: a1: Downloading 2MiB\ndocker: a1: Pull complete\n"
+	want := "docker: x:1 is missing: fetching it\ndocker: Pulling from x\n" +
+		"docker: a1: Downloading 2MiB\ndocker: a1: Pull complete\n"
 	if said.String() != want {
 		t.Errorf("it said %q, not %q", said.String(), want)
 	}

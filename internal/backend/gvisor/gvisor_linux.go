@@ -70,7 +70,8 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images}, options: o, null: null,
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images},
+		options: o, null: null,
 		stderr: o.Stderr, roots: map[rootKey]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {
 		b.stderr = null

@@ -12,7 +12,8 @@ import (
 // key but its prefix, its length and the places of its separators.
 func TestPlaceholderForms(t *testing.T) {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	jwt := part(`{"alg":"HS256"}`) + "." + part(`{"sub":"me","email":"me@example.com"}`) + "." + strings.Repeat("x9_", 14) + "x"
+	jwt := part(`{"alg":"HS256"}`) + "." + part(`{"sub":"me","email":"me@example.com"}`) + "." +
+		strings.Repeat("x9_", 14) + "x"
 	for value, form := range map[string]string{
 		"xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx":              `^xoxb-[0-9]{12}-[0-9]{13}-[A-Za-z0-9]{24}$`,
 		"ghp_16C7e42F292c6912E7710c838347Ae178B4a":                              `^ghp_[A-Za-z0-9]{36}$`,
@@ -37,7 +38,8 @@ func TestPlaceholderForms(t *testing.T) {
 		}
 	}
 	for _, size := range []int{11, 12, 30, 34, 35, 36, 200} {
-		parts := strings.Split(NewPlaceholder("eyJhbGciOiJIUzI1NiJ9."+strings.Repeat("a", size)+"."+strings.Repeat("b", 43)), ".")
+		parts := strings.Split(NewPlaceholder("eyJhbGciOiJIUzI1NiJ9."+strings.Repeat("a", size)+
+			"."+strings.Repeat("b", 43)), ".")
 		text, err := base64.RawURLEncoding.DecodeString(parts[1])
 		var claims map[string]any
 		if err == nil {

@@ -23,7 +23,8 @@ func TestFinderSearchesTheGroup(t *testing.T) {
 	if found := find.among(group, "box"); !slices.Equal(found, []int{os.Getpid()}) {
 		t.Errorf("found %v", found)
 	}
-	if !slices.Contains(among, os.Getpid()) || !slices.Equal(among, slices.Compact(slices.Sorted(slices.Values(among)))) {
+	if !slices.Contains(among, os.Getpid()) ||
+		!slices.Equal(among, slices.Compact(slices.Sorted(slices.Values(among)))) {
 		t.Errorf("searched %v, not each process of the group once", among)
 	}
 	find.among(&cgroup.Group{}, "box")

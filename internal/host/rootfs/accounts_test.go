@@ -15,7 +15,8 @@ func TestAccounts(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := "root:x:0:0::/:/bin/sh\nagent:x:7:7::/:/x\nevil:x:0:0:::\nevil2:x:00:0:::\nshort:x:8\napp:x:9:9::/:/bin/sh\n"
+	text := "root:x:0:0::/:/bin/sh\nagent:x:7:7::/:/x\nevil:x:0:0:::\nevil2:x:00:0:::\n" +
+		"short:x:8\napp:x:9:9::/:/bin/sh\n"
 	if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

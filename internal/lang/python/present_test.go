@@ -25,7 +25,8 @@ func TestPresent(t *testing.T) {
 		"empty-1.dist-info/METADATA": file(""),
 	}
 	want := []string{"Metadata-Version: 2.1\nName: My.Pkg\nVersion: 1.0\nRequires-Dist: numpy (>=2)\n"}
-	all := []sandbox.Package{{Name: "My.Pkg", Version: "1.0"}, {Name: "huge", Version: "1"}, {Name: "empty", Version: "1"}}
+	all := []sandbox.Package{{Name: "My.Pkg", Version: "1.0"},
+		{Name: "huge", Version: "1"}, {Name: "empty", Version: "1"}}
 	if got := presentPackages(folder, all); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
