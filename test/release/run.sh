@@ -5,15 +5,21 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 readonly release=$PWD/build/release-test
+readonly MOST_BYTES=53000000 # of the program
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
 echo '== the tests of the release program'
 (cd deploy && "${GO:-go}" test -count=1 ./...)
 
+echo '== the linker leaves out unused methods (RATIONALE.md)'
+linked=$(CGO_ENABLED=0 "${GO:-go}" build -buildvcs=false -ldflags=-dumpdep -o /dev/null ./cmd/fumehood 2>&1)
+if grep -m 3 ReflectMethod <<<"$linked"; then exit 1; fi
+
 echo '== a release'
 make release RELEASE="$release" RELEASE_TARGETS=linux/amd64
 (cd "$release" && sha256sum -c --quiet SHA256SUMS)
+[ "$(stat -c %s build/release-programs/linux-amd64/fumehood)" -lt "$MOST_BYTES" ]
 
 echo '== the same release, from a copy and without caches'
 version=$(git describe --tags --always --dirty)
