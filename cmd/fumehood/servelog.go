@@ -62,7 +62,8 @@ func (l *logLevel) Set(text string) error {
 // serveLog is the log of a server.
 type serveLog struct {
 	level  slog.LevelVar
-	logger *slog.Logger // nil until startLog
+	logger *slog.Logger
+	notes  *slog.Logger // without a level
 	json   bool         // notes and errors are records, too
 	access *reopened    // nil without a file
 }
@@ -77,6 +78,7 @@ func (a *app) startLog(f *logFlags) (stop func() error, err error) {
 	options := &slog.HandlerOptions{Level: &l.level}
 	if l.json {
 		l.logger = slog.New(slog.NewJSONHandler(a.Stderr, options))
+		l.notes = slog.New(slog.NewJSONHandler(a.Stderr, nil))
 	} else {
 		l.logger = slog.New(slog.NewTextHandler(a.Stderr, options))
 	}
@@ -118,16 +120,13 @@ func (l *serveLog) accessLog() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(l.access, nil))
 }
 
-// record logs a note of the command line as a record, if the log has the format JSON. Notes are at least warnings
-// where the level would hide them: they report the start, the end and reloads.
+// record logs a note of the command line as a record, if the log has the format JSON. Notes report the start, the end
+// and reloads, so no level hides them.
 func (l *serveLog) record(level slog.Level, text string, attrs ...any) (done bool) {
 	if l == nil || !l.json {
 		return false
 	}
-	if level == slog.LevelInfo && !l.logger.Enabled(context.Background(), level) {
-		level = slog.LevelWarn
-	}
-	l.logger.Log(context.Background(), level, text, attrs...)
+	l.notes.Log(context.Background(), level, text, attrs...)
 	return true
 }
 

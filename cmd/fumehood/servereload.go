@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,6 +198,9 @@ func (r *reloader) setLimits(f *serveFlags) error {
 	return r.engine.SetLimits(config)
 }
 
+// unset stands for the value of a setting that has its default.
+const unset = "unset"
+
 // settingChanges describes how settings differ from former ones: those that a reload replaces, and all others.
 func settingChanges(before, after *pflag.FlagSet) (changes, restart []string) {
 	after.VisitAll(func(f *pflag.Flag) {
@@ -204,7 +208,8 @@ func settingChanges(before, after *pflag.FlagSet) (changes, restart []string) {
 		switch {
 		case old == nil || old.Value.String() == f.Value.String():
 		case isReloadable(f.Name):
-			changes = append(changes, fmt.Sprintf("%s is %s, was %s", f.Name, f.Value, old.Value))
+			changes = append(changes, fmt.Sprintf("%s is %s, was %s", f.Name, cmp.Or(f.Value.String(), unset),
+				cmp.Or(old.Value.String(), unset)))
 		default:
 			restart = append(restart, f.Name)
 		}
