@@ -91,7 +91,7 @@ run_suites() {
   packages_of "$suites/code-interpreter/js" e2b@2.45.0
   export E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$here/$folder/certs/ca.pem PYTHONDONTWRITEBYTECODE=1
   export NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE PYTHONPATH=$here/test/e2b
-  local pytest=("$bin/python" -m pytest -p names -p no:cacheprovider --numprocesses 3 --timeout 60)
+  local pytest=("$bin/python" -m pytest -p names -p no:cacheprovider --numprocesses 3 --timeout 300)
   local vitest=(node_modules/.bin/vitest run --config vitest.config.mts)
   failed=
   suite python $sdk/python-sdk "${pytest[@]}"
