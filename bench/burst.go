@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"os"
 	"runtime"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
@@ -27,7 +29,16 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 	if _, err := r.closed(ctx, course{"warm-up", "python", burstClients, burstClients, run, settle}); err != nil {
 		return err
 	}
-	var ours, theirs loop
+	dir, err := os.MkdirTemp("", "fumehood-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, err := buildFloor(dir)
+	if err != nil {
+		fmt.Fprintf(r.w, "skipped: %v\n", err)
+	}
+	var ours, theirs, least loop
 	n := r.Burst / burstParts
 	for range burstParts {
 		nothing := func() error { return nil }
@@ -41,6 +52,13 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 			return err
 		}
 		ours.add(l)
+		if program == "" {
+			continue
+		}
+		if l, err = r.floorLoop(ctx, program, n); err != nil {
+			return err
+		}
+		least.add(l)
 	}
 	t := newTable(r.w, fmt.Sprintf("Throughput, tear-down included, in %d alternating parts", burstParts),
 		"row", "class", "clients", "ok", "runs/s", "/bare", "p50", "p99", "max")
@@ -49,7 +67,11 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 		class   class
 		clients int
 		l       *loop
-	}{{"bare python", bare, runtime.NumCPU(), &theirs}, {"fumehood HTTP python", native, burstClients, &ours}} {
+	}{{"bare python", bare, runtime.NumCPU(), &theirs}, {"fumehood HTTP python", native, burstClients, &ours},
+		{floorName, native, runtime.NumCPU(), &least}} {
+		if len(x.l.samples) == 0 {
+			continue
+		}
 		sum := summarize(x.l.samples)
 		t.line(x.name, string(x.class), fmt.Sprint(x.clients), okOf(x.l), fmt.Sprintf("%.1f", x.l.perSecond()),
 			times(x.l.perSecond()/theirs.perSecond()), ms(sum.p50), ms(sum.p99), ms(sum.max))
@@ -57,6 +79,11 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 	t.Flush()
 	r.printFailures("fumehood HTTP python", ours.failures)
 	r.printFailures("bare python", theirs.failures)
+	r.printFailures(floorName, least.failures)
 	r.figures.burst, r.figures.burstRatio = &ours, ours.perSecond()/theirs.perSecond()
+	r.figures.floorRatio = math.NaN()
+	if len(least.samples) > 0 {
+		r.figures.floorRatio = ours.perSecond() / least.perSecond()
+	}
 	return nil
 }

@@ -77,8 +77,9 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		return nil, nil, err
 	}
 	var servers []*liveserver.Server
+	endFloor := func() error { return nil }
 	stop = func() error {
-		var errs []error
+		errs := []error{endFloor()}
 		for _, s := range servers {
 			errs = append(errs, s.Stop())
 		}
@@ -115,6 +116,11 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 			continue
 		}
 		rows, served = append(rows, more...), append(served, peers.ours...)
+	}
+	if floor, end, err := floorRow(dir); err != nil {
+		fmt.Fprintf(r.w, "skipped: %v\n", err)
+	} else {
+		rows, endFloor = append(rows, floor), end
 	}
 	rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.rows.MatchString(row.name) })
 	for _, o := range served {

@@ -16,6 +16,7 @@ type figures struct {
 
 	burst       *loop   // of clients of a server
 	burstRatio  float64 // its throughput over that of bare loops
+	floorRatio  float64 // and over that of isolation alone
 	floodGrowth int64   // bytes, the maximum of all runs; negative before the first
 
 	living  livingFigures
@@ -76,20 +77,21 @@ func (f *figures) targets() []target {
 	const (
 		httpPython, httpBash, runsc = "fumehood HTTP python", "fumehood HTTP bash", "runsc run python"
 	)
-	throughput, failures, growth := math.NaN(), math.NaN(), math.NaN()
+	throughput, ofFloor, failures, growth := math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if f.burst != nil {
-		throughput, failures = f.burstRatio, float64(len(f.burst.failures))
+		throughput, ofFloor, failures = f.burstRatio, f.floorRatio, float64(len(f.burst.failures))
 	}
 	if f.floodGrowth >= 0 {
 		growth = toMiB(f.floodGrowth)
 	}
 	list := []target{
-		atMost("Python over HTTP p50 / bare Python", over(httpPython, "bare python"), 1.6, "x"),
-		atMost("Bash over HTTP p50 / bubblewrap Bash", over(httpBash, "bubblewrap bash"), 1.5, "x"),
+		atMost("Python over HTTP p50 / bare Python", over(httpPython, "bare python"), 0.45, "x"),
+		atMost("Bash over HTTP p50 / bubblewrap Bash", over(httpBash, "bubblewrap bash"), 0.6, "x"),
 		atMost("Python over HTTP p99 / p50", spread(httpPython), 3, "x"),
 		atMost("Bash over HTTP p99 / p50", spread(httpBash), 3, "x"),
-		atMost("fumehood run p50 / bare Python", over("fumehood run -c", "bare python"), 3.5, "x"),
+		atMost("fumehood run p50 / bare Python", over("fumehood run -c", "bare python"), 2, "x"),
 		atLeast("throughput at 32 clients / bare loops on all CPUs", throughput, 0.6, "x"),
+		atLeast("throughput at 32 clients / isolation alone", ofFloor, 0.5, "x"),
 		atMost("failures at 32 clients", failures, 0, ""),
 		atMost("growth of the server under 100 MB of stdout", growth, flatBytes>>20, " MiB"),
 		atMost("Docker: fresh Python, nothing warm / docker run", over(dockerHTTP, "docker python"), 1.1, "x"),
