@@ -39,15 +39,14 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 		fmt.Fprintf(r.w, "skipped: %v\n", err)
 	}
 	var ours, theirs, least loop
-	n := r.Burst / burstParts
 	for range burstParts {
 		nothing := func() error { return nil }
-		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), n, bareRun, nothing})
+		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), r.Burst / burstParts, bareRun, nothing})
 		if err != nil {
 			return err
 		}
 		theirs.add(l)
-		l, err = r.closed(ctx, course{"burst", "fumehood HTTP python", burstClients, n, run, settle})
+		l, err = r.closed(ctx, course{"burst", "fumehood HTTP python", burstClients, r.Burst / burstParts, run, settle})
 		if err != nil {
 			return err
 		}
@@ -55,7 +54,7 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 		if program == "" {
 			continue
 		}
-		if l, err = r.floorLoop(ctx, program, n); err != nil {
+		if l, err = r.floorLoop(ctx, program, r.Burst/burstParts); err != nil {
 			return err
 		}
 		least.add(l)
@@ -81,8 +80,7 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 	r.printFailures("bare python", theirs.failures)
 	r.printFailures(floorName, least.failures)
 	r.figures.burst, r.figures.burstRatio = &ours, ours.perSecond()/theirs.perSecond()
-	r.figures.floorRatio = math.NaN()
-	if len(least.samples) > 0 {
+	if r.figures.floorRatio = math.NaN(); len(least.samples) > 0 {
 		r.figures.floorRatio = ours.perSecond() / least.perSecond()
 	}
 	return nil

@@ -63,8 +63,8 @@ func (k *keptFiles) close() {
 	k.fds = nil
 }
 
-// KeepFiles keeps the files of the counters open from their first reading on, until CloseFiles or Remove. The groups of
-// Create keep theirs, too.
+// KeepFiles keeps the files of the counters open from their first reading on, until CloseFiles or Remove. Groups made
+// by Create do so from the start.
 func (g *Group) KeepFiles() {
 	for n := range g.branches {
 		if g.branches[n].kept == nil {
