@@ -17,6 +17,7 @@ var OpenAPI []byte
 const (
 	HeaderRun      = "Fumehood-Run-Id"   // id of a run, in answers that are not JSON or come before its end
 	HeaderPort     = "Fumehood-Port"     // the port; only in answers of a program in a sandbox
+	HeaderEnv      = "Fumehood-Env"      // NAME=VALUE, percent-encoded: a variable of a terminal
 	HeaderLocation = "Fumehood-Location" // where the program redirected the client, if that is outside of the program
 )
 
@@ -149,6 +150,8 @@ const terminalDetail = `A WebSocket (RFC 6455) with the sub-protocol fumehood.te
 user types, at most 64 KiB each, and what the program writes. A text message of the client is a new size,
 {"rows": 40, "columns": 120}. The last message of the server is a text: {"status", "exit_code", "signal"}, or {"problem"}.
 
+Each header Fumehood-Env gives the program a variable: NAME=VALUE, percent-encoded. TERM is xterm-256color by default.
+
 The program has no time limit. It is canceled when the connection ends. Its run is among the runs of the sandbox. A
 page in a browser cannot send headers: it offers the API key as one more sub-protocol, fumehood.key. and the key in
 Base64 for URLs without padding. A problem comes before the switch of protocols.`
@@ -208,8 +211,6 @@ var Operations = append([]Operation{
 		Params: []Param{
 			{Name: "command", Doc: "A word of the command. The default is a shell.", List: true, Example: "bash"},
 			{Name: "dir", Doc: "Its working directory. The default is /workspace."},
-			{Name: "env", Doc: "NAME=VALUE, besides the variables of the sandbox. TERM is xterm-256color by default.",
-				List: true, Example: "LANG=C.UTF-8"},
 			{Name: "rows", Doc: "Rows of the terminal. The default is 24.", Number: true},
 			{Name: "columns", Doc: "Columns of the terminal. The default is 80.", Number: true}}},
 	{Name: "toPort", Path: sandboxPath + "/ports/{port}/{path...}",

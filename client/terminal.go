@@ -38,7 +38,7 @@ func (c *Client) OpenTerminal(ctx context.Context, name string, r TerminalReques
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"command": r.Command, "env": r.Env}
+	query := url.Values{"command": r.Command}
 	if r.Dir != "" {
 		query.Set("dir", r.Dir)
 	}
@@ -47,6 +47,9 @@ func (c *Client) OpenTerminal(ctx context.Context, name string, r TerminalReques
 		query.Set("columns", strconv.Itoa(r.Size.Columns))
 	}
 	request.URL.RawQuery = query.Encode()
+	for _, text := range r.Env {
+		request.Header.Add(api.HeaderEnv, url.PathEscape(text))
+	}
 	conn, response, err := websocket.Dial(ctx, request.URL.String(), &websocket.DialOptions{HTTPClient: &c.http,
 		HTTPHeader: request.Header, Subprotocols: []string{api.TerminalProtocol}})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const (
 // shell is the command of a terminal without one: Bash if the sandbox has it.
 var shell = []string{"sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"}
 
-// terminalOf converts the query of a terminal.
+// terminalOf converts the query of a terminal. Variables come in headers: programs on the way log URLs.
 func terminalOf(r *http.Request) (x engine.RunRequest, err error) {
 	q := query{r: r}
 	size := sizeOf(&api.TerminalSize{Rows: q.number("rows", usualRows, 1, mostCells),
@@ -36,10 +37,11 @@ func terminalOf(r *http.Request) (x engine.RunRequest, err error) {
 		return x, q.err
 	}
 	env := map[string]string{"TERM": "xterm-256color"}
-	for _, text := range q.all("env") {
-		name, value, found := strings.Cut(text, "=")
-		if !found {
-			return x, sandbox.Invalidf("env", "%.40q is not NAME=VALUE", text)
+	for _, text := range r.Header.Values(api.HeaderEnv) {
+		plain, err := url.PathUnescape(text)
+		name, value, found := strings.Cut(plain, "=")
+		if err != nil || !found {
+			return x, sandbox.Invalidf(api.HeaderEnv, "it is not NAME=VALUE, percent-encoded")
 		}
 		env[name] = value
 	}

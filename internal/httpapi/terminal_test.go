@@ -27,7 +27,8 @@ func (r *rig) dialTerminal(t *testing.T, query string, protocols ...string) (*sh
 	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 	t.Cleanup(cancel)
 	conn, res, err := websocket.Dial(ctx, "ws://"+r.addr+"/v1/sandboxes/w/terminal"+query,
-		&websocket.DialOptions{Subprotocols: append([]string{api.TerminalProtocol}, protocols...)})
+		&websocket.DialOptions{Subprotocols: append([]string{api.TerminalProtocol}, protocols...),
+			HTTPHeader: http.Header{api.HeaderEnv: {"GREETING=he%6Clo"}}})
 	if err == nil {
 		t.Cleanup(func() { conn.CloseNow() })
 	}
@@ -65,7 +66,7 @@ func (s *shown) until(text string) (end api.TerminalEnd) {
 func TestTerminal(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	r.do("POST", "/v1/sandboxes", `{"name": "w"}`, nil)
-	s, res, err := r.dialTerminal(t, "?rows=33&columns=77&command=sh&env=GREETING=hello")
+	s, res, err := r.dialTerminal(t, "?rows=33&columns=77&command=sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestTerminalRefused(t *testing.T) {
 	}{
 		{"/v1/sandboxes/w/terminal", header{"Upgrade": "tcp"}, http.StatusUpgradeRequired},
 		{"/v1/sandboxes/w/terminal?rows=0", nil, http.StatusBadRequest},
-		{"/v1/sandboxes/w/terminal?env=x", nil, http.StatusBadRequest},
+		{"/v1/sandboxes/w/terminal", header{api.HeaderEnv: "x"}, http.StatusBadRequest},
 		{"/v1/sandboxes/nobody/terminal", nil, http.StatusNotFound},
 		{"/v1/sandboxes/w/terminal", header{"Origin": "https://evil.example"}, http.StatusForbidden},
 		{"/v1/sandboxes", header{"Authorization": "", "Sec-WebSocket-Protocol": offer}, http.StatusUnauthorized},
