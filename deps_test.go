@@ -214,6 +214,7 @@ test/papers:
 test/soak:                   test/liveserver
 test/torture:                api sandbox test/liveserver
 bench:                       . api client internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
+                             github.com/google/go-containerregistry
 `
 
 const module = "github.com/fumehood-dev/fumehood"

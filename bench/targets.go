@@ -25,6 +25,7 @@ type figures struct {
 	network networkFigures
 
 	packages packageFigures
+	images   imageFigures
 	volume   time.Duration // added by a volume to a fresh run, p50; 0 is not measured
 
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
@@ -104,7 +105,7 @@ func (f *figures) targets() []target {
 		list = append(list, atMost("memory kept of large requests", toMiB(f.largeLeft), largeLeft>>20, " MiB"))
 	}
 	return slices.Concat(list, f.living.targets(), f.client.targets(), f.e2b.targets(),
-		f.network.targets(), f.packages.targets())
+		f.network.targets(), f.packages.targets(), f.images.targets())
 }
 
 // print reports for each target whether this run met it.
