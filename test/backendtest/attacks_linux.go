@@ -143,12 +143,19 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	if weaker := opened.Unenforced(); len(weaker) > 0 {
 		t.Logf("WEAKER: the attacks waive %v", weaker)
 	}
-	idle := 0
-	if name := o.Backend.Name(); name == "docker" || name == "podman" {
+	idle, files := 0, openFiles()
+	switch o.Backend.Name() {
+	case "docker", "podman":
 		idle = idleConnections
+	case "native":
+		files += volumeTemplate
 	}
-	return &arena{opened, folder, runtime.NumGoroutine() + 2*idle, openFiles() + idle, mountCount(folder), childCount()}
+	return &arena{opened, folder, runtime.NumGoroutine() + 2*idle, files + idle, mountCount(folder), childCount()}
 }
+
+// volumeTemplate is how many descriptors native keeps for the next sandbox with a volume at the path of the attacks: its
+// mount namespace, and a watch of the mounts in it.
+const volumeTemplate = 2
 
 // idleConnections is how many idle connections an engine's client keeps, each with two goroutines (moby/client,
 // MaxIdleConns).

@@ -57,6 +57,7 @@ func (i *idle) keep(g *Group) bool {
 	if !g.empty() {
 		return false
 	}
+	g.CloseFiles() // only living sandboxes count towards the budget of descriptors
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {

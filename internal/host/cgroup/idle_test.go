@@ -283,7 +283,7 @@ func openIn(dir string) (found []string) {
 	return found
 }
 
-// TestKeptFiles: the files of counters stay open between readings and for the next sandbox, and no longer.
+// TestKeptFiles: the files of counters stay open between readings, and no longer than the sandbox.
 func TestKeptFiles(t *testing.T) {
 	tree := openV1(t)
 	open := func() (all []string) {
@@ -304,6 +304,9 @@ func TestKeptFiles(t *testing.T) {
 		t.Errorf("the second reading: %+v, %d files open, not %d", u, len(open()), len(first))
 	}
 	remove(t, g)
+	if left := open(); len(left) > 0 {
+		t.Errorf("open without a sandbox: %v", left)
+	}
 	next := create(t, tree, "next", limits)
 	if u := next.Usage(); u.CPU != 0 || len(open()) != len(first) {
 		t.Errorf("the next sandbox begins with %+v, %d files open, not %d", u, len(open()), len(first))
