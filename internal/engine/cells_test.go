@@ -63,6 +63,9 @@ func TestTimeLimitOfCells(t *testing.T) {
 	if r := do(t, s, code("python", "time.sleep(1); 'late' in globals()")); value(r) != "False" {
 		t.Errorf("the variable is set: %s", value(r))
 	}
+	if testing.Short() {
+		return // a time limit of seconds
+	}
 	x = script("for i in $(seq 1 100000); do echo line $i; done; sleep 1000")
 	x.Request.Timeout = 5 * time.Second
 	r := do(t, s, x)
