@@ -36,14 +36,11 @@ prepared=$!
   step 'native' 420 "$go" test -vet=off -short -race -count=1 -timeout 6m $native || true
   step 'corpus, gvisor, program' 600 \
     env CGO_ENABLED=0 "$go" test -vet=off -short -count=1 -p 2 -timeout 6m $full || true
-  step 'E2B client' 240 bash scripts/e2b.sh build/bin/fumehood || true
-  step 'OpenAI client' 120 bash scripts/openai.sh build/bin/fumehood || true
   # For an ordinary user, requests would need waivers.
   [ "$(id -u)" != 0 ] || step 'restarts' 240 env CGO_ENABLED=0 \
     "$go" run ./test/torture -restart -n 5 -fumehood build/bin/fumehood || true
-  step 'TypeScript client' 240 bash scripts/typescript.sh test build/bin/fumehood || true
   wait "$prepared" || true # the step repeats what failed
-  step 'Python client' 480 bash scripts/python.sh smoke build/bin/fumehood || true
+  step clients 480 bash scripts/clients.sh build/bin/fumehood || true
 }
 
 steps_table build/test.md

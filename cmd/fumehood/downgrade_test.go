@@ -103,7 +103,7 @@ var downgrades = []downgrade{
 }
 
 // quick are the downgrades on native that every change tests.
-var quick = []string{"nothing is lacking", "no control groups", "no Landlock, and allowed commands", "an ordinary user"}
+var quick = []string{"nothing is lacking", "no control groups", "no Landlock, and allowed commands"}
 
 // always are the differences from the defaults that every run on a backend has.
 var always = map[string][]string{gvisor.Name: {"inodes"}, docker.Podman: {"inodes"}}
