@@ -17,7 +17,8 @@ type servedKeys struct {
 	ring    *httpd.Keyring // nil without a file
 	file    string
 	entries []keyfile.Entry
-	info    fs.FileInfo // of the file, when it was last read
+	info    fs.FileInfo // of the file, when it was last read; nil after a failure
+	problem string      // the last failure
 }
 
 // openKeys reads the file of keys. Without a file, requests need none.
@@ -44,6 +45,7 @@ func (k *servedKeys) read() (changes []string, err error) {
 	k.info, _ = os.Stat(k.file) // before the content: a later change is seen
 	entries, err := keyfile.Read(k.file)
 	if err != nil {
+		k.info = nil // it is read again, as the failure may pass
 		return nil, err
 	}
 	changes = keyChanges(k.entries, entries)

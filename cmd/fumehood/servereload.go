@@ -223,7 +223,14 @@ func (r *reloader) reloadKeys() {
 		return
 	}
 	changes, err := r.keys.read()
-	r.report("API keys stay as they are", err)
+	problem := ""
+	if err != nil {
+		problem = textOf(err)
+	}
+	if err == nil || problem != r.keys.problem { // it is read again each second
+		r.report("API keys stay as they are", err)
+	}
+	r.keys.problem = problem
 	if len(changes) == 0 {
 		return
 	}

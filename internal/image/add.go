@@ -86,7 +86,7 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
-	below, err := s.copyBelow(draft, record.Layers)
+	below, err := s.copyBelow(ctx, draft, record.Layers)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 }
 
 // copyBelow copies the tree with the longest beginning of layers into a draft, and returns its record.
-func (s *Store) copyBelow(draft *trees.Draft, layers []string) (best treeRecord, err error) {
+func (s *Store) copyBelow(ctx context.Context, draft *trees.Draft, layers []string) (best treeRecord, err error) {
 	for n := len(layers) - 1; n > 0; n-- {
 		digest := treeOf(layers[:n])
 		release, err := s.trees.Hold(digest)
@@ -130,14 +130,18 @@ func (s *Store) copyBelow(draft *trees.Draft, layers []string) (best treeRecord,
 		if _, _, err := s.trees.Record(digest, &best); err != nil {
 			return best, err
 		}
-		return best, copyTree(s.trees.Files(digest), draft.Files())
+		_, err = copyTree(ctx, s.trees.Files(digest), draft.Files())
+		return best, err
 	}
 	return best, nil
 }
 
 // copyTree copies folders, and links everything else. Nobody else changes either tree.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(file string, e fs.DirEntry, err error) error {
+func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
+	return folders, filepath.WalkDir(from, func(file string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}
@@ -155,6 +159,7 @@ func copyTree(from, to string) error {
 		if err := os.Mkdir(filepath.Join(to, rel), 0o700); err != nil {
 			return err
 		}
+		folders++
 		return os.Chmod(filepath.Join(to, rel), info.Mode()&(fs.ModePerm|fs.ModeSticky))
 	})
 }

@@ -18,6 +18,9 @@ import (
 
 const stepsDir = "steps" // of the store: one record per step of a build
 
+// folderBytes is what a folder of a tree takes on the disk.
+const folderBytes = 4096
+
 // step is the record of a step of a build: which tree it made.
 type step struct {
 	Tree string `json:"tree"`
@@ -47,8 +50,9 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
+	var folders int64 // they cannot be shared, as files are
 	if parent != "" {
-		if err := copyTree(s.trees.Files(parent), draft.Files()); err != nil {
+		if folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files()); err != nil {
 			return "", err
 		}
 	}
@@ -74,8 +78,9 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 		_, err = io.Copy(io.Discard, r)
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
-	record.Added = limits.Bytes - u.limits.Bytes
-	record.Bytes, record.Entries = record.Bytes+record.Added, s.Limits.Entries-u.limits.Entries
+	added := limits.Bytes - u.limits.Bytes
+	record.Added = added + folders*folderBytes
+	record.Bytes, record.Entries = record.Bytes+added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err
 	}
@@ -140,7 +145,7 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	if err := s.write(i); err != nil {
 		return i, err
 	}
-	_, _, _ = s.Prune(s.maxBytes) // the next image tries again
+	_, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) }) // the next one tries again
 	return i, nil
 }
 

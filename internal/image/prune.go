@@ -41,10 +41,20 @@ func (t *keptTree) isOrphan() bool {
 	return len(t.images) == 0 && time.Since(t.used) > age
 }
 
+// isOf reports whether all images of the tree are templates of an owner.
+func (t keptTree) isOf(owner string) bool {
+	return !slices.ContainsFunc(t.images, func(i Image) bool { return !i.Built || i.Owner != owner })
+}
+
 // Prune removes trees that nothing uses, the least recently used first, until the others have at most keep bytes. Files
 // that several trees share count in each. It also removes trees that no image has and nobody used for an hour, or for
 // KeepSteps those of builds. It returns the names of the removed images, and the bytes of the removed trees.
 func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
+	return s.prune(keep, func(keptTree) bool { return true })
+}
+
+// prune is Prune for the trees that may go.
+func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, bytes int64, err error) {
 	kept, err := s.kept()
 	if err != nil {
 		return nil, 0, err
@@ -55,7 +65,7 @@ func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
 	}
 	var errs []error
 	for _, t := range kept {
-		if total <= keep && !t.isOrphan() {
+		if total <= keep && !t.isOrphan() || !may(t) {
 			continue
 		}
 		gone, err := s.trees.Remove(t.digest)

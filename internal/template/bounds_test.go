@@ -32,6 +32,9 @@ func TestBounds(t *testing.T) {
 			"too long"},
 		{"replaced", "FROM base\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=${A//x/" +
 			strings.Repeat("y", 9000) + "}", "too long"},
+		{"nested", "FROM base\nENV A=" + strings.Repeat("${a-", 101) + strings.Repeat("}", 101), "100 references"},
+		{"nested base", "FROM " + strings.Repeat("${a-", 101), "100 references"},
+		{"nested deeply", "FROM base\nRUN " + strings.Repeat("${a-", 20_000), "10,000 references"},
 		{"many words", "FROM base\nENV" + pairs(1001), "1000 words"},
 		{"many variables", "FROM base\nENV" + pairs(700) + "\nENV" + strings.ReplaceAll(pairs(700), "V", "W"),
 			"1000 variables"},

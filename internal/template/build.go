@@ -390,7 +390,7 @@ func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool
 	}
 	items := items{{name: dir[1:], mode: fs.ModeDir | 0o755}}
 	return b.layer(st, hash(string(st.key[:]), "folder", dir), func() (string, error) {
-		return b.derive(ctx, st, func(w io.Writer) error { return items.write(nil, w, io.Discard) })
+		return b.derive(ctx, st, func(w io.Writer) error { return items.write(ctx, nil, w, io.Discard) })
 	})
 }
 

@@ -89,6 +89,9 @@ func parseDockerfile(text []byte) (*recipe, error) {
 	if len(text) > MaxDockerfile {
 		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "Dockerfile", Msg: "it is over the limit of 1MiB"}
 	}
+	if bytes.Count(text, []byte("${")) > maxFileBraces { // the parser recurses as the lexer of words does
+		return nil, tooLarge("it has more than 10,000 references ${")
+	}
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
 		return nil, unparsable(err)

@@ -12,13 +12,15 @@ import (
 
 // Limits of the variables of a build. References multiply text: forty lines such as ENV A=$A$A would need a terabyte.
 const (
-	maxVariables = 1000
-	maxValue     = 128 << 10 // bytes of one, with its name: more than a program can get (MAX_ARG_STRLEN, execve(2))
-	maxAll       = 1 << 20   // bytes of all
-	maxExpansion = 32 << 20  // bytes that one word may become, by an estimate
-	maxWords     = 1000      // of one instruction
-	variableWork = 1         // to look at one variable
-	textWork     = 1 << 6    // bytes that are as costly
+	maxVariables  = 1000
+	maxValue      = 128 << 10 // bytes of one, with its name: more than a program can get (MAX_ARG_STRLEN, execve(2))
+	maxAll        = 1 << 20   // bytes of all
+	maxBraces     = 100       // ${ in one word: buildkit's lexer recurses at each, and Go's stack has an end
+	maxFileBraces = 10_000    // in a Dockerfile
+	maxExpansion  = 32 << 20  // bytes that one word may become, by an estimate
+	maxWords      = 1000      // of one instruction
+	variableWork  = 1         // to look at one variable
+	textWork      = 1 << 6    // bytes that are as costly
 )
 
 // replacement matches ${NAME/PATTERN/TEXT}, which repeats its text.
@@ -88,6 +90,9 @@ func (b *build) expander(st *state) (expand func(word string) (string, error), e
 	}
 	values := shell.EnvsFromSlice(env)
 	return func(word string) (string, error) {
+		if strings.Count(word, "${") > maxBraces {
+			return "", tooLarge("a word has more than 100 references ${")
+		}
 		size := len(word) + strings.Count(word, "$")*longest
 		if replacement.MatchString(word) {
 			size *= max(size, 1)

@@ -53,6 +53,9 @@ func (f *Filter) step(kept []byte, b byte) []byte {
 			f.state = inString
 			return kept
 		}
+		if b < 0x20 && b != esc && b != 0x18 && b != 0x1a || b == 0x7f { // executed within the sequence
+			return append(kept, b)
+		}
 		f.state = plainText
 		return f.begin(append(kept, esc), b)
 	case c1:
@@ -62,16 +65,9 @@ func (f *Filter) step(kept []byte, b byte) []byte {
 			return kept
 		}
 		f.state = plainText
-		return append(kept, 0xc2, b)
+		return f.begin(append(kept, 0xc2), b)
 	case inString:
-		switch b {
-		case bel, 0x18, 0x1a: // also CAN and SUB end a string
-			f.state = plainText
-		case esc:
-			f.state = stringEscape
-		case 0xc2:
-			f.state = stringC1
-		}
+		f.inside(b)
 	case stringEscape: // ESC \ ends the string; any other sequence cancels it
 		f.state = plainText
 		if b != '\\' {
@@ -82,9 +78,23 @@ func (f *Filter) step(kept []byte, b byte) []byte {
 		f.state = inString
 		if b == 0x9c {
 			f.state = plainText
+		} else {
+			f.inside(b)
 		}
 	}
 	return kept
+}
+
+// inside takes a byte of a string.
+func (f *Filter) inside(b byte) {
+	switch b {
+	case bel, 0x18, 0x1a: // also CAN and SUB end a string
+		f.state = plainText
+	case esc:
+		f.state = stringEscape
+	case 0xc2:
+		f.state = stringC1
+	}
 }
 
 func (f *Filter) begin(kept []byte, b byte) []byte {

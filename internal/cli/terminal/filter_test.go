@@ -16,6 +16,11 @@ func TestFilter(t *testing.T) {
 		"a\x1b\x1b]0;x\x07b":                      "a\x1bb",
 		"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x07": "alink",
 		"a\x1b]0;é\x18b":                          "ab",
+		"a\xc2\x1b]52;c;x\x07b":                   "a\xc2b",
+		"a\xc2\xc2\x9d52;c;x\x07b":                "a\xc2b",
+		"a\x1b\x00]52;c;x\x07b":                   "a\x00b",
+		"a\x1b\r\x7f]52;c;x\x07b":                 "a\r\x7fb",
+		"a\x1b]0;x\xc2\x07b":                      "ab",
 		"\u0090q\u009cb":                          "b",
 	} {
 		for size := range []int{1, 2, len(in)} {
