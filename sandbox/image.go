@@ -28,5 +28,6 @@ type Image struct {
 	WorkDir    string // of commands; "" is Workspace
 	Entrypoint []string
 	Cmd        []string // arguments of Entrypoint, or a whole command without one
+	Owner      string   // the API key that built it; "" for images of the operator
 	Note       string   // what of its configuration has no effect, and why; "" is nothing
 }

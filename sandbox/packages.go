@@ -354,6 +354,7 @@ type Work struct {
 	Tool    string // see Installer
 	Survey  bool   // it gets the files and the workspace of the run; otherwise neither, and nothing of its environment
 	Network NetworkPolicy
+	Indexed bool   // the operator named the index to which Network leads; otherwise the root did
 	Limits  Limits // lowered to what the engine allows; a zero field is the default
 	Output  OutputFunc
 	// Take receives each file below From once the command has succeeded. Paths, modes and contents are hostile.

@@ -110,7 +110,11 @@ func (g *gate) SetOwner(owner string) { g.meter.setOwner(owner) }
 
 // Keep implements sandbox.Passage.
 func (g *gate) Keep(dir string) (err error) {
-	g.journal, err = openJournal(g.Log, dir, journalPace)
+	if g.journal, err = openJournal(g.Log, dir, journalPace); err == nil { // limits of bytes count the time before
+		kept := g.Log.Summary()
+		g.meter.sent.Add(kept.Sent)
+		g.meter.received.Add(kept.Received)
+	}
 	return err
 }
 

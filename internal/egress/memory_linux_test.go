@@ -122,7 +122,7 @@ func TestCrumbs(t *testing.T) {
 }
 
 // TestUnreadAnswers: HTTP/2 answers that the sandbox does not read hold memory within the budget. Past it, requests are
-// refused, with a reason.
+// reset, with a reason in the log.
 func TestUnreadAnswers(t *testing.T) {
 	const most = 32 << 20
 	endless := func(w http.ResponseWriter, r *http.Request) {
@@ -149,18 +149,17 @@ func TestUnreadAnswers(t *testing.T) {
 	refused := 0
 	for range 90 {
 		answer, err := client.Get("https://api.test/endless")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if open = append(open, answer); answer.StatusCode == http.StatusServiceUnavailable {
+		if err != nil { // an answer could wait for the sandbox without end
 			refused++
+			continue
 		}
+		open = append(open, answer)
 	}
 	time.Sleep(300 * time.Millisecond) // for what the host sends until its windows are full
 	grown := int(heapSize()) - int(before)
-	t.Logf("%d answers hold %d KiB of %d, %d were refused", len(open)-refused, grown>>10, most>>10, refused)
+	t.Logf("%d answers hold %d KiB of %d, %d were refused", len(open), grown>>10, most>>10, refused)
 	if grown > most || refused == 0 || refused > 60 {
-		t.Errorf("%d answers hold %d bytes, %d were refused", len(open)-refused, grown, refused)
+		t.Errorf("%d answers hold %d bytes, %d were refused", len(open), grown, refused)
 	}
 	p.logged("says why", func(a Attempt) bool {
 		return a.Protocol == sandbox.ProtocolHTTPS && a.Reason == ownerBytes && !a.Allowed

@@ -103,7 +103,8 @@ type OneShot struct {
 	// processes have ended by then: an uncompressed layer, hostile. Run returns its error.
 	Changes func(layer io.Reader) error
 
-	installs bool // a step of an installation: its network is that of the operator's index
+	installs bool // a step of an installation: its network is that of the index of the operator or of the root
+	indexed  bool // of the operator
 }
 
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.

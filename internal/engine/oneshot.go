@@ -124,8 +124,11 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 		request = plan.WithCommand(request, image)
 	}
 	rules := e.rulesOf(p.owner).OnImage(image)
-	if p.given.installs {
+	switch {
+	case p.given.installs && (p.given.indexed || image.Owner == ""):
 		rules.Ceiling = nil
+	case p.given.installs: // a client made the root, and so named the index
+		p.given.Spec.Network.Trusted = nil
 	}
 	spec, err := rules.BoxFor(rules.Rooted(p.given.Spec, image), &request)
 	if err != nil {

@@ -66,7 +66,8 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, 
 // install installs an order in a new sandbox, and publishes the result as a layer.
 func (j *job) install(ctx context.Context, s *sandbox.PackageSurvey, o sandbox.PackageOrder) (answer, error) {
 	w := sandbox.Work{Command: j.need.Language.Installer.Install, Limits: installLimits, Output: progress(j.tell),
-		From: orderDir, MaxFiles: maxLayerFiles, MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
+		Indexed: j.index.URL != "",
+		From:    orderDir, MaxFiles: maxLayerFiles, MaxBytes: min(installLimits.DiskBytes, j.packager.config.MaxBytes)}
 	var err error
 	if w.Network, o.Index, err = j.network(s, o.Index); err != nil {
 		return answer{}, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/sandbox"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,12 +23,16 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
+// maxLinkNames is the most bytes of the first names of files that have several.
+const maxLinkNames = 16 << 20
+
 // changes writes one layer.
 type changes struct {
 	*Root
 	upper *os.Root
 	out   *tar.Writer
 	links map[uint64]string // the first name of each file that has several, by inode
+	names int               // bytes of these names
 }
 
 // Changes writes the changes to the root as an uncompressed layer. No process may use the root any more: its files are
@@ -113,6 +118,9 @@ func (c *changes) file(name string, h *tar.Header, size int64, st *syscall.Stat_
 		if first := c.links[st.Ino]; first != "" {
 			h.Typeflag, h.Linkname = tar.TypeLink, first
 			return c.out.WriteHeader(h)
+		}
+		if c.names += len(name); c.names > maxLinkNames {
+			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "changes", Msg: "too many files have several names"}
 		}
 		c.links[st.Ino] = name
 	}
