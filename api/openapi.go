@@ -148,7 +148,8 @@ nothing listens.`
 
 const terminalDetail = `A WebSocket (RFC 6455) with the sub-protocol fumehood.terminal. Binary messages are what the
 user types, at most 64 KiB each, and what the program writes. A text message of the client is a new size,
-{"rows": 40, "columns": 120}. The last message of the server is a text: {"status", "exit_code", "signal"}, or {"problem"}.
+{"rows": 40, "columns": 120}. The last message of the server is a text: {"status", "exit_code", "signal"}, or
+{"problem"}.
 
 Each header Fumehood-Env gives the program a variable: NAME=VALUE, percent-encoded. TERM is xterm-256color by default.
 

@@ -41,7 +41,8 @@ func (r *report) burst(ctx context.Context, s *liveserver.Server) error {
 	var ours, theirs, least loop
 	for range burstParts {
 		nothing := func() error { return nil }
-		l, err := r.closed(ctx, course{"burst", "bare python", runtime.NumCPU(), r.Burst / burstParts, bareRun, nothing})
+		bare := course{"burst", "bare python", runtime.NumCPU(), r.Burst / burstParts, bareRun, nothing}
+		l, err := r.closed(ctx, bare)
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,8 @@ func parse(args []string) (plan, error) {
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, "+
-		"burst, open loop, flood, large, guest, prints, living, python client, e2b client, packages, volumes, images, network")
+		"burst, open loop, flood, large, guest, prints, living, python client, e2b client, "+
+		"packages, volumes, images, network")
 	binary := flags.String("fumehood", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
 	seed := flags.Uint64("seed", 1, "seed of the order of runs and of arrivals")

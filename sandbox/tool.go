@@ -12,7 +12,7 @@ type Tool struct {
 	Schema      []byte // JSON Schema of the object of arguments; nil is any object. At most 32 KiB
 	// Call answers calls: with a value that encoding/json encodes, or an error that the code gets as an exception. Each
 	// call has its own goroutine, and ctx ends with the call or the run. The code chooses the arguments, a JSON object:
-	// treat them as hostile. If Call is nil, whoever follows the run answers its calls. No record keeps Call.
+	// treat them as hostile. If Call is nil, the client that follows the run answers the calls. No record keeps Call.
 	Call func(ctx context.Context, arguments []byte) (any, error) `json:"-"`
 }
 

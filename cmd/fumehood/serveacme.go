@@ -136,7 +136,7 @@ func (c *certifier) Close() error {
 // warnEvery is how often failures to get a certificate are logged. Every handshake of a stranger may cause one.
 const warnEvery = time.Minute
 
-// certificate is GetCertificate of tls.Config. It requests a certificate if there is none, and logs failures.
+// certificate is GetCertificate of tls.Config. It requests a missing certificate, and logs failures.
 func (c *certifier) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	cert, err := c.manager.GetCertificate(hello)
 	if err == nil || !slices.Contains(c.domains, hello.ServerName) {

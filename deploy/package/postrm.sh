@@ -1,5 +1,5 @@
 #!/bin/sh
-# dpkg calls it with "remove" or "purge", rpm with 0 or 1. A removal leaves the state, a purge does not; rpm has no purge.
+# dpkg calls it with "remove" or "purge", rpm with 0 or 1. Only a purge removes the state; rpm has no purge.
 set -e
 
 case "$1" in

@@ -68,7 +68,8 @@ func (r *release) billOfMaterials(w io.Writer, components []component) error {
 	for _, c := range components {
 		library := cyclonedx.Component{BOMRef: c.url(), Type: cyclonedx.ComponentTypeLibrary, Name: c.path,
 			Version: c.version, PackageURL: c.url()}
-		if encoded, ok := strings.CutPrefix(c.sum, "h1:"); ok { // SHA-256 of the list of files: golang.org/x/mod/sumdb/dirhash
+		// SHA-256 of the list of files: golang.org/x/mod/sumdb/dirhash
+		if encoded, ok := strings.CutPrefix(c.sum, "h1:"); ok {
 			sum, err := base64.StdEncoding.DecodeString(encoded)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.path, err)

@@ -57,7 +57,7 @@ func (r *release) checksums() error {
 	return os.WriteFile(path+".minisig", signature, 0o644)
 }
 
-// openKey reads the minisign key of a file, which RELEASE_KEY_PASSWORD decrypts. Without a file there is none.
+// openKey reads the minisign key of a file, which RELEASE_KEY_PASSWORD decrypts. File "" is no key.
 func (r *release) openKey(file string) error {
 	if file == "" {
 		return nil

@@ -82,11 +82,18 @@ func (g *gate) connectDNS(r *tcp.ForwarderRequest) {
 	options.SetReceiveBufferSize(minBuffer, true)
 	options.SetSendBufferSize(minBuffer, true)
 	c := gonet.NewTCPConn(&queue, endpoint)
-	defer c.Close()
+	ended := false // by the sandbox; a connection that the gate ends first would live on until the sandbox ends it too
+	defer func() {
+		if !ended {
+			endpoint.Abort()
+		}
+		c.Close()
+	}()
 	for {
 		_ = c.SetDeadline(time.Now().Add(idleDNS))
 		var size [2]byte
 		if _, err := io.ReadFull(c, size[:]); err != nil {
+			ended = errors.Is(err, io.EOF)
 			return
 		}
 		query := make([]byte, binary.BigEndian.Uint16(size[:]))

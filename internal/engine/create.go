@@ -300,7 +300,7 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 	return s, nil
 }
 
-// SandboxOfAny finds the living sandbox of an id, whoever owns it, for requests whose right is not an owner's key. A
+// SandboxOfAny finds the living sandbox of an id for any owner: for requests that no API key authorizes. A
 // nil sandbox means that none has the id. It takes the same time for any number of sandboxes.
 func (e *Engine) SandboxOfAny(ctx context.Context, id sandbox.ID) (*Sandbox, error) {
 	e.living.mu.Lock()

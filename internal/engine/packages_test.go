@@ -162,3 +162,32 @@ func TestRootOf(t *testing.T) {
 		}
 	}
 }
+
+type openGate struct{ sandbox.Gate }
+
+func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
+
+// TestInstallerCeiling: the network of an installer is above the ceiling of requests, unless a client made the root that
+// named the index.
+func TestInstallerCeiling(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Gate: openGate{}, Ceiling: &sandbox.NetworkCeiling{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		installs, indexed bool
+		owner             string
+		free              bool
+	}{{true, false, "", true}, {true, true, "key", true}, {true, false, "key", false}, {false, false, "", false}} {
+		p := &oneShot{given: OneShot{installs: c.installs, indexed: c.indexed,
+			Request: sandbox.Request{Command: []string{"true"}}, Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{
+				Mode: sandbox.NetworkRestricted, Allow: []string{"index.test"}, Trusted: []string{"index.test"}}}}}
+		if err := e.plan(p, sandbox.Image{Digest: "d", Owner: c.owner}); err != nil {
+			t.Fatal(err)
+		}
+		n := p.Spec.Network
+		if (n.Ceiling == nil) != c.free || c.installs && (len(n.Trusted) > 0) != c.free {
+			t.Errorf("%+v: ceiling %v, trusted %v", c, n.Ceiling, n.Trusted)
+		}
+	}
+}

@@ -229,6 +229,9 @@ func (w *Response) revocable(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Revoked reports whether the request has ended because its API key was revoked or has expired.
+func (w *Response) Revoked() bool { return w.revoked.Load() }
+
 // revoke ends the request: its context, and its connection where it was hijacked.
 func (w *Response) revoke(cause error) {
 	w.revoked.Store(true)

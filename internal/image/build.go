@@ -58,6 +58,12 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 	}
 	limits := s.Limits.after(record)
 	if s.Space > 0 {
+		select {
+		case s.derives <- struct{}{}:
+			defer func() { <-s.derives }()
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
 		left, err := s.spaceLeft()
 		if err != nil {
 			return "", err

@@ -32,6 +32,7 @@ type Store struct {
 	stall    time.Duration // longest wait for a registry
 	dir      string
 	trees    *trees.Store
+	derives  chan struct{} // holds a value while one Derive uses what is left of Space
 }
 
 // Image describes an image of the store.
@@ -66,7 +67,8 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept}, nil
+	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept,
+		derives: make(chan struct{}, 1)}, nil
 }
 
 // fullName returns a name with its registry and tag.

@@ -145,7 +145,15 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		r.Body = io.NopCloser(bytes.NewReader(small))
 	}
 	// A call goes on when its client leaves. So its request is served until the call ends, and counts what it holds.
-	r = r.WithContext(context.WithoutCancel(r.Context()))
+	// Only a revoked key ends it.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() {
+		if w.Revoked() {
+			cancel(context.Cause(r.Context()))
+		}
+	})()
+	r = r.WithContext(ctx)
 	defer o.enter(x, r.Header)()
 	o.handler.ServeHTTP(w, r)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,12 @@ func (d *draft) digest(at string) string {
 
 // publish adds the draft to the cache, unless the cache has a layer with the same content.
 func (d *draft) publish(l Layer) (digest string, err error) {
-	l.Digest, l.Bytes, l.Files, l.Made = d.digest(l.At), d.bytes, len(d.files), time.Now().UTC()
+	l.Digest, l.Files, l.Made = d.digest(l.At), len(d.files), time.Now().UTC()
+	record, err := json.Marshal(l) // its list of packages may be long
+	if err != nil {
+		return "", errors.Join(err, d.discard())
+	}
+	l.Bytes = d.bytes + blocks(int64(len(record)))
 	if err := errors.Join(d.root.Close(), d.Publish(l.Digest, l)); err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ set -euo pipefail
 readonly SUITE=bookworm BUILD_SECONDS=900
 readonly PACKAGES=uidmap,python3-venv,man-db,bash-completion
 
-# inside runs in the root, in mount and pid namespaces of its own.
+# inside runs a command in the root, in new mount and pid namespaces.
 inside() {
   local before after
   before=$(inventory)

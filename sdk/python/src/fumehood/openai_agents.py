@@ -101,7 +101,7 @@ class FumehoodSandboxSession(BaseSandboxSession):
 
     async def _exec_internal(self, *command: str | Path, timeout: float | None = None) -> ExecResult:
         words = [str(word) for word in command]
-        # The time limit of the sandbox's runs does not apply: without a timeout there is none.
+        # 0 is no time limit. That of the sandbox's runs does not apply.
         limit = max(timeout, 0.001) if timeout is not None else 0
         try:
             answer = await self._sandbox.exec(words, dir=self._dir(), env=await self._env(), timeout_s=limit)
