@@ -34,6 +34,7 @@ release: release-programs ## build/release: archives, deb, rpm and checksums of 
 
 .PHONY: release-programs
 release-programs: guest-amd64 guest-arm64 $(PROCESSORS:%=runsc-%) $(PROCESSORS:%=typescript-%)
+	rm -rf build/release-programs # earlier ones must not enter this release
 	$(GO) run ./internal/libexec/compress $(LIBEXEC)/fumehood-*64
 	set -e; for target in $(RELEASE_TARGETS); do \
 		GOOS=$${target%/*} GOARCH=$${target#*/} $(WHOLE) -o build/release-programs/$${target/\//-}/ ./cmd/fumehood; done

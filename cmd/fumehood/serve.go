@@ -212,15 +212,26 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer func() { err = errors.Join(err, stopLog()) }()
 	keys, err := a.openKeys(f.door.keyFile)
 	if err == nil {
-		err = f.door.check()
-	}
-	if err == nil && f.living.private && len(f.door.acme.domains) > 0 {
-		err = sandbox.Invalidf("--acme-domain", "needs the state folder, which --private does not keep")
+		err = f.check()
 	}
 	if err != nil {
 		return err
 	}
 	return a.serveWith(ctx, f, keys)
+}
+
+// check refuses flags that contradict each other.
+func (f *serveFlags) check() error {
+	if err := f.door.check(); err != nil {
+		return err
+	}
+	if f.living.private && len(f.door.acme.domains) > 0 {
+		return sandbox.Invalidf("--acme-domain", "needs the state folder, which --private does not keep")
+	}
+	if _, err := f.checking.checks(); err != nil {
+		return err
+	}
+	return f.logs.check()
 }
 
 // serveWith serves with keys until ctx ends or a listener fails.
@@ -345,8 +356,6 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 	}
 	if !f.pull {
 		a.containers.pull = pullNever
-	} else if len(f.images) == 0 {
-		return nil, invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
 	if !f.noPackages {
 		f.packages.several = func() bool { return severalNames(keys.ring.Keys()) }
@@ -428,6 +437,9 @@ func reachable(addr net.Addr) bool {
 // restrict limits requests to the operator's backends and images: a named backend excludes weaker ones, and strangers
 // must not read the images of a container engine.
 func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) {
+	if f.pull && len(f.images) == 0 {
+		return invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
+	}
 	if len(f.images) > 0 || reachable(addr) {
 		if config.Images, err = keyfile.Patterns("--allow-image", f.images); err != nil {
 			return err

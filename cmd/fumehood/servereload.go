@@ -254,7 +254,7 @@ func addressOf(listen string) net.Addr {
 func (a *app) checkConfig(cmd *cobra.Command, f *serveFlags) error {
 	keys, err := a.openKeys(f.door.keyFile)
 	if err == nil {
-		err = f.door.check()
+		err = f.check()
 	}
 	if err == nil {
 		err = httpd.CheckListen(f.door.listen, keys.ring)
@@ -267,12 +267,6 @@ func (a *app) checkConfig(cmd *cobra.Command, f *serveFlags) error {
 	}
 	config, err := f.limited(keys.ring.Keys(), addressOf(f.door.listen))
 	if err != nil {
-		return err
-	}
-	if _, err := f.checking.checks(); err != nil {
-		return err
-	}
-	if err := f.logs.check(); err != nil {
 		return err
 	}
 	if err := engine.CheckLimits(config); err != nil {

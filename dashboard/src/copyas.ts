@@ -52,9 +52,17 @@ function typescript(r: wire.RunRequest, server: string): string {
   if (limits?.timeout_s) options["timeout"] = limits.timeout_s;
   const others = Object.fromEntries(Object.entries(limits ?? {}).filter(([name]) => name !== "timeout_s"));
   if (Object.keys(others).length) options["limits"] = others;
-  if (files?.length) options["files"] = Object.fromEntries(files.map((f) => [f.path, f.content ?? f.content_base64]));
-  return `import { run } from "fumehood";\n\nconst r = await run(${JSON.stringify(code)}, ` +
-    `${JSON.stringify(options, null, 2)});\nconsole.log(r.stdout);`;
+  type Sent = NonNullable<wire.RunRequest["files"]>[number];
+  const binary = (f: Sent) => "base64:" + f.content_base64; // stands for an expression
+  if (files?.length) options["files"] = Object.fromEntries(files.map((f) => [f.path, f.content ?? binary(f)]));
+  let text = JSON.stringify(options, null, 2);
+  for (const f of files ?? []) {
+    if (!f.content_base64) continue;
+    const bytes = `Uint8Array.from(atob(${JSON.stringify(f.content_base64)}), (c) => c.charCodeAt(0))`;
+    text = text.replace(JSON.stringify(binary(f)), () => bytes);
+  }
+  return `import { run } from "fumehood";\n\nconst r = await run(${JSON.stringify(code)}, ${text});\n` +
+    "console.log(r.stdout);";
 }
 
 function cli(r: wire.RunRequest): string {

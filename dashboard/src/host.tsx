@@ -1,6 +1,6 @@
 // The host: what its backends enforce, languages, volumes, the use of slots, and latencies.
 import { get, send } from "./api";
-import { Badge, ErrorBox, bytes, duration, usePolled } from "./parts";
+import { Badge, bytes, duration, ErrorBox, Heads, usePolled } from "./parts";
 import { type Histogram, histograms, parse, quantile, valueOf } from "./metrics";
 import type * as wire from "./generated/wire";
 
@@ -109,13 +109,7 @@ function Backend({ backend: b, isDefault }: { backend: wire.Backend; isDefault: 
           <summary>Isolation and features</summary>
           <div class="scroll" tabIndex={0} role="region" aria-label={"Isolation of " + b.name}>
             <table>
-              <thead>
-                <tr>
-                  <th scope="col">Layer</th>
-                  <th scope="col">State</th>
-                  <th scope="col">Detail</th>
-                </tr>
-              </thead>
+              <Heads names={["Layer", "State", "Detail"]} />
               <tbody>
                 {b.isolation.map((w) => (
                   <tr>
@@ -145,13 +139,7 @@ function Limits({ capabilities: c }: { capabilities: wire.Capabilities }) {
     <div class="panel">
       <h2>Limits of a run</h2>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Limit</th>
-            <th scope="col">Default</th>
-            <th scope="col">Maximum</th>
-          </tr>
-        </thead>
+        <Heads names={["Limit", "Default", "Maximum"]} />
         <tbody>
           {Object.keys(c.defaults).map((name) => (
             <tr>
@@ -213,14 +201,7 @@ function Volumes() {
       {value && value.length === 0 && <p class="note">There are none.</p>}
       {value && value.length > 0 && (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Used</th>
-              <th scope="col">Size</th>
-              <th scope="col">Sandboxes</th>
-            </tr>
-          </thead>
+          <Heads names={["Name", "Used", "Size", "Sandboxes"]} />
           <tbody>
             {value.map((v) => (
               <tr>

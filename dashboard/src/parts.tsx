@@ -20,6 +20,7 @@ export function usePolled<T>(load: (signal: AbortSignal) => Promise<T>, seconds:
   const [value, setValue] = useState<T>();
   const [error, setError] = useState<unknown>();
   const [turn, setTurn] = useState(0);
+  useEffect(() => setValue(undefined), deps); // it is of another object
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
@@ -111,6 +112,17 @@ export function Field(p: { label: string; children: ComponentChildren; wide?: bo
       <span>{p.label}</span>
       {p.children}
     </label>
+  );
+}
+
+// Heads is the head of a table. The name of a column of buttons is "".
+export function Heads({ names }: { names: string[] }) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => <th scope="col">{name || <span class="hidden">Actions</span>}</th>)}
+      </tr>
+    </thead>
   );
 }
 

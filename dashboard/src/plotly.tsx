@@ -19,16 +19,18 @@ export interface ParsedFigure {
 
 const colors = ["#1f77b4", "#d95f02", "#2ca02c", "#d62728", "#9467bd", "#8c564b"];
 
-// figureOf returns undefined for a figure that cannot be drawn.
+// figureOf returns undefined for a figure that cannot be drawn. It may be hostile.
 export function figureOf(json: string): ParsedFigure | undefined {
-  let figure;
   try {
-    figure = JSON.parse(json);
+    return parse(JSON.parse(json));
   } catch {
     return undefined;
   }
+}
+
+function parse(figure: any): ParsedFigure | undefined {
   if (!Array.isArray(figure?.data)) return undefined;
-  const labels: string[] = [];
+  const labels = new Map<string, number>();
   const traces: Trace[] = [];
   let skipped = 0;
   for (const t of figure.data.slice(0, 20)) {
@@ -48,7 +50,7 @@ export function figureOf(json: string): ParsedFigure | undefined {
   return {
     title: String(title?.text ?? title ?? "Figure"),
     traces,
-    labels: labels.length ? labels : undefined,
+    labels: labels.size ? [...labels.keys()] : undefined,
     note: skipped ? `${skipped} traces of other kinds are not drawn.` : "",
   };
 }
@@ -60,19 +62,20 @@ function numbers(values: any): number[] | undefined {
     const kinds: Record<string, any> = { f8: Float64Array, f4: Float32Array, i4: Int32Array, i2: Int16Array,
       i1: Int8Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array };
     const kind = kinds[values.dtype];
-    return kind && data.byteLength % kind.BYTES_PER_ELEMENT === 0 ? Array.from(new kind(data)) : undefined;
+    return kind && data.byteLength % kind.BYTES_PER_ELEMENT === 0
+      ? Array.from<number>(new kind(data)).slice(0, 100_000) : undefined;
   }
   if (!Array.isArray(values) || !values.every((v) => v === null || typeof v === "number")) return undefined;
   return values.slice(0, 100_000);
 }
 
 // categories maps texts to their positions in labels, which it extends.
-function categories(values: any, labels: string[]): number[] | undefined {
+function categories(values: any, labels: Map<string, number>): number[] | undefined {
   if (!Array.isArray(values)) return undefined;
   return values.slice(0, 10_000).map((v) => {
     const text = String(v);
-    const found = labels.indexOf(text);
-    return found >= 0 ? found : labels.push(text) - 1;
+    if (!labels.has(text)) labels.set(text, labels.size);
+    return labels.get(text)!;
   });
 }
 

@@ -1,6 +1,6 @@
 // A run: its state while events arrive, and its view.
 import { type Event } from "./api";
-import { bytes, duration } from "./parts";
+import { bytes, duration, Heads } from "./parts";
 import { type Result, ResultView } from "./results";
 import { Output, bytesOf, plain } from "./text";
 import type * as wire from "./generated/wire";
@@ -153,14 +153,7 @@ export function PolicyView({ policy }: { policy: wire.Policy }) {
       </summary>
       <div class="scroll" tabIndex={0} role="region" aria-label="Policy">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Limit</th>
-              <th scope="col">Requested</th>
-              <th scope="col">Enforced</th>
-              <th scope="col">By</th>
-            </tr>
-          </thead>
+          <Heads names={["Limit", "Requested", "Enforced", "By"]} />
           <tbody>
             {rows.map(([name, asked, got, by]) => (
               <tr class={got === "not enforced" ? "differs" : ""}>

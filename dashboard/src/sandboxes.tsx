@@ -1,7 +1,7 @@
 // The list of living sandboxes.
 import { useState } from "preact/hooks";
 import { get, sandboxPath, send } from "./api";
-import { Badge, ErrorBox, Field, bytes, duration, since, useAction, useNow, usePolled } from "./parts";
+import { Badge, bytes, duration, ErrorBox, Field, Heads, since, useAction, useNow, usePolled } from "./parts";
 import type * as wire from "./generated/wire";
 
 // endOf returns when a sandbox ends by itself, unless it is used.
@@ -52,13 +52,7 @@ export function Sandboxes({ operator }: { operator: boolean }) {
       <Create onDone={reload} />
       <div class="panel scroll" tabIndex={0} role="region" aria-label="Living sandboxes">
         <table>
-          <thead>
-            <tr>
-              {headings.map((h) => (
-                <th scope="col">{h || <span class="hidden">Actions</span>}</th>
-              ))}
-            </tr>
-          </thead>
+          <Heads names={headings} />
           <tbody>
             {value?.map(({ sandbox: s, usage, own }) => (
               <tr key={s.id}>

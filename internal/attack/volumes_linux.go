@@ -2,7 +2,8 @@ package attack
 
 import (
 	"context"
-	"os"
+	"crypto/rand"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/volume"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -11,21 +12,23 @@ import (
 // volumes are the volumes of an arena, in a temporary folder.
 type volumes struct {
 	*volume.Store
-	dir string
+	remove func() error // of its folder
 }
 
 func newVolumes() (v volumes, err error) {
-	if v.dir, err = os.MkdirTemp("", "fumehood-attack-"); err != nil {
+	dir, remove, err := ownFolder("volumes-" + strings.ToLower(rand.Text()[:10]))
+	if err != nil {
 		return v, err
 	}
+	v.remove = remove
 	lives := func(string, sandbox.ID) (bool, error) { return false, nil } // each run ends before the next
-	v.Store = volume.New(volume.Options{Dir: v.dir, Lives: lives})
+	v.Store = volume.New(volume.Options{Dir: dir, Lives: lives})
 	return v, nil
 }
 
 func (v volumes) close() error {
 	v.Store.Close()
-	return os.RemoveAll(v.dir)
+	return v.remove()
 }
 
 // driveVolume runs the probe with a volume at /data, then as another owner, then the second probe, which may only read.

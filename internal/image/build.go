@@ -151,7 +151,8 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	if err := s.write(i); err != nil {
 		return i, err
 	}
-	_, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) }) // the next one tries again
+	// The next image tries again.
+	_, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
 	return i, nil
 }
 

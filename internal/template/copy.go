@@ -239,9 +239,9 @@ func (c *collector) collect() error {
 			if err := c.take(name); err != nil {
 				return fmt.Errorf("copy %.200q: %w", source, err)
 			}
-		}
-		if c.err != nil {
-			return c.err
+			if c.err != nil {
+				return c.err
+			}
 		}
 	}
 	return c.err
@@ -270,6 +270,9 @@ func (c *collector) match(source string) ([]string, error) {
 	}
 	var names []string
 	for _, name := range found {
+		if c.ctx.Err() != nil {
+			return nil, context.Cause(c.ctx)
+		}
 		if !c.isIgnored(name) {
 			names = append(names, name)
 		}
@@ -296,8 +299,11 @@ func (c *collector) isIgnored(name string) bool {
 	if c.ignored == nil || name == "." {
 		return false
 	}
-	patterns := int64(len(c.ignored.Patterns()))
-	if c.err = errors.Join(c.err, c.build.spend(patterns*int64(strings.Count(name, "/")+1)*matchWork)); c.err != nil {
+	if c.err == nil {
+		patterns := int64(len(c.ignored.Patterns()))
+		c.err = c.build.spend(patterns * int64(strings.Count(name, "/")+1) * matchWork)
+	}
+	if c.err != nil {
 		return true
 	}
 	ignored, err := c.ignored.MatchesOrParentMatches(name)
@@ -369,9 +375,11 @@ func (c *collector) addFile(source, name string, info fs.FileInfo) error {
 }
 
 func (c *collector) add(i item) {
-	c.err = errors.Join(c.err, c.build.spend(itemWork+i.size/hashedBytes))
-	if len(c.list) >= c.build.Images.Limits.Entries {
-		c.err = errors.Join(c.err, tooLarge("it copies more files than an image may have"))
+	if c.err == nil {
+		c.err = c.build.spend(itemWork + i.size/hashedBytes)
+	}
+	if c.err == nil && len(c.list) >= c.build.Images.Limits.Entries {
+		c.err = tooLarge("it copies more files than an image may have")
 	}
 	if c.err != nil {
 		return

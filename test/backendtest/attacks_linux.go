@@ -153,8 +153,8 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	return &arena{opened, folder, runtime.NumGoroutine() + 2*idle, files + idle, mountCount(folder), childCount()}
 }
 
-// volumeTemplate is how many descriptors native keeps for the next sandbox with a volume at the path of the attacks: its
-// mount namespace, and a watch of the mounts in it.
+// volumeTemplate is how many descriptors native keeps for the next sandbox with a volume at the path of the attacks:
+// its mount namespace, and a watch of the mounts in it.
 const volumeTemplate = 2
 
 // idleConnections is how many idle connections an engine's client keeps, each with two goroutines (moby/client,

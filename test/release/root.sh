@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Then it installs the wheel
-# and runs the Python example of the README. Only root can run it.
+# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Then it installs the
+# wheel and runs the Python example of the README. Only root can run it.
 #
 #   test/release/root.sh RELEASE
 #

@@ -1,7 +1,7 @@
 // The contexts of a sandbox, and the variables of those of Python.
 import { useState } from "preact/hooks";
 import { get, sandboxPath, send } from "../api";
-import { Badge, ErrorBox, useAction, usePolled } from "../parts";
+import { Badge, ErrorBox, Heads, useAction, usePolled } from "../parts";
 import { plain } from "../text";
 import type * as wire from "../generated/wire";
 
@@ -25,15 +25,7 @@ export function Contexts({ name }: { name: string }) {
       <ErrorBox error={failed ?? error} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Contexts">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Language</th>
-              <th scope="col">State</th>
-              <th scope="col">Runs</th>
-              <th scope="col"><span class="hidden">Actions</span></th>
-            </tr>
-          </thead>
+          <Heads names={["Name", "Language", "State", "Runs", ""]} />
           <tbody>
             {value?.map((c) => (
               <tr key={c.name}>

@@ -2,7 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { get, sandboxPath, send } from "../api";
 import { CodeEditor } from "../editor";
-import { ErrorBox, bytes, useAction, usePolled } from "../parts";
+import { bytes, ErrorBox, Heads, useAction, usePolled } from "../parts";
 import { download } from "../run";
 import type { Editor } from "../../vendor/editor";
 import type * as wire from "../generated/wire";
@@ -76,15 +76,7 @@ export function Files({ name }: { name: string }) {
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Files">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Size</th>
-              <th scope="col">Mode</th>
-              <th scope="col">Changed</th>
-              <th scope="col"><span class="hidden">Actions</span></th>
-            </tr>
-          </thead>
+          <Heads names={["Name", "Size", "Mode", "Changed", ""]} />
           <tbody>
             {value?.files.map((f) => {
               const base = f.path.replace(/\/$/, "").split("/").pop()!;

@@ -1,7 +1,7 @@
 // What a sandbox tried to reach.
 import { useState } from "preact/hooks";
 import { get, sandboxPath } from "../api";
-import { Badge, CopyButton, ErrorBox, Field, bytes, duration, usePolled } from "../parts";
+import { Badge, bytes, CopyButton, duration, ErrorBox, Field, Heads, usePolled } from "../parts";
 import { plain } from "../text";
 import type * as wire from "../generated/wire";
 
@@ -54,13 +54,7 @@ function Attempts({ name }: { name: string }) {
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Attempts">
         <table>
-          <thead>
-            <tr>
-              {["Time", "Decision", "Protocol", "Target", "Rule or reason", "Bytes", "Took", ""].map((h) => (
-                <th scope="col">{h || <span class="hidden">Actions</span>}</th>
-              ))}
-            </tr>
-          </thead>
+          <Heads names={["Time", "Decision", "Protocol", "Target", "Rule or reason", "Bytes", "Took", ""]} />
           <tbody>
             {attempts.slice(0, 300).map((a) => (
               <tr key={a.id}>

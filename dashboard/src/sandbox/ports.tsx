@@ -1,6 +1,6 @@
 // Ports on which programs of a sandbox listen, as they are in /proc/net/tcp, with links.
 import { sandboxPath, send, keyOf } from "../api";
-import { CopyButton, ErrorBox, usePolled } from "../parts";
+import { CopyButton, ErrorBox, Heads, usePolled } from "../parts";
 
 // Listening sockets have the state 0A; the second column is ADDRESS:PORT in hexadecimal (proc_pid_net(5)).
 function portsOf(table: string): number[] {
@@ -28,13 +28,7 @@ export function Ports({ name }: { name: string }) {
         <button type="button" onClick={reload}>Refresh</button>
       </div>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Port</th>
-            <th scope="col">Page</th>
-            <th scope="col">On this machine</th>
-          </tr>
-        </thead>
+        <Heads names={["Port", "Page", "On this machine"]} />
         <tbody>
           {value?.map((port) => {
             const path = sandboxPath(name, "ports", String(port)) + "/";

@@ -34,6 +34,8 @@ if [ -n "$key" ] && command -v minisign >/dev/null; then
 	curl --fail --silent --show-error --location --output SHA256SUMS.minisig "$url/SHA256SUMS.minisig" ||
 		fail 'the signature is missing'
 	minisign -Vq -P "$key" -m SHA256SUMS || fail 'the signature of SHA256SUMS is wrong'
+elif [ -n "$key" ]; then
+	echo 'note: minisign is not installed: the digests are compared, but their signature is not verified' >&2
 fi
 awk -v name="$archive" '$2 == name' SHA256SUMS >wanted
 [ -s wanted ] || fail "SHA256SUMS does not list $archive"

@@ -141,23 +141,28 @@ class Forward:
         task.add_done_callback(self._connections.discard)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(FumehoodError, OSError):  # the client sees a closed connection
-            async with self._sandbox.connect(self._target) as tunnel:
+        try:
+            with suppress(FumehoodError, OSError):  # the client sees a closed connection
+                await self._pass(reader, writer)
+        finally:
+            writer.close()
 
-                async def send() -> None:
-                    while data := await reader.read(1 << 16):
-                        await tunnel.write(data)
-                    await tunnel.close_write()
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self._sandbox.connect(self._target) as tunnel:
 
-                sending = asyncio.create_task(send())
-                try:
-                    while data := await tunnel.read():
-                        writer.write(data)
-                        await writer.drain()
-                finally:
-                    sending.cancel()
-                    await asyncio.gather(sending, return_exceptions=True)
-        writer.close()
+            async def send() -> None:
+                while data := await reader.read(1 << 16):
+                    await tunnel.write(data)
+                await tunnel.close_write()
+
+            sending = asyncio.create_task(send())
+            try:
+                while data := await tunnel.read():
+                    writer.write(data)
+                    await writer.drain()
+            finally:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
 
     async def close(self) -> None:
         """Stop to listen, and end the connections."""

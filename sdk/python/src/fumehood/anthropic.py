@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from fumehood._arguments import Output
 from fumehood._errors import Busy, FumehoodError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ IMAGES = ("image/png", "image/jpeg")  # of the values that code displays
 # The names of a call, and the prefix of the types of its result.
 CODE, BASH = "code_execution", "bash_code_execution"
 PREFIX = {"run_code": CODE, "code_execution": CODE, "bash": BASH, "bash_code_execution": BASH}
+OURS = ("tools", *Output.__annotations__)  # arguments of run that take functions: not for a model
 RETURN_CODE = 137  # of a program that has none, as of SIGKILL in a shell
 
 
@@ -60,7 +62,7 @@ def answer_call(sandbox: Sandbox, block: Any) -> dict[str, Any]:
 def run(sandbox: Sandbox, prefix: str, given: Mapping[str, Any]) -> Answer:
     """Run the input of a call."""
     if prefix == CODE:
-        options = cast("Any", {name: value for name, value in given.items() if name != "code"})
+        options = cast("Any", {name: value for name, value in given.items() if name not in ("code", *OURS)})
         return sandbox.run(str(given.get("code", "")), **options)
     if given.get("restart"):  # of Anthropic's bash tool: each command has a new shell here
         return sandbox.exec(":")
