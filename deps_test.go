@@ -187,8 +187,8 @@ internal/backend:            sandbox internal/backend/docker internal/backend/na
                              internal/libexec internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term golang.org/x/sys
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
-internal/cli/keyfile:         sandbox internal/cli/hostfiles internal/cli/settings internal/egress internal/httpd
-                             internal/nearest | github.com/spf13/pflag
+internal/cli/keyfile:         sandbox internal/cli/hostfiles internal/cli/settings internal/egress internal/host/filelock
+                             internal/httpd internal/nearest | github.com/spf13/pflag
 internal/cli/repl:           internal/cli/hostfiles internal/cli/terminal | mvdan.cc/sh/v3
 internal/cli/settings:       sandbox internal/cli/hostfiles internal/host/capacity internal/host/rundir internal/libexec
                              internal/nearest | github.com/spf13/cobra github.com/spf13/pflag github.com/BurntSushi/toml

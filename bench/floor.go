@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 )
 
@@ -66,11 +65,10 @@ func (f *floor) run(context.Context) (string, time.Duration, error) {
 	return string(text), 0, err
 }
 
-// stop ends the program and returns the CPU time of all its runs.
-func (f *floor) stop() (time.Duration, error) {
+// stop ends the program.
+func (f *floor) stop() error {
 	f.in.Close()
-	err := f.cmd.Wait()
-	return f.cmd.ProcessState.UserTime() + f.cmd.ProcessState.SystemTime(), err
+	return f.cmd.Wait()
 }
 
 // floorRow is the floor with one client. stop ends its program.
@@ -83,15 +81,18 @@ func floorRow(dir string) (_ *row, stop func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &row{name: floorName, class: native, language: python, want: answer, run: f.run}, func() error {
-		_, err := f.stop()
-		return err
-	}, nil
+	return &row{name: floorName, class: native, language: python, want: answer, run: f.run}, f.stop, nil
 }
 
 // floorLoop makes n runs of the floor, with one program for each CPU.
 func (r *report) floorLoop(ctx context.Context, program string, n int) (all loop, err error) {
 	floors := make(chan *floor, runtime.NumCPU())
+	defer func() {
+		close(floors)
+		for f := range floors {
+			err = errors.Join(err, f.stop())
+		}
+	}()
 	for range cap(floors) {
 		f, err := startFloor(program)
 		if err != nil {
@@ -99,7 +100,7 @@ func (r *report) floorLoop(ctx context.Context, program string, n int) (all loop
 		}
 		floors <- f
 	}
-	all, err = r.closed(ctx, course{"burst", floorName, cap(floors), n, func(ctx context.Context) error {
+	return r.closed(ctx, course{"burst", floorName, cap(floors), n, func(ctx context.Context) error {
 		f := <-floors
 		defer func() { floors <- f }()
 		text, _, err := f.run(ctx)
@@ -108,12 +109,4 @@ func (r *report) floorLoop(ctx context.Context, program string, n int) (all loop
 		}
 		return err
 	}, func() error { return nil }})
-	var ending sync.WaitGroup
-	errs := make([]error, cap(floors))
-	for i := range errs {
-		f := <-floors
-		ending.Go(func() { _, errs[i] = f.stop() })
-	}
-	ending.Wait()
-	return all, errors.Join(append(errs, err)...)
 }

@@ -96,7 +96,7 @@ func (a *answering) call(ctx context.Context, run string, tool sandbox.Tool, cal
 			}
 			answer = api.CallAnswer{Error: err.Error()}
 			continue
-		case kind != sandbox.Unavailable: // the run ended, or another client was first
+		case kind != sandbox.Unavailable && kind != sandbox.Busy: // the run ended, or another client was first
 			return
 		}
 		select {

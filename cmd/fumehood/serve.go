@@ -287,10 +287,11 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 		go func() { failed <- d.server.Serve(d.listener) }() // until Shutdown or Close
 		a.note(terminal.Plain, "listening on %s", d.url(&f.door))
 	}
-	r := &reloader{app: a, flags: f, keys: keys, engine: e.Engine, addr: listener.Addr(), metrics: metrics}
+	manager := systemd.NewManager(a.LookupEnv)
+	r := &reloader{app: a, flags: f, keys: keys, engine: e.Engine, addr: listener.Addr(), manager: manager,
+		metrics: metrics}
 	defer r.tend()()
 	secure.obtain()
-	manager := systemd.NewManager(a.LookupEnv)
 	a.tell(manager.Ready())
 	select {
 	case err := <-failed:

@@ -49,7 +49,6 @@ type reloader struct {
 // tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
 // and reports to the service manager, until stop is called.
 func (r *reloader) tend() (stop func()) {
-	r.manager = systemd.NewManager(r.app.LookupEnv)
 	done, hangups := make(chan struct{}), make(chan struct{}, 1)
 	r.app.onHangup(untilTerminalEnds(func() {
 		select {

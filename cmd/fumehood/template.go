@@ -164,7 +164,10 @@ func (a *app) openTemplates(f *serveFlags, e *openedEngine) (*template.Builder, 
 	}
 	store.Space = int64(f.templates)
 	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: f.pull,
-		Allowed: e.Offers, Max: e.MaxOf}, nil
+		Allowed: e.Offers, MaxWork: template.ServerWork, Max: func(owner string) sandbox.Limits {
+			_, most, _ := e.LimitsOf(owner)
+			return most
+		}}, nil
 }
 
 // nameOfStep returns the flag of a step.

@@ -46,9 +46,10 @@ function python(r: wire.RunRequest, server: string): string {
 }
 
 function typescript(r: wire.RunRequest, server: string): string {
-  const { code, files, limits, packages, ...rest } = r;
+  const { code, files, limits, packages, return_files, ...rest } = r;
   const options: Record<string, unknown> = { server, ...rest };
   if (packages) options["packages"] = packages;
+  if (return_files) options["returnFiles"] = return_files;
   if (limits?.timeout_s) options["timeout"] = limits.timeout_s;
   const others = Object.fromEntries(Object.entries(limits ?? {}).filter(([name]) => name !== "timeout_s"));
   if (Object.keys(others).length) options["limits"] = others;
@@ -75,5 +76,6 @@ function cli(r: wire.RunRequest): string {
   if (r.network?.mode === "full") words.push("--network", "full");
   for (const rule of r.network?.allow ?? []) words.push("--allow", rule);
   for (const f of r.files ?? []) words.push("--file", f.path);
+  for (const f of r.return_files ?? []) words.push("--return", f);
   return [...words, "-c", r.code ?? ""].map(quote).join(" ");
 }

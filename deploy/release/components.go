@@ -122,5 +122,7 @@ func (r *release) licenses(components []component) (string, error) {
 			fmt.Fprintf(&text, "==== %s %s: %s\n\n%s\n", c.path, c.version, e.Name(), content)
 		}
 	}
-	return text.String(), nil
+	pages, err := os.ReadFile(filepath.Join(r.source, "internal/dashboard/dist/licenses.txt")) // of libraries from npm
+	text.Write(pages)
+	return text.String(), err
 }

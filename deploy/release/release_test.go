@@ -42,7 +42,8 @@ func laidOut(t *testing.T, key string) *release {
 		put(t, r, self, filepath.Join(r.source, "internal/libexec/bin", "fumehood-"+name+"-linux-"+runtime.GOARCH))
 	}
 	put(t, r, self, r.program("linux", runtime.GOARCH))
-	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md", "CHANGELOG.md"} {
+	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md", "CHANGELOG.md",
+		"internal/dashboard/dist/licenses.txt"} {
 		put(t, r, filepath.Join("../..", name), filepath.Join(r.source, name))
 	}
 	for _, name := range []string{"fumehood.bash", "_fumehood", "fumehood.fish", "man/fumehood.1"} {

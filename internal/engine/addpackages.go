@@ -429,8 +429,9 @@ func (x *Run) worker() sandbox.Worker {
 
 // survey runs a command of a survey, which sees the files of the run.
 func (x *Run) survey(ctx context.Context, w *sandbox.Work, command []string) (*sandbox.Result, error) {
-	s, e, limits := x.sandbox, x.sandbox.engine, x.sandbox.engine.lowered(w.Limits)
-	p, err := e.baseRules().Run(sandbox.Request{
+	s, e, limits := x.sandbox, x.sandbox.engine, x.sandbox.engine.lowered(x.sandbox.owner, w.Limits)
+	rules := e.rulesOf(s.owner)
+	p, err := rules.Run(sandbox.Request{
 		Command: command, Stdin: w.Stdin, Files: x.Request.Files, Timeout: limits.Timeout}, s.spec())
 	if err != nil {
 		return nil, err

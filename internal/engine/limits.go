@@ -52,9 +52,6 @@ func (e *Engine) Offers(owner, reference string) bool {
 	return rules.Images == nil || rules.Images(reference)
 }
 
-// MaxOf returns the highest limits that an owner's requests may name. A zero field is no maximum.
-func (e *Engine) MaxOf(owner string) sandbox.Limits { return e.rulesOf(owner).Max }
-
 // mostSandboxes returns how many living sandboxes an owner may have; 0 is no bound.
 func (e *Engine) mostSandboxes(owner string) int {
 	if e.config.OwnerLimits != nil {

@@ -144,8 +144,9 @@ func (x *Run) callable() error {
 		if err := plan.CheckCalls(*own, x.Language); err != nil {
 			return err
 		}
+		x.calls = newCalls(x.Request.Calls)
 	}
-	if x.calls = newCalls(x.Request.Calls); x.calls == nil {
+	if x.calls == nil {
 		x.calls = noTools()
 	}
 	return nil

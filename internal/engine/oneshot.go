@@ -140,19 +140,21 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 		p.job.Run = &plan.Run{Spec: spec, Request: request}
 		return nil
 	}
-	planned, err := e.newJob(cmp.Or(p.job.id, p.given.ID), asked, request, spec)
+	planned, err := newJob(&rules, cmp.Or(p.job.id, p.given.ID), asked, request, spec)
 	planned.checked, planned.baseEnv = p.job.checked, rules.DefaultEnv
 	p.job = planned
 	return err
 }
 
-// newJob plans a request in a sandbox of a complete spec. asked is the requested name of the backend.
-func (e *Engine) newJob(id sandbox.ID, asked string, request sandbox.Request, spec sandbox.Spec) (j job, err error) {
+// newJob plans a request in a sandbox of a complete spec, by the rules of its owner. asked is the requested name of the
+// backend.
+func newJob(rules *plan.Rules, id sandbox.ID, asked string, request sandbox.Request, spec sandbox.Spec) (j job,
+	err error) {
 	j.id, j.asked = cmp.Or(id, sandbox.NewID()), asked
 	if _, err := sandbox.ParseID(string(j.id)); err != nil {
 		return j, err
 	}
-	if j.Run, err = e.baseRules().Run(request, spec); err == nil && j.BuildDir != "" {
+	if j.Run, err = rules.Run(request, spec); err == nil && j.BuildDir != "" {
 		j.BuildIn(j.BuildDir + "/" + string(j.id)) // several may run in one sandbox
 	}
 	return j, err

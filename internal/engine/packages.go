@@ -142,7 +142,7 @@ func (e *Engine) Supply(ctx context.Context, run OneShot) (*sandbox.Supply, erro
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
 		run := OneShot{installs: true, indexed: w.Indexed, Owner: p.owner, Spec: sandbox.Spec{
-			Root: p.Spec.Root, Limits: e.lowered(w.Limits), Network: w.Network,
+			Root: p.Spec.Root, Limits: e.lowered(p.owner, w.Limits), Network: w.Network,
 			AllowUnenforced: p.Spec.AllowUnenforced}}
 		if w.Limits.Inodes > 0 { // where they cannot be limited, the memory that they take is
 			run.Spec.AllowUnenforced = append(slices.Clone(run.Spec.AllowUnenforced), string(sandbox.LimitInodes))
@@ -197,10 +197,11 @@ func lacksProgram(r *sandbox.Result) bool {
 	return lacks
 }
 
-// lowered lowers limits to the most that runs may have.
-func (e *Engine) lowered(l sandbox.Limits) sandbox.Limits {
+// lowered lowers limits to the most that runs of an owner may have.
+func (e *Engine) lowered(owner string, l sandbox.Limits) sandbox.Limits {
+	highest := e.rulesOf(owner).Max
 	for _, name := range sandbox.LimitNames {
-		if most := e.baseRules().Max.Get(name); most > 0 && l.Get(name) > most {
+		if most := highest.Get(name); most > 0 && l.Get(name) > most {
 			l.Set(name, most)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -189,5 +190,32 @@ func TestInstallerCeiling(t *testing.T) {
 		if (n.Ceiling == nil) != c.free || c.installs && (len(n.Trusted) > 0) != c.free {
 			t.Errorf("%+v: ceiling %v, trusted %v", c, n.Ceiling, n.Trusted)
 		}
+	}
+}
+
+// TestStepsOfOwner: steps of an installation are lowered to what the owner's requests may have, and so are not refused.
+func TestStepsOfOwner(t *testing.T) {
+	most := sandbox.Limits{Timeout: time.Second, MemoryBytes: 64 << 20}
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, OwnerLimits: func(owner string) OwnerLimits {
+		if owner != "key" {
+			return OwnerLimits{}
+		}
+		return OwnerLimits{Max: most}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := sandbox.Limits{Timeout: time.Minute, MemoryBytes: 4 << 30, DiskBytes: 4 << 30}
+	got := e.lowered("key", step)
+	if got.Timeout != most.Timeout || got.MemoryBytes != most.MemoryBytes || got.DiskBytes != most.MemoryBytes {
+		t.Errorf("%+v", got)
+	}
+	if got := e.lowered("other", step); got.Timeout != step.Timeout {
+		t.Errorf("of another owner: %+v", got)
+	}
+	s := newSandbox(e, noBoxes{}, sandbox.Record{Owner: "key"})
+	_, err = s.planned(RunRequest{Request: sandbox.Request{Command: []string{"true"}, Timeout: time.Minute}})
+	if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "maximum of 1s") {
+		t.Errorf("a run in a living sandbox: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	}
 	limit := x.Spec.Limits.Timeout
 	if x.BuildDir != "" && x.resumed != nil { // only the guest knows when the program began, after its compiler
-		limit += x.Compilation(s.engine.baseRules().Max).Spec.Limits.Timeout
+		limit += x.Compilation(s.engine.rulesOf(s.owner).Max).Spec.Limits.Timeout
 	}
 	deadline := time.AfterFunc(max(time.Until(x.began)+limit, 0)+hostGrace, func() { end(causeDeadline) })
 	defer deadline.Stop()

@@ -210,7 +210,8 @@ func (s *Sandbox) newRun(j job, req RunRequest) *Run {
 
 // planned returns a run of a request, without its context.
 func (s *Sandbox) planned(req RunRequest) (*Run, error) {
-	j, err := s.engine.newJob(req.ID, s.backend.Name(), req.Request, s.spec())
+	rules := s.engine.rulesOf(s.owner)
+	j, err := newJob(&rules, req.ID, s.backend.Name(), req.Request, s.spec())
 	if err != nil {
 		return nil, err
 	}

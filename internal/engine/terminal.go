@@ -9,12 +9,12 @@ import (
 // TerminalSize is the size of a terminal in characters.
 type TerminalSize struct{ Rows, Cols uint16 }
 
-// maxTerminal is the most rows or columns of a terminal.
-const maxTerminal = 10_000
+// MaxTerminal is the most rows or columns of a terminal.
+const MaxTerminal = 10_000
 
 func (t TerminalSize) check() error {
-	if t.Rows < 1 || t.Cols < 1 || t.Rows > maxTerminal || t.Cols > maxTerminal {
-		return sandbox.Invalidf("terminal", "%d rows and %d columns are not from 1 to %d", t.Rows, t.Cols, maxTerminal)
+	if t.Rows < 1 || t.Cols < 1 || t.Rows > MaxTerminal || t.Cols > MaxTerminal {
+		return sandbox.Invalidf("terminal", "%d rows and %d columns are not from 1 to %d", t.Rows, t.Cols, MaxTerminal)
 	}
 	return nil
 }

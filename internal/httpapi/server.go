@@ -29,9 +29,6 @@ type handler = func(*httpd.Response, *http.Request) error
 func Add(server *httpd.Server, templates *template.Builder) {
 	a := &apiV1{Server: server, document: api.OpenAPI, templates: templates,
 		builds: room.New(maxBuilds, maxBuilds/2)}
-	if templates != nil && templates.MaxWork == 0 {
-		templates.MaxWork = maxWork
-	}
 	if version := server.Version(); version != "" {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)

@@ -23,8 +23,6 @@ const (
 	maxBuilds       = 1 << 30
 	buildSize int64 = 64 << 20 // of one, besides its files
 	fileSize        = 4 << 10  // of a file, besides its text
-	// maxWork bounds the server's own work for one build.
-	maxWork = 100_000_000
 )
 
 // buildTemplate is POST /v1/templates. A client that disconnects cancels its build.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -22,7 +23,6 @@ const (
 	terminalWait = 30 * time.Second // for a client to take a message, and between pings
 	usualRows    = 24
 	usualCols    = 80
-	mostCells    = 10_000 // rows or columns
 )
 
 // shell is the command of a terminal without one: Bash if the sandbox has it.
@@ -31,8 +31,8 @@ var shell = []string{"sh", "-c", "command -v bash >/dev/null && exec bash -i; ex
 // terminalOf converts the query of a terminal. Variables come in headers: programs on the way log URLs.
 func terminalOf(r *http.Request) (x engine.RunRequest, err error) {
 	q := query{r: r}
-	size := sizeOf(&api.TerminalSize{Rows: q.number("rows", usualRows, 1, mostCells),
-		Columns: q.number("columns", usualCols, 1, mostCells)})
+	size := sizeOf(&api.TerminalSize{Rows: q.number("rows", usualRows, 1, engine.MaxTerminal),
+		Columns: q.number("columns", usualCols, 1, engine.MaxTerminal)})
 	if q.err != nil {
 		return x, q.err
 	}
@@ -110,7 +110,8 @@ func (a *apiV1) terminal(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 // terminalConn is the connection between a client and the terminal of a run.
 type terminalConn struct {
 	*websocket.Conn
-	run *engine.Run
+	run    *engine.Run
+	typing atomic.Bool // input waits for the program, and so nobody reads the client's pongs
 }
 
 func (t *terminalConn) send(ctx context.Context, kind websocket.MessageType, data []byte) error {
@@ -126,6 +127,7 @@ func (t *terminalConn) passInput(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		t.typing.Store(true)
 		if kind == websocket.MessageBinary {
 			err = t.run.Input(ctx, data, false)
 		} else {
@@ -134,6 +136,7 @@ func (t *terminalConn) passInput(ctx context.Context) {
 				err = t.run.Resize(ctx, sizeOf(&size))
 			}
 		}
+		t.typing.Store(false)
 		if sandbox.KindOf(err) == sandbox.NotFound { // the run has ended; its last message follows
 			<-ctx.Done()
 			return
@@ -158,7 +161,7 @@ func (t *terminalConn) ping(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, terminalWait)
 		err := t.Ping(within)
 		cancel()
-		if err != nil {
+		if err != nil && !t.typing.Load() {
 			return
 		}
 	}

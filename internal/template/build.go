@@ -41,6 +41,9 @@ type Builder struct {
 	MaxWork int64
 }
 
+// ServerWork is the MaxWork of builds for requests: some 10 s.
+const ServerWork = 100_000_000
+
 // Build is one build.
 type Build struct {
 	Name       string // of the image that it makes

@@ -47,6 +47,9 @@ func (to *connection) imageFor(ctx context.Context, name, digest string) (string
 		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "image", Msg: name + " changed meanwhile",
 			Fix: "run it again"}
 	}
+	if err := to.inspect(ctx, l.Reference); !errdefs.IsNotFound(err) {
+		return l.Reference, err
+	}
 	loading := to.engine.loading
 	select {
 	case loading <- struct{}{}:

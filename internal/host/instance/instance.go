@@ -195,7 +195,7 @@ func (in *Instance) Close() error {
 
 // lockDead takes the lock of an instance without an owner. A forked child that has not executed its program yet may
 // briefly hold a dead owner's lock, a process that cleans up longer. A held lock means that the owner lives, errBusy
-// that // another process held the lock at every try. lockDead removes a folder without a lock, whose maker died early.
+// that another process held the lock at every try. lockDead removes a folder without a lock, whose maker died early.
 func lockDead(ctx context.Context, run *os.Root, name string, tries int) (*os.File, error) {
 	return lockLeft(ctx, tries, func() (*os.File, error) { return tryDead(run, name) }, func() bool {
 		rec, err := readRecord(run, folderOf(name), name)

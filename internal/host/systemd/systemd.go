@@ -49,9 +49,6 @@ func (m Manager) Stopping() error { return m.send("STOPPING=1") }
 // Alive keeps the watchdog from ending this process.
 func (m Manager) Alive() error { return m.send("WATCHDOG=1") }
 
-// Status sets the line that systemctl status shows. text has no line break.
-func (m Manager) Status(text string) error { return m.send("STATUS=" + text) }
-
 func (m Manager) send(state string) error {
 	if m.socket == "" {
 		return nil

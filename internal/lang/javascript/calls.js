@@ -12,7 +12,7 @@ function defineTools(text) {
     const { name, description, schema } = tools[i];
     const properties = typeof schema?.properties === "object" && schema.properties !== null ? keysOf(schema.properties) : [];
     const stub = { [name]: (...given) => call(name, argumentsOf(given, properties)) }[name];
-    setAdd(stubs, stub);
+    stubAdd(stubs, stub);
     defineProperty(stub, "description", { value: description });
     defineProperty(stub, "schema", { value: schema });
     try {

@@ -2,8 +2,8 @@
 // constants it uses.
 
 const MAX_DOCUMENT = 20 << 20, MAX_VALUES = 16 << 20, MAX_DEPTH = 40, MAX_ABSENT = 1000; // as in Python's driver
-const { isMap, isSet, isDate, isRegExp, isTypedArray, isArrayBuffer } = require("node:util").types;
-const { isModuleNamespaceObject } = require("node:util").types;
+const { isMap, isSet, isDate, isRegExp, isTypedArray, isArrayBuffer, isModuleNamespaceObject } =
+  require("node:util").types;
 const { create: objectOf } = Object;
 const mapEach = uncurry(Map.prototype.forEach), setEach = uncurry(Set.prototype.forEach);
 const mapSet = uncurry(Map.prototype.set), mapGet = uncurry(Map.prototype.get), mapHas = uncurry(Map.prototype.has);
@@ -13,7 +13,8 @@ const wellFormed = (text) => textOf(bytesOf(text)) === text; // without lone sur
 const NAME = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u, PRIVATE = /#[\p{ID_Start}$_]/u;
 const ARRAYS = [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
   Float32Array, Float64Array, BigInt64Array, BigUint64Array, Buffer];
-const stubs = new Set(); // functions of tools
+const stubs = new WeakSet(); // functions of tools
+const stubAdd = uncurry(WeakSet.prototype.add), stubHas = uncurry(WeakSet.prototype.has);
 
 let ownNames; // of the global object before any code
 
@@ -62,6 +63,7 @@ class Encoder {
     this.used = 0;
     this.known = new Map();
     this.alive = [];
+    this.modules = loaded();
   }
 
   count(size) {
@@ -116,7 +118,7 @@ class Encoder {
 
   object(value, depth) {
     if (isProxy(value)) throw new Refused("a proxy cannot be carried");
-    for (const [name, module] of loaded()) {
+    for (const [name, module] of this.modules) {
       const same = value === module || isModuleNamespaceObject(value) && value.default === module;
       if (same) return tagged("module", "node:" + name);
     }
@@ -213,8 +215,8 @@ class Encoder {
   // definition encodes a function or a class: by its text, or by the module of Node that has it.
   definition(value) {
     const { name } = value, text = functionText(value);
-    if (setHas(stubs, value)) throw new Refused("it is a tool");
-    for (const [from, module] of loaded()) {
+    if (stubHas(stubs, value)) throw new Refused("it is a tool");
+    for (const [from, module] of this.modules) {
       if (NAME.test(name) && getOwnPropertyDescriptor(module, name)?.value === value) {
         return tagged("source", { name, from: "node:" + from });
       }
@@ -259,7 +261,7 @@ function documentOf(names) {
     try {
       encoder.count(name.length);
       value = variable(name, lexical);
-      if (names.length === 0 && typeof value === "function" && setHas(stubs, value)) continue;
+      if (names.length === 0 && typeof value === "function" && stubHas(stubs, value)) continue;
       defineProperty(variables, name, { enumerable: true, configurable: true, value: encoder.encode(value, 0) });
       first[name] = count;
     } catch (e) {
