@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -112,9 +114,35 @@ func (s *Store) Push(ctx context.Context, text, to string, report func(string)) 
 func (s *Store) registryOptions(ctx context.Context, ref name.Reference) (options []remote.Option, end func()) {
 	client := remote.DefaultTransport.(*http.Transport).Clone()
 	client.ResponseHeaderTimeout = s.stall
-	registry := transportGuard{client, hostOf(ref.Context().RegistryStr())}
+	dial := client.DialContext
+	client.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if ctx.Value(redirected{}) == nil {
+			return dial(ctx, network, addr)
+		}
+		d := net.Dialer{Timeout: s.stall, Control: func(_, addr string, _ syscall.RawConn) error { return refuseOwn(addr) }}
+		return d.DialContext(ctx, network, addr)
+	}
+	registry := transportGuard{client, ref.Context().RegistryStr()}
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(registry),
 		remote.WithAuthFromKeychain(authn.DefaultKeychain)}, client.CloseIdleConnections
+}
+
+// transportGuard marks requests to other hosts and ports than the registry's, to which it redirects. They may not lead
+// to this machine, unless the registry is named so. Where a proxy connects, it decides.
+type transportGuard struct {
+	*http.Transport
+	registry string // host and port
+}
+
+type redirected struct{} // the key of the mark
+
+func (g transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != g.registry && (r.URL.Hostname() != hostOf(g.registry) || !isLocal(hostOf(g.registry))) {
+		if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy == nil {
+			r = r.WithContext(context.WithValue(r.Context(), redirected{}, true))
+		}
+	}
+	return g.Transport.RoundTrip(r)
 }
 
 func hostOf(registry string) string {
@@ -124,31 +152,32 @@ func hostOf(registry string) string {
 	return registry
 }
 
-// transportGuard lets a registry redirect only away from this machine and its metadata service, unless it is there
-// itself.
-type transportGuard struct {
-	http.RoundTripper
-	host string // of the registry
+// isLocal reports whether a host is named as this machine.
+func isLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-func (g transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
-	host := r.URL.Hostname()
-	if host == g.host {
-		return g.RoundTripper.RoundTrip(r)
+// refuseOwn refuses an address of this machine or its link: as it is dialed, so that no name can change in between.
+func refuseOwn(addr string) error {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
 	}
-	addresses, _ := net.DefaultResolver.LookupNetIP(r.Context(), "ip", host) // a proxy may know what this host does not
-	for _, a := range addresses {
-		if a = a.Unmap(); isOwn(a) {
-			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "image",
-				Msg: fmt.Sprintf("the registry %s redirects to %s, an address of this machine", g.host, a)}
-		}
+	a := to.Addr().Unmap()
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
 	}
-	return g.RoundTripper.RoundTrip(r)
-}
-
-// isOwn reports whether an address means this machine or its link.
-func isOwn(a netip.Addr) bool {
-	return a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast()
+	isOwn := func(n net.Addr) bool {
+		p, err := netip.ParsePrefix(n.String())
+		return err == nil && p.Addr().Unmap() == a
+	}
+	if a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || slices.ContainsFunc(own, isOwn) {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "image",
+			Msg: fmt.Sprintf("the registry redirects to %s, an address of this machine", a)}
+	}
+	return nil
 }
 
 // registryError explains why a registry's answer is of no use.
