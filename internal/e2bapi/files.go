@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"strconv"
-	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -48,9 +47,10 @@ func (f *face) readFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) e
 
 // written describes a file that was written; SDKs compare all of it.
 type written struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Path string `json:"path"`
+	Name     string            `json:"name"`
+	Type     string            `json:"type"`
+	Path     string            `json:"path"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // writeFile is POST /files: one file as bytes, or files as the parts of a form.
@@ -62,11 +62,9 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if err := checkUser(r.URL.Query().Get("username")); err != nil {
 		return err
 	}
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Metadata-") {
-			return &sandbox.Error{Kind: sandbox.Unsupported,
-				Msg: "files have no metadata: the system call policy has no extended attributes"}
-		}
+	noted, err := headerMetadata(r.Header)
+	if err != nil {
+		return err
 	}
 	const encoding = "Content-Encoding"
 	packed := r.Header.Get(encoding) == "gzip"
@@ -93,8 +91,11 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 		if err := s.OverwriteFile(r.Context(), file, content); err != nil {
 			return err
 		}
-		list = append(list, written{path.Base(file), "file", file})
-		return in.hold(name, file)
+		if err := f.files.set(s, file, noted); err != nil {
+			return err
+		}
+		list = append(list, written{path.Base(file), "file", file, noted})
+		return in.hold(append(pairs(noted), name, file)...)
 	}
 	named := r.URL.Query().Get("path")
 	switch {

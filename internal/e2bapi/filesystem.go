@@ -75,7 +75,9 @@ func stat(ctx context.Context, file string) (*pb.EntryInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return entryOf(file, i, target), nil
+	e := entryOf(file, i, target)
+	e.Metadata = callIn(ctx).files.get(sandboxIn(ctx), file)
+	return e, nil
 }
 
 // Stat describes one file.
@@ -117,6 +119,7 @@ func (filesystem) Move(ctx context.Context, r *connect.Request[pb.MoveRequest]) 
 	if err != nil {
 		return nil, err
 	}
+	callIn(ctx).files.move(s, from, to)
 	e, err := stat(ctx, to)
 	return connect.NewResponse(&pb.MoveResponse{Entry: e}), err
 }
@@ -138,7 +141,9 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 	}
 	more, err := in.sandbox.EachFile(ctx, dir, int(max(1, r.Msg.Depth)), engine.MaxFileList,
 		func(i sandbox.FileInfo) error {
-			e := entryOf(path.Join(dir, i.Path), i, i.Target)
+			file := path.Join(dir, i.Path)
+			e := entryOf(file, i, i.Target)
+			e.Metadata = in.files.get(in.sandbox, file)
 			out.Entries = append(out.Entries, e)
 			return in.holdEntry(e)
 		})
@@ -155,9 +160,14 @@ func (filesystem) ListDir(ctx context.Context, r *connect.Request[pb.ListDirRequ
 // Remove removes a file or folder; a missing one is no error.
 func (filesystem) Remove(ctx context.Context, r *connect.Request[pb.RemoveRequest]) (
 	*connect.Response[pb.RemoveResponse], error) {
-	err := sandboxIn(ctx).RemoveFile(ctx, pathIn(sandboxIn(ctx), r.Msg.Path), true)
+	s := sandboxIn(ctx)
+	file := pathIn(s, r.Msg.Path)
+	err := s.RemoveFile(ctx, file, true)
 	if sandbox.KindOf(err) == sandbox.NotFound {
 		err = nil
+	}
+	if err == nil {
+		callIn(ctx).files.remove(s, file)
 	}
 	return connect.NewResponse(&pb.RemoveResponse{}), err
 }

@@ -17,6 +17,7 @@ type call struct {
 	sandbox *engine.Sandbox
 	server  *httpd.Server
 	w       *httpd.Response
+	files   *metadata
 
 	held, reserved int64 // bytes of its answer, and of the room for answers
 }
@@ -50,7 +51,15 @@ func (c *call) hold(texts ...string) error {
 
 // holdEntry counts the description of a file, which may be nil.
 func (c *call) holdEntry(e *pb.EntryInfo) error {
-	return c.hold(e.GetPath(), e.GetName(), e.GetSymlinkTarget())
+	return c.hold(append(pairs(e.GetMetadata()), e.GetPath(), e.GetName(), e.GetSymlinkTarget())...)
+}
+
+// pairs returns the names and values of metadata.
+func pairs(metadata map[string]string) (texts []string) {
+	for name, value := range metadata {
+		texts = append(texts, name, value)
+	}
+	return texts
 }
 
 // quoted is the most bytes of a text in JSON (RFC 8259, section 7).

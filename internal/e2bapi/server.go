@@ -22,6 +22,7 @@ import (
 type face struct {
 	*httpd.Server
 	tokens *Tokens
+	files  *metadata
 
 	searching sync.Mutex // guards made
 	made      map[sandbox.ID]madeToken
@@ -32,7 +33,7 @@ type handler = func(*httpd.Response, *http.Request) error
 // Add adds E2B's wire to a server, which must not be serving yet. closeAll ends what outlives requests, and waits.
 func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 	watchers := newWatchers()
-	f := &face{Server: server, tokens: tokens}
+	f := &face{Server: server, tokens: tokens, files: newMetadata()}
 	routes := func(handlers map[string]handler, open bool) (list []httpd.Route) {
 		for pattern, h := range handlers {
 			method, path, _ := strings.Cut(pattern, " ")
@@ -129,7 +130,7 @@ func (f *face) serve(service http.Handler) inside {
 		if err != nil {
 			return err
 		}
-		in := &call{sandbox: s, server: f.Server, w: w}
+		in := &call{sandbox: s, server: f.Server, w: w, files: f.files}
 		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, in)))
 		return nil
 	}
