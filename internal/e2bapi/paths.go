@@ -2,6 +2,7 @@ package e2bapi
 
 import (
 	"context"
+	"io"
 	"path"
 	"strings"
 
@@ -29,6 +30,33 @@ func findHome(ctx context.Context, s *engine.Sandbox) error {
 	metadata := s.Info().Spec.Metadata
 	metadata[homeName] = sandbox.Workspace
 	return s.Update(engine.Patch{Metadata: metadata})
+}
+
+// linkPython gives a new sandbox the command python, as E2B's templates have it, if its root has only python3.
+func linkPython(ctx context.Context, s *engine.Sandbox) error {
+	for _, folder := range []string{"/usr/local/bin/", "/usr/bin/"} {
+		if _, err := s.StatLink(ctx, folder+"python"); sandbox.KindOf(err) != sandbox.NotFound {
+			return err
+		}
+		_, err := s.StatLink(ctx, folder+"python3")
+		if sandbox.KindOf(err) == sandbox.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		link := sandbox.FileInfo{Path: "python", Type: sandbox.TypeSymlink, Target: folder + "python3"}
+		_, _, err = s.UnpackFolder(ctx, sandbox.Home+"/.local/bin", func() (sandbox.FileInfo, io.Reader, error) {
+			one := link
+			link = sandbox.FileInfo{}
+			if one.Path == "" {
+				return one, nil, io.EOF
+			}
+			return one, nil, nil
+		})
+		return err
+	}
+	return nil
 }
 
 // pathIn returns the absolute path of a path that may be relative to the home folder.

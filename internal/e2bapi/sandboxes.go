@@ -96,7 +96,11 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := findHome(r.Context(), s); err != nil {
+	err = findHome(r.Context(), s)
+	if err == nil {
+		err = linkPython(r.Context(), s)
+	}
+	if err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return f.WriteStatus(w, http.StatusCreated, f.show(w, r, s).created)

@@ -70,6 +70,7 @@ def commands(s):
     assert cat.kill() and not s.commands.kill(cat.pid)
     raises(CommandExitException, s.commands.run, f"kill -0 {cat.pid}")
     raises(SandboxException, s.commands.run, "true", cwd="/none")
+    assert s.commands.run("python -c 'print(1)'").stdout == "1\n"
 
 
 def terminals(s):
@@ -114,6 +115,9 @@ def files(s):
     s.files.remove("new")
     assert not s.files.exists("new")
     raises(FileNotFoundException, s.files.read, "none")
+    assert s.files.write("noted", "x", metadata={"By": "me"}).metadata == {"by": "me"}
+    assert s.files.rename("noted", "moved").metadata == s.files.get_info("moved").metadata == {"by": "me"}
+    assert s.files.write("moved", "x").metadata is None
     s.commands.run("echo 'echo ran' > script; chmod 755 script; ln -s script link")
     s.files.write("link", "#!/bin/sh\necho in place")
     assert s.commands.run("./script").stdout == "in place\n"  # its mode stays, and the link leads to it

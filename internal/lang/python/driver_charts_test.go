@@ -31,6 +31,8 @@ func TestDriverCharts(t *testing.T) {
 		"bokeh": {"from bokeh.plotting import figure, show\nfrom bokeh.io import output_notebook\noutput_notebook()\n" +
 			"p = figure(); p.line([1, 2], [1, 2])\nshow(p)", "display text/html text/plain <figure chart>\n"},
 		"PIL": {"from PIL import Image\nImage.new('RGB', (2, 2)).show()", "display image/png text/plain .*\n"},
+		"PIL.Image": {"import os\nimage = PIL.Image.new('RGB', (2, 2))\nimage.save('a.png')\n" +
+			"os.environ['E2B_SANDBOX'] = 'true'\nimage.save('b.png')", "display image/png text/plain .*\n"},
 		"matplotlib": {"import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1])\nfig.show()\n",
 			"display application/vnd.fumehood.chart\\+json image/png text/plain .*\n"},
 		"webbrowser": {"import os, webbrowser\nopen('a b.html', 'w').write('<p>')\n" +

@@ -73,6 +73,20 @@ def extend_pillow(module):
     module.show = show_image
 
 
+def extend_image(module):
+    """In a sandbox of E2B's wire, saving an image to a path displays it, as in E2B's templates."""
+    save = module.Image.save
+
+    def save_image(self, fp, format=None, **params):
+        import os
+        if isinstance(fp, str) and os.environ.get("E2B_SANDBOX") == "true":
+            show(self, False)
+        return save(self, fp, format, **params)
+
+    save_image.__doc__ = save.__doc__
+    module.Image.save = save_image
+
+
 def ignore(*args, **options):
     """Only configures a notebook."""
 

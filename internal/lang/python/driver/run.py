@@ -14,6 +14,7 @@ WATCHED = {  # modules that the driver extends: the function, and its part
     "webbrowser": "extend_browser charts", "plotly.io._renderers": "extend_plotly charts",
     "plotly.offline.offline": "extend_plotly_offline charts", "bokeh.io.showing": "extend_bokeh charts",
     "bokeh.io.output": "extend_bokeh_output charts", "PIL.ImageShow": "extend_pillow charts",
+    "PIL.Image": "extend_image charts",
     "concurrent.futures.thread": "extend_pool aside",
 }
 EARLY = {"inspect", "warnings"}  # of them, those that an interpreter may load before the driver
