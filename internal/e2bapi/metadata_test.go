@@ -71,7 +71,8 @@ func TestMetadataRoom(t *testing.T) {
 	form := func(n int) (int, []byte) {
 		var body strings.Builder
 		for i := range 100 {
-			fmt.Fprintf(&body, "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%d/%d\"\r\n\r\n\r\n", n, i)
+			const part = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%d/%d\"\r\n\r\n\r\n"
+			fmt.Fprintf(&body, part, n, i)
 		}
 		body.WriteString("--b--\r\n")
 		h := r.to(envd)

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { backendtest.Main(m) }
 type container struct {
 	t      *testing.T
 	server *httpd.Server
-	url    string // of the container
+	url    string       // of the container
+	client *http.Client // speaks HTTP/2
 }
 
 func newContainer(t *testing.T, config httpd.Config) *container {
@@ -42,7 +43,9 @@ func newContainer(t *testing.T, config httpd.Config) *container {
 	openaiapi.Add(c.server)
 	at := httptest.NewUnstartedServer(nil)
 	at.Config = c.server.HTTPServer()
-	at.Start()
+	at.EnableHTTP2 = true
+	at.StartTLS()
+	c.client = at.Client()
 	t.Cleanup(func() {
 		at.Close()
 		e.Close()
@@ -69,7 +72,7 @@ func (c *container) send(method, path, kind string, body io.Reader) (int, []byte
 		c.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", kind)
-	res, err := http.DefaultClient.Do(req)
+	res, err := c.client.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
