@@ -184,7 +184,7 @@ internal/lang:               sandbox internal/lang/bash internal/lang/c internal
                              internal/lang/typescript
 internal/backend:            sandbox internal/backend/docker internal/backend/native internal/backend/gvisor
                              internal/host/hostbox internal/host/hostid internal/host/instance internal/image
-                             internal/libexec internal/host/rundir
+                             internal/lang internal/libexec internal/host/rundir
 internal/cli/terminal:       | golang.org/x/term golang.org/x/sys
 internal/cli/hostfiles:      sandbox internal/cli/terminal internal/host/nolink internal/plan
 internal/cli/keyfile:         sandbox internal/cli/hostfiles internal/cli/settings internal/egress internal/host/filelock

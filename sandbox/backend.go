@@ -11,7 +11,7 @@ import (
 // each is written once for all backends and languages.
 //
 // Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed, Promoter, Resizer
-// and GuestLimited on a Box; Preflighter, Featured, Rooted and Restorer on a Backend.
+// and GuestLimited on a Box; Preflighter, Featured, Rooted, Restorer and LineBuffered on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -53,6 +53,12 @@ type Rooted interface {
 	// ImageOf returns the image that a name leads to now. With fetch, it fetches a missing one where that is allowed.
 	// NotFound: the image is not on this machine. The zero Image: it is unknown whether it is.
 	ImageOf(ctx context.Context, name string, fetch bool) (Image, error)
+}
+
+// LineBuffered is a Backend with expensive system calls. The roots of its sandboxes have the scripts of Language.Lines.
+type LineBuffered interface {
+	// LineBuffered reports whether interpreters should write their output by lines.
+	LineBuffered() bool
 }
 
 // Restorer is a Backend that makes boxes from checkpoints.

@@ -75,6 +75,11 @@ type Language struct {
 	// text is hostile.
 	Diagnose func(output string) []Symptom
 
+	// Lines makes the interpreter write its output by lines. The engine uses it for programs without a terminal and
+	// without interactive input, on a backend that is LineBuffered. Env has lists of folders, to which it adds one at
+	// the beginning. nil is none.
+	Lines *Startup
+
 	// Zygote says how to keep the interpreter waiting just before its program; nil means it cannot.
 	Zygote *Zygote
 

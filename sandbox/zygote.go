@@ -7,13 +7,18 @@ import (
 	"strings"
 )
 
+// Startup is a script that an interpreter executes just before its program.
+type Startup struct {
+	Path, Script string   // the script, and where in the root it is
+	Env          []string // with it added to its environment, the interpreter executes the script
+}
+
 // Zygote describes an interpreter that starts up to the point where its program would begin, waits there, and is then
 // forked into sandboxes. Each program so saves the interpreter's start-up time.
 type Zygote struct {
-	// Script is placed at Path in the zygote's root, which otherwise equals a sandbox's root. With Env added to its
-	// environment, the interpreter executes Script before its program. Package confine documents what Script must do.
-	Path, Script string
-	Env          []string
+	// Startup is in the zygote's root, which otherwise equals a sandbox's root. Package confine documents what its
+	// script must do.
+	Startup
 
 	// Sensitive lists prefixes of the variables that the interpreter reads before its program begins. A program that
 	// needs other values for them needs another zygote.

@@ -8,6 +8,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/backend/gvisor"
 	"github.com/fumehood-dev/fumehood/internal/backend/native"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
+	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/libexec"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -27,6 +28,12 @@ func Open(o Options) (*Set, error) {
 		return nil, err
 	}
 	images := o.images()
+	var lines []*sandbox.Startup
+	for _, l := range lang.All() {
+		if l.Lines != nil {
+			lines = append(lines, l.Lines)
+		}
+	}
 	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, GuestStderr: o.Stderr, Lack: o.Lack,
 		Images: images})
 	if err != nil {
@@ -39,7 +46,7 @@ func Open(o Options) (*Set, error) {
 		}
 		return program.Open()
 	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr,
-		Lack: o.Lack, Images: images})
+		Lack: o.Lack, Lines: lines, Images: images})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -140,6 +141,10 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 	}
 	if t := x.req.Terminal; t != nil {
 		m.TTY, m.Rows, m.Cols = true, t.Rows, t.Cols
+	} else if !x.req.Interactive && x.Language != nil && x.Language.Lines != nil {
+		if b, ok := x.sandbox.backend.(sandbox.LineBuffered); ok && b.LineBuffered() {
+			m.Env = plan.PrependPaths(x.Env, x.Language.Lines.Env)
+		}
 	}
 	return x.startAs(ctx, m)
 }

@@ -95,3 +95,16 @@ func AddPaths(env, paths []string) []string {
 	}
 	return env
 }
+
+// PrependPaths puts folders, as in AddPaths, before those of their variables, and returns a new environment.
+func PrependPaths(env, paths []string) []string {
+	before := MergeEnv(paths)
+	for _, kv := range env {
+		if name, value, _ := strings.Cut(kv, "="); value != "" {
+			if i := slices.IndexFunc(before, func(p string) bool { return strings.HasPrefix(p, name+"=") }); i >= 0 {
+				before[i] += ":" + value
+			}
+		}
+	}
+	return MergeEnv(env, before)
+}

@@ -31,6 +31,8 @@ type Options struct {
 	// closes the file with itself.
 	Runsc func() (*os.File, error)
 
+	Lines []*sandbox.Startup // the scripts of Language.Lines, for every root
+
 	Images hostbox.Images // roots of sandboxes; nil supports no images
 
 	// RunDir is the folder of live state: locks, bundles, sockets.
@@ -78,6 +80,9 @@ func New(o Options) (*Backend, error) {
 	}
 	return b, nil
 }
+
+// LineBuffered is true: a system call takes 12 to 16 microseconds.
+func (b *Backend) LineBuffered() bool { return len(b.options.Lines) > 0 }
 
 // guestFile is a copy of the guest program in an instance's folder.
 const guestFile = "guest"

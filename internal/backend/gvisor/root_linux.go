@@ -45,7 +45,7 @@ func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*
 	}
 	if len(spec.Mounts)+len(spec.Layers)+len(spec.MemoryVolumes()) > 0 {
 		r := &root{dir: filepath.Join(dir, "root")}
-		if err := r.build(in, folder, spec.User); err != nil {
+		if err := r.build(in, folder, spec.User, b.options.Lines); err != nil {
 			return nil, err
 		}
 		return r, r.places(spec)
@@ -76,7 +76,7 @@ func (b *Backend) shared(in *instance.Instance, key rootKey) (*root, error) {
 	}
 	b.mu.Unlock()
 	r.once.Do(func() {
-		if r.err = r.build(in, key.folder, key.user); r.err != nil {
+		if r.err = r.build(in, key.folder, key.user, b.options.Lines); r.err != nil {
 			b.forget(key, r) // the cause may be gone next time
 			r.err = errors.Join(r.err, os.RemoveAll(r.dir))
 		}
@@ -115,7 +115,7 @@ const (
 	socketFile = "s"
 )
 
-func (r *root) build(in *instance.Instance, folder string, user sandbox.User) error {
+func (r *root) build(in *instance.Instance, folder string, user sandbox.User, lines []*sandbox.Startup) error {
 	steps, err := rootfs.System(folder, user)
 	if err != nil {
 		return err
@@ -127,6 +127,12 @@ func (r *root) build(in *instance.Instance, folder string, user sandbox.User) er
 		r.hides = append([]confine.Step{}, rootfs.Hidden()...)
 	}
 	for _, s := range slices.Concat(steps, rootfs.Places(), r.hides) {
+		if err := r.add(s); err != nil {
+			return at("build root "+s.Target, err)
+		}
+	}
+	for _, l := range lines {
+		s := confine.Step{Do: confine.File, Target: strings.TrimPrefix(l.Path, "/"), Source: l.Script, Mode: 0o644}
 		if err := r.add(s); err != nil {
 			return at("build root "+s.Target, err)
 		}

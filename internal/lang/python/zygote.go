@@ -19,12 +19,14 @@ var readAtStart = []string{"PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", 
 const zygoteDir = "/run/fumehood"
 
 var warm = &sandbox.Zygote{
-	Path:   zygoteDir + "/sitecustomize.py",
-	Script: zygote,
-	Env: []string{
-		"PYTHONPATH=" + zygoteDir,
-		// Otherwise a fork keeps an rseq area that is not registered with the kernel (rseq(2)).
-		"GLIBC_TUNABLES=glibc.pthread.rseq=0",
+	Startup: sandbox.Startup{
+		Path:   zygoteDir + "/sitecustomize.py",
+		Script: zygote,
+		Env: []string{
+			"PYTHONPATH=" + zygoteDir,
+			// Otherwise a fork keeps an rseq area that is not registered with the kernel (rseq(2)).
+			"GLIBC_TUNABLES=glibc.pthread.rseq=0",
+		},
 	},
 	Sensitive: readAtStart,
 }
