@@ -37,6 +37,8 @@ fi
 
 rm -rf "$folder"/state* "$folder/keys" "$folder/certs"
 key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
+formed=e2b_$(od -An -N20 -tx1 /dev/urandom | tr -d ' \n') # of the form that earlier SDKs require
+echo "bob $formed" >>"$folder/keys"
 "$fumehood" --quiet certs create sandbox.test --dir "$folder/certs" >/dev/null
 trap 'kill $(jobs -p) 2>/dev/null; wait || true' EXIT
 
@@ -90,9 +92,10 @@ run_suites() {
   packages_of "$suites/$sdk/js-sdk" msw@2.12.10 error-stack-parser-es@1.0.5 @types/node@20.19.19
   packages_of "$suites/code-interpreter/js" e2b@2.45.0
   export E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$here/$folder/certs/ca.pem PYTHONDONTWRITEBYTECODE=1
-  export NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE PYTHONPATH=$here/test/e2b
+  export E2B_API_KEY=$formed NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE PYTHONPATH=$here/test/e2b
   local pytest=("$bin/python" -m pytest -p names -p no:cacheprovider --numprocesses 3 --timeout 300)
   local vitest=(node_modules/.bin/vitest run --config vitest.config.mts)
+  unset E2B_VALIDATE_API_KEY
   failed=
   suite python $sdk/python-sdk "${pytest[@]}"
   suite interpreter-python code-interpreter/python "${pytest[@]}"
