@@ -96,6 +96,8 @@ run_suites() {
   local pytest=("$bin/python" -m pytest -p names -p no:cacheprovider --numprocesses 3 --timeout 300)
   local vitest=(node_modules/.bin/vitest run --config vitest.config.mts)
   unset E2B_VALIDATE_API_KEY
+  # Tracebacks of two threads at once can end pytest: https://github.com/python/cpython/issues/106905
+  export PYTHONNODEBUGRANGES=1
   failed=
   suite python $sdk/python-sdk "${pytest[@]}"
   suite interpreter-python code-interpreter/python "${pytest[@]}"

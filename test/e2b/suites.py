@@ -13,18 +13,25 @@ import sys
 import xml.etree.ElementTree as xml
 
 REPORT = pathlib.Path("report.xml").absolute()
+ATTEMPTS = 2  # of a program that ends before all tests ran
 
 
 def run(program, tests=()):
     """Runs the suite, or these tests of it, and returns the outcome of each test by its name."""
-    REPORT.unlink(missing_ok=True)
     if "vitest" in program[0]:
         flags = ["--reporter=default", "--reporter=junit", f"--outputFile.junit={REPORT}"]
         flags += sorted({name.split("::")[0] for name in tests})
     else:
         flags = ["-q", "--tb=short", f"--junitxml={REPORT}", "-o", "junit_family=xunit1"]
         flags += sorted({name.split("[")[0] for name in tests})
-    subprocess.run([*program, *flags], check=False)
+    for _ in range(ATTEMPTS):
+        REPORT.unlink(missing_ok=True)
+        ended = subprocess.run([*program, *flags], check=False).returncode
+        if ended in (0, 1) and REPORT.exists():
+            break
+        print(f"{program[0]} ended with {ended} before all tests ran")
+    else:
+        sys.exit(1)
     outcomes = {}
     for case in xml.parse(REPORT).iter("testcase"):
         name = f"{case.get('file') or case.get('classname')}::{case.get('name')}"
