@@ -62,7 +62,7 @@ func (d *Draft) Publish(digest string, record any) error {
 		return errors.Join(err, d.Discard())
 	}
 	defer done()
-	err = d.lock.Close() // Windows renames no folder with open files
+	err = filelock.Close(d.lock) // Windows renames no folder with open files
 	if err == nil {
 		err = os.Rename(d.dir, d.store.path(treesDir, digest))
 	}

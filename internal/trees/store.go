@@ -94,7 +94,7 @@ func (s *Store) lockWork() (done func(), err error) {
 	if err := filelock.Exclusive(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = filelock.Close(f) }, nil
 }
 
 // Files returns the folder with the content of a tree.
@@ -130,7 +130,7 @@ func (s *Store) hold(digest string, use bool) (release func(), err error) {
 	if use {
 		_, _ = used.Write([]byte{'\n'}) // on a full disk, a use is not counted
 	}
-	return func() { used.Close() }, nil
+	return func() { _ = filelock.Close(used) }, nil
 }
 
 // Record decodes the record of a tree, and returns the time of its last use and the number of uses.

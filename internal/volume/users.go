@@ -72,16 +72,16 @@ func (s *Store) user(path string, id sandbox.ID) (u user, lives bool, err error)
 	if err != nil {
 		return u, false, err
 	}
-	defer f.Close()
 	if err := json.NewDecoder(f).Decode(&u); err != nil {
-		return u, false, nil // its process was killed before it made a sandbox
+		return u, false, f.Close() // its process was killed before it made a sandbox
 	}
-	switch err := filelock.Try(f); {
-	case filelock.Held(err):
-		return u, true, nil
-	case err != nil:
-		return u, false, err
+	if err := filelock.Try(f); err != nil {
+		if lives = filelock.Held(err); lives {
+			err = nil
+		}
+		return u, lives, errors.Join(err, f.Close())
 	}
+	defer func() { err = errors.Join(err, filelock.Close(f)) }()
 	lives, err = s.options.Lives(u.RunDir, id)
 	return u, lives, err
 }
@@ -133,7 +133,7 @@ func (s *Store) Hold(ctx context.Context, owner string, id sandbox.ID, v sandbox
 	}
 	h.Release = func() {
 		release()
-		claim.Close()
+		_ = filelock.Close(claim)
 	}
 	return h, nil
 }

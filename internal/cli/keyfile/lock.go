@@ -24,7 +24,7 @@ func lock(path string) (unlock func(), err error) {
 	}
 	for deadline := time.Now().Add(lockTime); ; time.Sleep(lockPause) {
 		if err = filelock.Try(f); err == nil {
-			return func() { _ = f.Close() }, nil // closing frees the lock
+			return func() { _ = filelock.Close(f) }, nil
 		}
 		if filelock.Held(err) && time.Now().Before(deadline) {
 			continue

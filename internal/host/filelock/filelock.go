@@ -1,11 +1,15 @@
 // Package filelock locks open files and folders against other processes, as flock(2) does. A lock ends with the last
-// descriptor of the open file.
+// descriptor of the open file. A child that has not executed its program yet has copies of all descriptors, so Close
+// unlocks first.
 package filelock
 
 import (
 	"errors"
 	"os"
 )
+
+// Close unlocks and closes a file.
+func Close(f *os.File) error { return errors.Join(unlock(f), f.Close()) }
 
 // Held reports whether Try failed because another open file holds the lock.
 func Held(err error) bool { return errors.Is(err, errHeld) }

@@ -20,6 +20,8 @@ func Exclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 // Shared waits for a shared lock.
 func Shared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
+func unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }
+
 func flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
