@@ -12,6 +12,9 @@ import (
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
 
+// maxCommand bounds the bytes of a command line in a report. Drivers of contexts have their whole text there.
+const maxCommand = 200
+
 // leftOf returns what remains of dead servers on the host. Only the servers in alive may have processes.
 func leftOf(dead []liveserver.Instance, runDir string, alive []int) ([]string, error) {
 	var left []string
@@ -64,6 +67,7 @@ func leftProcesses(dead []liveserver.Instance, alive []int) ([]string, error) {
 			continue
 		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		line = line[:min(len(line), maxCommand)]
 		left = append(left, fmt.Sprintf("process %d %q: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}), why))
 	}
 	return left, nil

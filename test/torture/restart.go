@@ -19,6 +19,7 @@ import (
 const (
 	longestWork  = 800 * time.Millisecond // from the comparison to the kill
 	orderlyEvery = 8                      // rounds, on average, between servers that are stopped and not killed
+	endTimeout   = 15 * time.Second       // of the removal of the sandboxes, less than scripts/steps.sh waits
 )
 
 // restarts kills a server while clients work in living sandboxes. The next server starts at once, with the same state
@@ -144,9 +145,12 @@ func (r *restarts) round(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// end removes the sandboxes and stops the server. Then nothing may remain of any of the servers.
+// end removes the sandboxes and stops the server, also after an interrupt. Then nothing may remain of any of the
+// servers.
 func (r *restarts) end(ctx context.Context) error {
-	var errs []error
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	errs := []error{r.server.AwaitReady(ctx)}
 	for _, s := range r.subjects {
 		errs = append(errs, s.remove(ctx))
 	}
