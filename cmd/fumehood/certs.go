@@ -176,28 +176,11 @@ func write(dir string, template, parent *x509.Certificate, key *ecdsa.PrivateKey
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: parent.Raw})...)
 	}
 	secret := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyRaw})
-	if err := replaceFile(filepath.Join(dir, keyName), secret, 0o600); err != nil {
+	if err := hostfiles.Replace(filepath.Join(dir, keyName), secret, 0o600); err != nil {
 		return nil, err
 	}
-	if err := replaceFile(filepath.Join(dir, name), text, 0o644); err != nil {
+	if err := hostfiles.Replace(filepath.Join(dir, name), text, 0o644); err != nil {
 		return nil, err
 	}
 	return x509.ParseCertificate(raw)
-}
-
-// replaceFile replaces a file at once, so that a server that reads it sees the old or the new one.
-func replaceFile(path string, text []byte, mode os.FileMode) error {
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := hostfiles.OpenResolved(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
 }

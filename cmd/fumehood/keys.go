@@ -115,7 +115,7 @@ func (a *app) listKeys(file string) error {
 	if file == "" {
 		return invalid("keys list", "needs the file", "fumehood keys list --file keys")
 	}
-	entries, err := keyfile.Read(file)
+	entries, err := keyfile.Read("--file", file)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/fumehood-dev/fumehood/internal/cli/keyfile"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/dashboard"
@@ -442,7 +441,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) 
 		return invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
 	if len(f.images) > 0 || reachable(addr) {
-		if config.Images, err = keyfile.Patterns("--allow-image", f.images); err != nil {
+		if config.Images, err = settings.Patterns("--allow-image", f.images); err != nil {
 			return err
 		}
 	}

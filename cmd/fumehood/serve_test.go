@@ -157,6 +157,14 @@ func (s *served) post(t *testing.T, path, body string, headers ...string) (int, 
 
 func (s *served) send(t *testing.T, method, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
+	code, _, answer := s.sendWith(t, method, path, body, headers...)
+	return code, answer
+}
+
+// sendWith is send that also returns the headers of the answer.
+func (s *served) sendWith(t *testing.T, method, path, body string, headers ...string) (
+	int, http.Header, map[string]any) {
+	t.Helper()
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +185,7 @@ func (s *served) send(t *testing.T, method, path, body string, headers ...string
 	if err := json.Unmarshal(text, &answer); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return response.StatusCode, answer
+	return response.StatusCode, response.Header, answer
 }
 
 // weaker waives the limits that some hosts cannot enforce for an ordinary user.
@@ -322,7 +330,7 @@ func TestCreateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, _ := create("bob", "--file", file)
-	entries, err := keyfile.Read(file)
+	entries, err := keyfile.Read("--api-key-file", file)
 	keys := keyfile.Keys(entries)
 	if err != nil || len(keys) != 2 {
 		t.Fatalf("%d keys, %v", len(keys), err)
@@ -336,6 +344,10 @@ func TestCreateKey(t *testing.T) {
 	create("carol", "--file", made)
 	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
+	}
+	code, _, errs := fumehoodWith(t, "keys", "list", "--file", made+"-missing")
+	if code == 0 || !strings.Contains(errs, "--file: ") {
+		t.Error(code, errs)
 	}
 }
 

@@ -43,7 +43,7 @@ func (a *app) openKeys(file string) (*servedKeys, error) {
 // read reads the file, and returns what has changed.
 func (k *servedKeys) read() (changes []string, err error) {
 	k.info, _ = os.Stat(k.file) // before the content: a later change is seen
-	entries, err := keyfile.Read(k.file)
+	entries, err := keyfile.Read("--api-key-file", k.file)
 	if err != nil {
 		k.info = nil // it is read again, as the failure may pass
 		return nil, err

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -156,19 +154,11 @@ func (r *reopened) reopen() error {
 func (r *reopened) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file == nil {
-		return 0, io.ErrClosedPipe
-	}
 	return r.file.Write(p)
 }
 
 func (r *reopened) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file == nil {
-		return errors.New("the access log is closed")
-	}
-	err := r.file.Close()
-	r.file = nil
-	return err
+	return r.file.Close()
 }

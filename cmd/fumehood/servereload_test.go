@@ -79,14 +79,15 @@ func TestServeReload(t *testing.T) {
 	if code, answer := run(bob, `"memory_mib":200`); code != 200 {
 		t.Error(code, answer)
 	}
-	if code, answer := run(bob, ""); code != http.StatusTooManyRequests {
-		t.Error(code, answer)
+	code, header, answer := s.sendWith(t, "POST", "/v1/run", `{"command":["true"]}`, "X-API-Key", bob)
+	if wait := header.Get("Retry-After"); code != http.StatusTooManyRequests || !retryAfter.MatchString(wait) {
+		t.Error(code, answer, wait)
 	}
 
 	if err := os.Rename(access, access+".1"); err != nil { // as logrotate does
 		t.Fatal(err)
 	}
-	code, answer := s.post(t, "/v1/templates", `{"name":"offered","dockerfile":"FROM other"}`, "X-API-Key", alice)
+	code, answer = s.post(t, "/v1/templates", `{"name":"offered","dockerfile":"FROM other"}`, "X-API-Key", alice)
 	if !strings.Contains(fmt.Sprint(answer), `does not offer "other"`) {
 		t.Error(code, answer)
 	}
@@ -165,6 +166,9 @@ func checkAccessLog(t *testing.T, access, secret string) {
 		t.Errorf("a secret is in\n%s", both)
 	}
 }
+
+// retryAfter are the seconds until a rate of two in an hour admits the next request.
+var retryAfter = regexp.MustCompile(`^1[78][0-9]{2}$`)
 
 // waived are limits that a host of tests may not enforce.
 const waived = `["memory","pids","cpus","disk","inodes"]`

@@ -3,7 +3,6 @@ package keyfile
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,11 +92,10 @@ func Revoke(path, name, id string) (revoked []Entry, err error) {
 	return revoked, err
 }
 
-// change replaces the content of a file by one rename, so that a server never reads a part of it. Concurrent changes
-// wait for each other.
+// change replaces the content of a file, so that a server never reads a part of it. Concurrent changes wait for each
+// other.
 func change(path string, edit func(text string) (string, error)) error {
-	dir := filepath.Dir(path)
-	unlock, err := lock(filepath.Join(dir, "."+filepath.Base(path)+".lock"))
+	unlock, err := lock(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock"))
 	if err != nil {
 		return err
 	}
@@ -106,27 +104,9 @@ func change(path string, edit func(text string) (string, error)) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	old, _ := os.Lstat(path)
 	edited, err := edit(string(text))
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(edited)
-	if err == nil && old != nil {
-		err = likeFile(f, old)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return hostfiles.Replace(path, []byte(edited), 0o600)
 }

@@ -9,7 +9,6 @@ package keyfile
 import (
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -142,26 +141,11 @@ func (o *Options) complete(key *httpd.Key) error {
 	}
 	if len(o.images) > 0 {
 		var err error
-		if key.Limits.Images, err = Patterns("allow-image", o.images); err != nil {
+		if key.Limits.Images, err = settings.Patterns("allow-image", o.images); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Patterns returns a function that reports whether a name matches one of the patterns, as path.Match defines them.
-func Patterns(op string, patterns []string) (func(name string) bool, error) {
-	for _, pattern := range patterns {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, sandbox.Invalidf(op, "%q is not a pattern", pattern)
-		}
-	}
-	return func(name string) bool {
-		return slices.ContainsFunc(patterns, func(pattern string) bool {
-			matched, _ := path.Match(pattern, name)
-			return matched
-		})
-	}, nil
 }
 
 // Entry is one key of a file.
@@ -173,11 +157,11 @@ type Entry struct {
 	line   int // counted from 0
 }
 
-// Read reads a file of keys. It may have none. Errors name the line.
-func Read(name string) ([]Entry, error) {
+// Read reads a file of keys, which a flag names. The file may have none. Errors name the flag or the line.
+func Read(flag, name string) ([]Entry, error) {
 	text, err := hostfiles.ReadTrusted(name, true)
 	if err != nil {
-		return nil, hostfiles.Error("--api-key-file", err)
+		return nil, hostfiles.Error(flag, err)
 	}
 	return parse(name, string(text))
 }

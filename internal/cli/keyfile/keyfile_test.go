@@ -111,7 +111,7 @@ func TestChange(t *testing.T) {
 	if err := add("zoe", "expires=2020-01-01"); err == nil || !strings.Contains(err.Error(), "has passed") {
 		t.Error(err)
 	}
-	entries, err := Read(path)
+	entries, err := Read("--file", path)
 	if err != nil || len(entries) != 22 || entries[21].Limits.Rate.Requests != 5 {
 		t.Fatalf("%d %v", len(entries), err)
 	}

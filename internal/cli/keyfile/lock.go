@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -18,7 +19,7 @@ const (
 // lock waits until no other process holds a lock file, which only its owner can open. A lock on the folder would let
 // every user of this host delay a revocation.
 func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	f, err := hostfiles.OpenResolved(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package repl
 
 import (
-	"crypto/rand"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,12 +21,18 @@ type History struct {
 	path  string // "" keeps no file
 }
 
-// OpenHistory reads the history of a file; path "" keeps none. An unreadable file counts as empty.
+// OpenHistory reads the history of a file. An unreadable file counts as empty. Path "" keeps no file, nor does a path
+// with a link that code can have made.
 func OpenHistory(host hostfiles.Host, path string) *History {
-	h := &History{path: path}
+	h := &History{}
 	if path == "" {
 		return h
 	}
+	path, err := host.Resolve(path)
+	if err != nil {
+		return h
+	}
+	h.path = path
 	text, err := host.Read("history", path, maxHistoryFile)
 	if err != nil {
 		return h
@@ -66,12 +70,5 @@ func (h *History) Save() error {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
 		return err
 	}
-	temporary := h.path + "-" + rand.Text()
-	if err := os.WriteFile(temporary, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, h.path); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return nil
+	return hostfiles.Replace(h.path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package keyfile
+package hostfiles
 
 import (
 	"io/fs"
@@ -8,9 +8,7 @@ import (
 	"syscall"
 )
 
-const noFollow = syscall.O_NOFOLLOW
-
-// likeFile gives a file the owner and the mode of another: a server's user may read it as a group.
+// likeFile gives a file the owner and the mode of another.
 func likeFile(f *os.File, old fs.FileInfo) error {
 	mine, err := f.Stat()
 	if err != nil {

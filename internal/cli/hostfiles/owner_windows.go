@@ -1,10 +1,8 @@
-package keyfile
+package hostfiles
 
 import (
 	"io/fs"
 	"os"
 )
-
-const noFollow = 0
 
 func likeFile(*os.File, fs.FileInfo) error { return nil }
