@@ -1,6 +1,6 @@
 import type { Tools } from "./calls.js";
 import type { RunResult } from "./result.js";
-import type { Sandbox, SandboxRunOptions } from "./sandbox.js";
+import { runIn, type SandboxRunOptions } from "./run.js";
 import { type CallOptions, sandboxPath, type Server } from "./server.js";
 import type { Completion } from "./generated/wire.js";
 
@@ -24,11 +24,10 @@ export interface StateDocument {
 export class Context {
   readonly name: string;
   readonly #server: Server;
-  readonly #sandbox: Sandbox;
-
+  readonly #sandbox: string;
   readonly #tools: Tools | undefined;
 
-  constructor(server: Server, sandbox: Sandbox, name: string, tools?: Tools) {
+  constructor(server: Server, sandbox: string, name: string, tools?: Tools) {
     this.#tools = tools;
     this.#server = server;
     this.#sandbox = sandbox;
@@ -37,7 +36,8 @@ export class Context {
 
   /** Runs code in this context. */
   run(code: string, options: SandboxRunOptions = {}): Promise<RunResult> {
-    return this.#sandbox.run(code, { contextTools: this.#tools, ...options, context: this.name });
+    const tools = this.#tools || options.tools ? { ...this.#tools, ...options.tools } : undefined;
+    return runIn(this.#server, this.#sandbox, code, { ...options, context: this.name }, tools);
   }
 
   /**
@@ -77,6 +77,6 @@ export class Context {
   }
 
   #path(...steps: string[]): string {
-    return sandboxPath(this.#sandbox.id, "contexts", this.name, ...steps);
+    return sandboxPath(this.#sandbox, "contexts", this.name, ...steps);
   }
 }

@@ -1,8 +1,12 @@
 import { answering, type Tools } from "./calls.js";
+import { FumehoodError } from "./errors.js";
 import { followRun, type OpenStream, type ReconnectOptions, type RunEvent } from "./events.js";
-import { Collector, type RunResult } from "./result.js";
-import { type CallOptions, sandboxPath, type Server } from "./server.js";
-import type { Run as WireRun, TerminalSizeRequest } from "./generated/wire.js";
+import { defined, type Program, type ProgramOptions, runRequest } from "./program.js";
+import { Collector, RunResult } from "./result.js";
+import { type CallOptions, sandboxPath, type Server, signalOf } from "./server.js";
+import type { Answer, Run as WireRun, TerminalSizeRequest } from "./generated/wire.js";
+
+const runHeader = "Fumehood-Run-Id";
 
 /** Callbacks of a run, called as its events arrive. */
 export interface RunCallbacks {
@@ -10,6 +14,18 @@ export interface RunCallbacks {
   onStderr?: (text: string) => void;
   /** Every event, after the other callbacks. */
   onEvent?: (event: RunEvent) => void;
+}
+
+/** Options of a run in a sandbox. */
+export interface SandboxRunOptions extends ProgramOptions, RunCallbacks, ReconnectOptions, CallOptions {
+  /** Name of the context of code. Default: the language's default context. */
+  context?: string;
+  /** Working directory of a command or an entry. */
+  dir?: string;
+  /** Keep the standard input of a command or an entry open for Run.write. */
+  interactive?: boolean;
+  /** Give a command a terminal of this size, which Run.write types into. */
+  terminal?: TerminalSizeRequest;
 }
 
 /** A run in a living sandbox that continues without its client. */
@@ -71,7 +87,7 @@ export class Run {
   /** Yields the events of a stream, and of further streams of this run if it breaks. */
   follow(first: Response | undefined, options: CallOptions & ReconnectOptions): AsyncGenerator<RunEvent> {
     const open: OpenStream = (after) => this.#server.send(this.#path("events"), {
-      ...(options.signal ? { signal: options.signal } : {}),
+      ...signalOf(options),
       headers: { Accept: "text/event-stream", ...(after ? { "Last-Event-ID": String(after) } : {}) } });
     return followRun(first, open, options, options.signal);
   }
@@ -92,4 +108,40 @@ export async function collect(events: AsyncIterable<RunEvent>, callbacks: RunCal
     callbacks.onEvent?.(event);
   }
   return collector.result();
+}
+
+/** Returns the request for a run in a living sandbox, in a context or with the options of a command. */
+export function sandboxRunRequest(program: Program, options: SandboxRunOptions): object {
+  return defined({ ...runRequest(program, options), context: options.context, dir: options.dir,
+    interactive: options.interactive, terminal: options.terminal });
+}
+
+/** Returns the id of the run of a stream. */
+export function runIdOf(stream: Response): string {
+  const id = stream.headers.get(runHeader);
+  if (!id) {
+    void stream.body?.cancel();
+    throw new FumehoodError(`the answer of the server has no header ${runHeader}`,
+      { hint: "let proxies in front of the server pass it" });
+  }
+  return id;
+}
+
+/** Runs a program in a sandbox. It answers the calls of these tools: those of the run and of its context. */
+export async function runIn(server: Server, sandbox: string, program: Program, options: SandboxRunOptions,
+  tools: Tools | undefined): Promise<RunResult> {
+  if (options.onStdout || options.onStderr || options.onEvent || tools) {
+    return collect(streamIn(server, sandbox, program, options, tools), options);
+  }
+  return new RunResult(await server.json<Answer>(sandboxPath(sandbox, "run"),
+    { ...signalOf(options), method: "POST", json: sandboxRunRequest(program, options) }));
+}
+
+/** Runs a program in a sandbox and yields its events. It answers the calls of these tools. */
+export async function* streamIn(server: Server, sandbox: string, program: Program, options: SandboxRunOptions,
+  tools: Tools | undefined): AsyncGenerator<RunEvent> {
+  const first = await server.send(sandboxPath(sandbox, "run"), { ...signalOf(options), method: "POST",
+    json: sandboxRunRequest(program, options), headers: { Accept: "text/event-stream" } });
+  const run = new Run(server, sandbox, runIdOf(first));
+  yield* run.answered(run.follow(first, options), tools, options.signal);
 }

@@ -1,16 +1,17 @@
 import { answering, toolRequests, type Tools } from "./calls.js";
 import { Context } from "./context.js";
 import { FumehoodError } from "./errors.js";
-import { followRun, type ReconnectOptions, type RunEvent } from "./events.js";
+import { followRun, type RunEvent } from "./events.js";
 import { SandboxFiles } from "./files.js";
-import { defined, isolation, type IsolationOptions, oneShotRequest, type Program, type ProgramOptions,
-  runRequest } from "./program.js";
+import { defined, isolation, type IsolationOptions, oneShotRequest, type Program,
+  type ProgramOptions } from "./program.js";
 import { RunResult } from "./result.js";
-import { collect, Run, type RunCallbacks } from "./run.js";
-import { type CallOptions, sandboxPath, Server, type ServerOptions } from "./server.js";
+import { collect, Run, type RunCallbacks, runIdOf, runIn, type SandboxRunOptions, sandboxRunRequest,
+  streamIn } from "./run.js";
+import { type CallOptions, sandboxPath, Server, type ServerOptions, signalOf } from "./server.js";
 import type { Answer, CallLimitsRequest, Context as WireContext, ContextList, LifetimeRequest, NetworkReport,
   NetworkRequest, Run as WireRun, RunList, Sandbox as WireSandbox, SandboxList,
-  SandboxUsage, TerminalSizeRequest } from "./generated/wire.js";
+  SandboxUsage } from "./generated/wire.js";
 
 /** The configuration of a new sandbox. */
 export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOptions {
@@ -22,24 +23,8 @@ export interface SandboxOptions extends ServerOptions, IsolationOptions, CallOpt
   lifetime?: LifetimeRequest;
 }
 
-/** Options of a run in a sandbox. */
-export interface SandboxRunOptions extends ProgramOptions, RunCallbacks, ReconnectOptions, CallOptions {
-  /** Name of the context of code. Default: the language's default context. */
-  context?: string;
-  /** Working directory of a command or an entry. */
-  dir?: string;
-  /** Functions for calls of the tools that the context has: see createContext. */
-  contextTools?: Tools | undefined;
-  /** Keep the standard input of a command or an entry open for Run.write. */
-  interactive?: boolean;
-  /** Give a command a terminal of this size, which Run.write types into. */
-  terminal?: TerminalSizeRequest;
-}
-
 /** Options of a run in a fresh sandbox. */
 export interface OneShotOptions extends ProgramOptions, IsolationOptions, ServerOptions, CallOptions {}
-
-const runHeader = "Fumehood-Run-Id";
 
 /** Runs code or a command once, in a fresh sandbox. */
 export async function run(program: Program, options: OneShotOptions = {}): Promise<RunResult> {
@@ -51,7 +36,7 @@ export async function run(program: Program, options: OneShotOptions = {}): Promi
   const first = await server.send("/v1/run", { ...call, headers: { Accept: "text/event-stream" } });
   const broken = () => Promise.reject(new FumehoodError("the stream of events broke off; the server ended the run"));
   const events = followRun(first, broken, { reconnectMs: 0 }, options.signal);
-  const path = `/v1/runs/${first.headers.get(runHeader)}`;
+  const path = `/v1/runs/${runIdOf(first)}`;
   return collect(answering(events, server, path, options.tools, options.signal), {});
 }
 
@@ -112,12 +97,8 @@ export class Sandbox implements AsyncDisposable {
    * Runs code, a command or a file of the workspace, and waits for its end. With a callback the run is a stream: it
    * continues over a restart of the server. So does a run with tools. A failed program is a status of the result.
    */
-  async run(program: Program, options: SandboxRunOptions = {}): Promise<RunResult> {
-    if (options.onStdout || options.onStderr || options.onEvent || options.tools || options.contextTools) {
-      return collect(this.stream(program, options), options);
-    }
-    return new RunResult(await this.#server.json<Answer>(sandboxPath(this.id, "run"),
-      { ...signalOf(options), method: "POST", json: request(program, options) }));
+  run(program: Program, options: SandboxRunOptions = {}): Promise<RunResult> {
+    return runIn(this.#server, this.id, program, options, options.tools);
   }
 
   /** Runs a command. */
@@ -129,18 +110,15 @@ export class Sandbox implements AsyncDisposable {
    * Runs a program and yields its events, and answers calls of its tools. It reconnects after a break and loses no
    * event. The run continues if the caller stops reading.
    */
-  async *stream(program: Program, options: SandboxRunOptions = {}): AsyncGenerator<RunEvent> {
-    const first = await this.#server.send(sandboxPath(this.id, "run"), { ...signalOf(options), method: "POST",
-      json: request(program, options), headers: { Accept: "text/event-stream" } });
-    const run = this.getRun(first.headers.get(runHeader) ?? "");
-    yield* run.answered(run.follow(first, options), toolsOf(options), options.signal);
+  stream(program: Program, options: SandboxRunOptions = {}): AsyncGenerator<RunEvent> {
+    return streamIn(this.#server, this.id, program, options, options.tools);
   }
 
   /** Starts a program in the background. */
   async start(program: Program, options: Omit<SandboxRunOptions, keyof RunCallbacks> = {}): Promise<Run> {
     const run = await this.#server.json<WireRun>(sandboxPath(this.id, "run"), { ...signalOf(options),
-      method: "POST", json: { ...request(program, options), background: true } });
-    return new Run(this.#server, this.id, run.id, toolsOf(options));
+      method: "POST", json: { ...sandboxRunRequest(program, options), background: true } });
+    return new Run(this.#server, this.id, run.id, options.tools);
   }
 
   /** Returns the run of an id. */
@@ -155,7 +133,7 @@ export class Sandbox implements AsyncDisposable {
 
   /** Returns the context of a name. Its first run creates it, if createContext did not. */
   context(name: string): Context {
-    return new Context(this.#server, this, name);
+    return new Context(this.#server, this.id, name);
   }
 
   /** Creates a context. All its runs can call its tools. */
@@ -164,7 +142,7 @@ export class Sandbox implements AsyncDisposable {
     const { signal: _, tools, callLimits, ...wanted } = options;
     await this.#server.done(sandboxPath(this.id, "contexts"), { ...signalOf(options), method: "POST",
       json: defined({ name, ...wanted, tools: toolRequests(tools), call_limits: callLimits }) });
-    return new Context(this.#server, this, name, tools);
+    return new Context(this.#server, this.id, name, tools);
   }
 
   /** Describes the contexts. */
@@ -216,18 +194,4 @@ export class Sandbox implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-function request(program: Program, options: SandboxRunOptions): object {
-  return defined({ ...runRequest(program, options), context: options.context, dir: options.dir,
-    interactive: options.interactive, terminal: options.terminal });
-}
-
-/** Returns the functions that answer the calls of a run. */
-function toolsOf(options: SandboxRunOptions): Tools {
-  return { ...options.contextTools, ...options.tools };
-}
-
-function signalOf(options: CallOptions): CallOptions {
-  return options.signal ? { signal: options.signal } : {};
 }

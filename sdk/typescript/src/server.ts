@@ -106,6 +106,11 @@ export function sandboxPath(...steps: string[]): string {
   return ["/v1/sandboxes", ...steps.map(encodeURIComponent)].join("/");
 }
 
+/** Returns the signal of options, for a call that has no other option of theirs. */
+export function signalOf(options: CallOptions): CallOptions {
+  return options.signal ? { signal: options.signal } : {};
+}
+
 function environment(name: string): string | undefined {
   const process = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process;
   return process?.env?.[name] || undefined;

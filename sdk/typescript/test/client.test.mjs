@@ -175,6 +175,8 @@ test("a server that is not Fumehood, or sends half an answer", async () => {
   await rejectsWith(Sandbox.connect("a", { fetch: answers("<html>") }), "unavailable", /broke off/);
   await rejectsWith(Sandbox.connect("a", { fetch: async () => new Response("<html>", { status: 404 }) }),
     "unavailable", /404.*not an answer of Fumehood/);
+  const stream = { fetch: async () => new Response("event: done\n\n"), tools: { f: () => 1 } };
+  await rejectsWith(run("f()", stream), "unavailable", /no header Fumehood-Run-Id/);
   const older = { kind: "invalid", detail: "tools: unknown field tools", type: "about:blank", status: 400 };
   const fetch = async () => new Response(JSON.stringify(older), { status: 400 });
   await rejectsWith(Sandbox.connect("a", { fetch }), "invalid", /unknown field tools.*the same version of both/);
