@@ -127,6 +127,11 @@ def test_other_programs(other):
         Sandbox(server=other({}))
     with pytest.raises(fumehood.Unavailable, match="is not JSON"):
         Sandbox(server=other({"/v1/sandboxes": (200, "<html>")}))
+    with (
+        Client(other({"/v1/run": (200, "")})) as client,
+        pytest.raises(fumehood.Unavailable, match="no header fumehood-run-id"),
+    ):
+        client.run("f()", tools={"f": print})
 
 
 def problem(detail: str, kind: str = "invalid", status: int = 400) -> tuple[int, object]:

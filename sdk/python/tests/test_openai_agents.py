@@ -18,6 +18,7 @@ from agents.sandbox.snapshot import LocalSnapshotSpec
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from fumehood import Client
+from fumehood._agent_processes import Process
 from fumehood.openai_agents import FumehoodSandboxClient, FumehoodSandboxClientOptions
 
 set_tracing_disabled(True)
@@ -152,6 +153,23 @@ def test_processes(server):
         await session.pty_terminate_all()
         assert (await session.exec("pgrep -x sleep")).exit_code == 1
         await close(client, session)
+
+    asyncio.run(check())
+
+
+def test_a_reader_that_fails():
+    class Broken:
+        async def events(self):
+            raise ValueError("odd")
+            yield
+
+    async def check() -> None:
+        process = Process(Broken(), takes_input=False)
+        _, _, last = await process.collect(5000, None)
+        assert last
+        assert process.exit_code == -1
+        with pytest.raises(ValueError, match="odd"):
+            await process.end()
 
     asyncio.run(check())
 

@@ -51,9 +51,10 @@ class Process:
                     code = exit_code(event.data.exit_code)
         except FumehoodError as e:
             self._output.append(f"\n{e}\n".encode())
-        self.exit_code = code
-        self.ended.set()
-        self._more.set()
+        finally:
+            self.exit_code = code
+            self.ended.set()
+            self._more.set()
 
     async def collect(self, wait_ms: int, most_tokens: int | None) -> tuple[bytes, int | None, bool]:
         """Return the output of the next while, its tokens if it is shortened, and whether it is the last."""
@@ -72,7 +73,8 @@ class Process:
             with suppress(FumehoodError):  # its sandbox may have ended
                 await self.run.cancel()
         self._reader.cancel()
-        await asyncio.gather(self._reader, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await self._reader
 
 
 class Processes:

@@ -47,6 +47,15 @@ def sandbox_path(name: str, *steps: str) -> str:
     return "/v1/sandboxes/" + "/".join(quote(step, safe="") for step in (name, *steps))
 
 
+def run_id(headers: Mapping[str, str]) -> str:
+    """Return the id of the run whose events an answer streams."""
+    if RUN_HEADER not in headers:
+        raise Unavailable(
+            f"the answer of the server has no header {RUN_HEADER}", "let proxies in front of the server pass it"
+        )
+    return headers[RUN_HEADER]
+
+
 def body_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request. Arguments that are None are left out; stdin, files and timeout_s are converted."""
     body = {name: value for name, value in arguments.items() if value is not None}

@@ -17,7 +17,7 @@ from fumehood._events import Collector, split
 from fumehood._models._runs import Answer
 from fumehood._models._sandboxes import SandboxInfo, SandboxList
 from fumehood._models._server import Capabilities, Languages, Volume, VolumeList
-from fumehood._wire import EVENTS, RUN_HEADER, body_of, sandbox_path, shell
+from fumehood._wire import EVENTS, body_of, run_id, sandbox_path, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ class AsyncClient:
     async def _stream(self, body: dict[str, Any], collector: Collector, calls: Answering | None = None) -> Answer:
         async with self._transport.stream("POST", "/v1/run", json=body, headers=EVENTS) as response:
             if calls:
-                collector.on_call = calls(self._transport, f"/v1/runs/{response.headers[RUN_HEADER]}").take
+                collector.on_call = calls(self._transport, f"/v1/runs/{run_id(response.headers)}").take
             answer = await self._transport.collect(response, collector)
         if answer is None:
             raise Unavailable("the server's stream of events broke off; it ended the run")

@@ -15,7 +15,7 @@ from fumehood._events import Collector, Event, event_of, split
 from fumehood._models._runs import Answer
 from fumehood._models._sandboxes import RunInfo
 from fumehood._tools import tools_of
-from fumehood._wire import EVENTS, RUN_HEADER, Backoff, sandbox_path
+from fumehood._wire import EVENTS, Backoff, run_id, sandbox_path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -159,7 +159,7 @@ async def stream_to_end(
     try:
         try:
             async with transport.stream("POST", path, json=body, headers=EVENTS) as response:
-                run = sandbox.find_run(response.headers[RUN_HEADER])
+                run = sandbox.find_run(run_id(response.headers))
                 if answering:
                     collector.on_call = answering(transport, run._path()).take
                 answer = await transport.collect(response, collector)
