@@ -106,7 +106,7 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 		defer root.Close()
 	}
 	c := &collector{ctx: ctx, build: b, root: root, ignored: ignored, copies: i.copies}
-	if err := c.place(b, st); err != nil {
+	if err := c.place(st); err != nil {
 		return false, err
 	}
 	if err := c.collect(); err != nil {
@@ -191,7 +191,8 @@ type collector struct {
 }
 
 // place resolves the destination and the owner.
-func (c *collector) place(b *build, st *state) error {
+func (c *collector) place(st *state) error {
+	b := c.build
 	to := c.copies.to
 	c.toFolder = strings.HasSuffix(to, "/") || to == "." || strings.HasSuffix(to, "/.") ||
 		len(c.copies.sources)+len(c.copies.inline) > 1

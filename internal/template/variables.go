@@ -19,8 +19,7 @@ const (
 	maxFileBraces = 10_000    // in a Dockerfile
 	maxExpansion  = 32 << 20  // bytes that one word may become, by an estimate
 	maxWords      = 1000      // of one instruction
-	variableWork  = 1         // to look at one variable
-	textWork      = 1 << 6    // bytes that are as costly
+	textWork      = 1 << 6    // bytes that cost as much as one variable, which counts 1
 )
 
 // replacement matches ${NAME/PATTERN/TEXT}, which repeats its text.
@@ -66,7 +65,7 @@ func (b *build) checkVariables(st *state) error {
 	if count > maxVariables || bytes > maxAll {
 		return tooLarge("it has more than 1000 variables, or more than 1MiB of them")
 	}
-	return b.spend(int64(count) * variableWork)
+	return b.spend(int64(count))
 }
 
 func tooLarge(msg string) error {
@@ -111,7 +110,7 @@ func (b *build) expander(st *state) (expand func(word string) (string, error), e
 			return "", tooLarge("the variables of a word are too long")
 		}
 		return out, nil
-	}, b.spend(int64(len(env)) * variableWork)
+	}, b.spend(int64(len(env)))
 }
 
 // expand replaces variables in one word.
