@@ -86,6 +86,7 @@ type app struct {
 type commandLine struct {
 	args   []string // without the program's name
 	reread func(*cobra.Command, *serveFlags) error
+	fresh  bool // it runs one program in a fresh sandbox
 }
 
 // signals are what commands do at signals instead of ending.

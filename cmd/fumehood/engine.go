@@ -20,6 +20,10 @@ import (
 // recoverTimeout limits the cleanup after dead processes of Fumehood.
 const recoverTimeout = 30 * time.Second
 
+// recheckPause is how long runs in fresh sandboxes skip a dead server whose sandboxes lived. Each of many such runs in a
+// row would otherwise examine each sandbox, for half a millisecond of CPU.
+const recheckPause = time.Minute
+
 // defaultBackend is the backend of runs that name none. Native needs Linux.
 var defaultBackend = map[bool]string{true: "native", false: "docker"}[runtime.GOOS == "linux"]
 
@@ -48,6 +52,9 @@ func (a *app) backendOptions() backend.Options {
 	}
 	if !a.quiet && o.FetchImages {
 		o.Progress = a.Stderr
+	}
+	if a.line.fresh {
+		o.Recheck = recheckPause
 	}
 	if a.verbose {
 		o.Stderr, _ = a.Stderr.(*os.File)

@@ -253,6 +253,7 @@ func (a *app) runFresh(ctx context.Context, run engine.OneShot, f *sandboxFlags)
 	if err != nil {
 		return err
 	}
+	a.line.fresh = true
 	config := engine.Config{Slots: 1, Queue: -1, Checks: checks}
 	return a.withEngine(config, &f.packageFlags, func(e *openedEngine) error {
 		if err := e.chooseForImage(ctx, &run); err != nil {

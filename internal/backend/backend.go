@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
@@ -19,11 +20,15 @@ import (
 )
 
 type Options struct {
-	Libexec  string   // folder of the guest program; "" looks in the usual places
-	CacheDir string   // keeps a guest program built from source; "" builds none
-	RunDir   string   // folder of live state; "" is rundir.Default
-	Stderr   *os.File // receives a failing guest's last output; nil discards it
-	Lack     []string // for tests: pretend that this host lacks these
+	Libexec  string // folder of the guest program; "" looks in the usual places
+	CacheDir string // keeps a guest program built from source; "" builds none
+	RunDir   string // folder of live state; "" is rundir.Default
+
+	// Recheck is how long Reap skips dead processes after it found only living boxes of them; 0 is never.
+	Recheck time.Duration
+
+	Stderr *os.File // receives a failing guest's last output; nil discards it
+	Lack   []string // for tests: pretend that this host lacks these
 
 	// environment for finding engines and the run folder; nil is the process's
 	LookupEnv func(name string) (string, bool)
@@ -90,6 +95,7 @@ func containers(o Options, images hostbox.Images) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
 		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name), Images: images,
+			Recheck:   o.Recheck,
 			LookupEnv: o.LookupEnv, Image: o.Image,
 			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Refresh: o.RefreshImages,
 			Progress: o.Progress,

@@ -35,7 +35,7 @@ func Open(o Options) (*Set, error) {
 		}
 	}
 	b, err := native.New(native.Options{Guest: guest, RunDir: o.RunDir, GuestStderr: o.Stderr, Lack: o.Lack,
-		Images: images})
+		Images: images, Recheck: o.Recheck})
 	if err != nil {
 		return nil, errors.Join(err, guest.Close())
 	}
@@ -46,7 +46,8 @@ func Open(o Options) (*Set, error) {
 		}
 		return program.Open()
 	}, RunDir: filepath.Join(o.RunDir, gvisor.Name), HostIDs: filepath.Join(o.RunDir, hostid.File), Stderr: o.Stderr,
-		Lack: o.Lack, Lines: lines, Images: images})
+		Lack: o.Lack, Lines: lines, Images: images,
+		Recheck: o.Recheck})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), guest.Close())
 	}

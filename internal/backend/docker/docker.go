@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
@@ -46,7 +47,8 @@ type Options struct {
 	Guest func(arch string) (*os.File, error)
 
 	// RunDir is the folder of live state: locks, sockets.
-	RunDir string
+	RunDir  string
+	Recheck time.Duration // of dead owners with living boxes, by Reap; 0 is always
 
 	// Image is the default image; "" is DefaultImage.
 	Image string
@@ -91,7 +93,8 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt}, options: o,
+	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt, Recheck: o.Recheck},
+		options: o,
 		engine: &engine{options: &o, connecting: make(chan struct{}, 1), loading: make(chan struct{}, 1),
 			filled: map[string]string{}, suits: map[string]bool{}}}
 }

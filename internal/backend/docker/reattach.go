@@ -46,7 +46,7 @@ func (b *Backend) Reap(ctx context.Context) error {
 		}
 		return to, err
 	}
-	err := instance.Reaper{
+	err := instance.Reaper{Recheck: b.Recheck,
 		Lives: func(ctx context.Context, id sandbox.ID, _ instance.Record) (bool, error) {
 			to, err := reach(ctx)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
@@ -37,6 +38,8 @@ type Options struct {
 
 	// RunDir is the folder of live state: locks, bundles, sockets.
 	RunDir string
+
+	Recheck time.Duration // of dead owners with living boxes, by Reap; 0 is always
 
 	// HostIDs is the file in which all backends claim host user ids.
 	HostIDs string
@@ -72,7 +75,8 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images},
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images,
+		Recheck: o.Recheck},
 		options: o, null: null,
 		stderr: o.Stderr, roots: map[rootKey]*root{}, caller: hostid.ReadCaller()}
 	if b.stderr == nil {

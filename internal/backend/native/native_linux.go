@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,8 @@ type Options struct {
 
 	// RunDir is the folder of live state: locks, claims of ids, sockets.
 	RunDir string
+
+	Recheck time.Duration // of dead owners with living boxes, by Reap; 0 is always
 
 	// GuestStderr receives a failing guest's last output; nil is the null device.
 	GuestStderr *os.File
@@ -82,7 +85,8 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images}, options: o,
+	b := &Backend{Base: hostbox.Base{Backend: Name, RunDir: o.RunDir, FailAt: o.FailAt, Images: o.Images,
+		Recheck: o.Recheck}, options: o,
 		null: null, guestErr: o.GuestStderr, kernel: readKernel(), user: hostid.ReadCaller(),
 		templates: templates{processors: 1}}
 	b.hoards.copies = b.kernel.keepsCopies

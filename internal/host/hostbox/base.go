@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -15,6 +16,8 @@ type Base struct {
 	RunDir  string
 	FailAt  string // a step that fails, for the test of all steps
 	Images  Images // roots of sandboxes; nil supports no images
+
+	Recheck time.Duration // of Reap (instance.Reaper)
 
 	Claims instance.Claims // reattached boxes
 

@@ -253,7 +253,7 @@ func (b *Base) ReapBy(ctx context.Context, main, all Finder) error {
 	end := func(ctx context.Context, _ sandbox.ID, dir string, owner instance.Record) error {
 		return Reap(ctx, b.Backend, dir, owner, all)
 	}
-	return b.At("reap", instance.Reaper{Lives: main.Lives, End: end}.Reap(ctx, b.RunDir))
+	return b.At("reap", instance.Reaper{Lives: main.Lives, End: end, Recheck: b.Recheck}.Reap(ctx, b.RunDir))
 }
 
 // reapTimeout bounds how long Reap waits for a killed process. One that a tracer or the kernel holds is left for the

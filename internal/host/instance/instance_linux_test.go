@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -124,6 +125,35 @@ func TestReap(t *testing.T) {
 	}
 	if err := alive.Close(); err != nil || exists(alive.Dir) {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// TestRecheck: a reaper with Recheck skips an instance with only living boxes, and no other.
+func TestRecheck(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	one, two := open(t, run), open(t, run)
+	id, dir := living(t, one)
+	_, goneDir := box(t, two)
+	if err := errors.Join(one.Abandon(), two.Abandon()); err != nil {
+		t.Fatal(err)
+	}
+	lives, looks := true, 0
+	r := Reaper{Recheck: time.Hour,
+		Lives: func(context.Context, sandbox.ID, Record) (bool, error) { looks++; return lives, nil },
+		End: func(_ context.Context, _ sandbox.ID, dir string, _ Record) error {
+			return os.RemoveAll(dir)
+		}}
+	for range 3 {
+		if err := r.Reap(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if looks != 1 || exists(goneDir) || exists(two.Dir) || !exists(dir) {
+		t.Errorf("looked %d times at %s", looks, id)
+	}
+	lives, r.Recheck = false, 0
+	if err := r.Reap(t.Context(), run); err != nil || exists(one.Dir) {
+		t.Errorf("an ended box is left: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
@@ -18,6 +19,10 @@ import (
 type Reaper struct {
 	// Lives reports whether the guest of a living box runs.
 	Lives func(ctx context.Context, id sandbox.ID, owner Record) (bool, error)
+
+	// Recheck is how long an instance is skipped after a Reap of any process found only living boxes in it; 0 checks
+	// all instances.
+	Recheck time.Duration
 
 	// End ends one box and frees its resources and its folder.
 	End func(ctx context.Context, id sandbox.ID, dir string, owner Record) error
@@ -44,7 +49,7 @@ func (r Reaper) Reap(ctx context.Context, run string) error {
 	}
 	var errs []error
 	for _, entry := range found {
-		if !entry.IsDir() {
+		if !entry.IsDir() || r.checked(root, entry.Name()) {
 			continue
 		}
 		lock, err := lockDead(ctx, root, entry.Name(), lockTries)
@@ -75,7 +80,40 @@ func (r Reaper) instance(ctx context.Context, run *os.Root, name string) error {
 	for _, id := range boxes {
 		errs = append(errs, r.box(ctx, run, name, id, rec))
 	}
-	return errors.Join(append(errs, removeEmpty(run, name, rec))...)
+	err = errors.Join(append(errs, removeEmpty(run, name, rec))...)
+	if err == nil {
+		err = noteChecked(run, dir)
+	}
+	return err
+}
+
+// checkedFile is in the folder of a dead instance that has living boxes only. Its time is that of the last check.
+const checkedFile = "checked"
+
+// checked reports whether a process checked an instance within r.Recheck.
+func (r Reaper) checked(run *os.Root, name string) bool {
+	if r.Recheck == 0 {
+		return false
+	}
+	info, err := run.Lstat(path.Join(folderOf(name), checkedFile))
+	if err != nil {
+		return false
+	}
+	age := time.Since(info.ModTime())
+	return age >= 0 && age < r.Recheck
+}
+
+// noteChecked records the time of a check, if the instance still exists.
+func noteChecked(run *os.Root, dir string) error {
+	name, now := path.Join(dir, checkedFile), time.Now()
+	err := run.Chtimes(name, now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = run.WriteFile(name, nil, 0o600)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // it had no box left
+		return nil
+	}
+	return err
 }
 
 // box ends one box of a dead instance, unless it is living and has a guest.
