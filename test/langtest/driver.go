@@ -165,7 +165,7 @@ func (d *Driver) Wait() Outcome {
 	for id := strconv.Itoa(d.runs); ; {
 		f, ok := d.report()
 		if !ok {
-			d.t.Fatalf("the driver ended (%v) in run %s: %s", d.broken, id, d.stderr.next(d.t))
+			d.t.Fatalf("the driver ended (%v, %v) in run %s: %s", d.broken, d.state(), id, d.stderr.next(d.t))
 		}
 		if len(f.Fields) == 0 || string(f.Fields[0]) != id {
 			d.t.Fatalf("a report %s %.80q in run %s", f.Kind, f.Fields, id)
@@ -265,6 +265,12 @@ func (d *Driver) Ended() *os.ProcessState {
 	if f, ok := d.report(); ok {
 		d.t.Fatalf("a report %s %.80q; the driver should end", f.Kind, f.Fields)
 	}
+	return d.state()
+}
+
+// state waits for the end of the driver's process.
+func (d *Driver) state() *os.ProcessState {
+	d.t.Helper()
 	select {
 	case <-d.ended:
 	case <-time.After(reportTimeout):

@@ -3,6 +3,7 @@
 CHANNEL = 250  # the channel moves to this descriptor and the next two, so that files of the code get the usual numbers
 TEXT, PIPES = b"t", b"p"  # messages on the socket for background output; package guest specifies them
 MAX_MESSAGE = 32 << 10  # bytes
+LEVELS = 4  # of serve: one timer has one pending signal, and each level catches one
 SPAWNS = {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}  # audit events
 
 take_parts(sys.argv[2:])
@@ -138,25 +139,22 @@ def step():
         complete(*fields)
 
 
-def handle_requests():
-    while not over:
-        try:
-            step()
-        except BaseException:
-            pass
-
-
-def serve():
+def serve(level):
     """Handles requests until the channel ends.
 
-    A handler may raise at a backward jump, which is outside of try in Python 3.13, so there are two loops. And flags that
-    drain sets may stay set, so code that runs without a pending report resets them.
+    A handler may raise again at once: in the except clause, and at the backward jump behind it, which no try covers. Each
+    level catches what escapes the one below. The timer is stopped first, because a handler that takes longer than the
+    timer's interval would raise at every level. Flags that drain sets may stay set, so code that runs without a pending
+    report resets them.
     """
     while not over:
         try:
-            handle_requests()
+            if level:
+                serve(level - 1)
+            else:
+                step()
         except BaseException:
-            pass
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def start():
@@ -185,5 +183,5 @@ start()
 send(b"ready", sys.version.split()[0].encode())
 need("run")
 look_like_main()
-serve()
+serve(LEVELS)
 need("end")
