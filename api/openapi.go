@@ -218,14 +218,24 @@ var Operations = append([]Operation{
 		Summary: "Send a request to an HTTP server in a sandbox",
 		Detail:  portDetail, Problems: append([]int{405, 502}, problems...)},
 }, slices.Concat(runOperations, contextOperations, fileOperations(), volumeOperations,
-	templateOperations)...)
+	storeOperations)...)
 
-var templateOperations = []Operation{
+var storeOperations = []Operation{
+	{Name: "listImages", Method: "GET", Path: "/v1/images", Summary: "Images and templates on this server",
+		Detail: imagesDetail, Answer: ImageList{}, Problems: problems},
+	{Name: "listPackages", Method: "GET", Path: "/v1/packages", Summary: "Installed packages, by layer",
+		Detail: packagesDetail, Answer: PackageList{}, Problems: problems},
 	{Name: "buildTemplate", Method: "POST", Path: "/v1/templates", Summary: "Build an image from a Dockerfile or steps",
 		Detail: templateDetail, Body: TemplateRequest{},
 		Example: `{"name": "bio", "steps": [{"from": "python:3.12-slim"}, {"run": "pip install biopython"}]}`,
 		Answer:  Template{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
 }
+
+const imagesDetail = `The key of an operator, and a request to a server without keys, gets all. Another key gets the images
+that its requests may name, without the templates of other keys; sandboxes lists only its own.`
+
+const packagesDetail = `The key of an operator, and a request to a server without keys, gets all layers. Another key gets
+those whose packages its living sandboxes have. Fumehood removes the least recently used layers when all are too large.`
 
 const templateDetail = `Requires a server with --templates. Runs and sandboxes name the template as their image. With
 Accept: text/event-stream the answer has the log as events: progress for each step, stdout and stderr of its command,

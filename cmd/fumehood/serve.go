@@ -187,11 +187,11 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 	if err != nil {
 		return nil, err
 	}
-	templates, err := a.openTemplates(f, e)
+	stores, err := a.openStores(f, e)
 	if err != nil {
 		return nil, err
 	}
-	httpapi.Add(server, templates)
+	httpapi.Add(server, stores)
 	dashboard.Add(server)
 	openaiapi.Add(server)
 	endMCP := mcp.Add(server)

@@ -20,7 +20,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/lang"
-	"github.com/fumehood-dev/fumehood/internal/template"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
@@ -56,11 +55,11 @@ func (b *lockedBuffer) String() string {
 
 func newRig(t testing.TB, e engine.Config, h httpd.Config) *rig {
 	t.Helper()
-	return newBuildingRig(t, e, h, nil)
+	return newStoringRig(t, e, h, httpapi.Stores{})
 }
 
-// newBuildingRig returns a rig whose server builds templates.
-func newBuildingRig(t testing.TB, e engine.Config, h httpd.Config, templates *template.Builder) *rig {
+// newStoringRig returns a rig whose server keeps images, templates or packages.
+func newStoringRig(t testing.TB, e engine.Config, h httpd.Config, stores httpapi.Stores) *rig {
 	t.Helper()
 	r := &rig{t: t, log: &lockedBuffer{}}
 	if e.Backends == nil {
@@ -78,7 +77,7 @@ func newBuildingRig(t testing.TB, e engine.Config, h httpd.Config, templates *te
 	if r.server, err = httpd.New(h); err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Add(r.server, templates)
+	httpapi.Add(r.server, stores)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

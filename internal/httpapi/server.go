@@ -10,7 +10,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/room"
-	"github.com/fumehood-dev/fumehood/internal/template"
 )
 
 // apiV1 is version 1 of the HTTP API on one server.
@@ -18,17 +17,16 @@ type apiV1 struct {
 	*httpd.Server
 	probes    probe[engine.Capabilities]
 	readiness probe[engine.Probed]
-	document  []byte            // OpenAPI
-	templates *template.Builder // nil builds none
-	builds    *room.Room        // of templates
+	document  []byte // OpenAPI
+	stores    Stores
+	builds    *room.Room // of templates
 }
 
 type handler = func(*httpd.Response, *http.Request) error
 
-// Add adds the operations of version 1. The server must not be serving yet. Without templates it builds none.
-func Add(server *httpd.Server, templates *template.Builder) {
-	a := &apiV1{Server: server, document: api.OpenAPI, templates: templates,
-		builds: room.New(maxBuilds, maxBuilds/2)}
+// Add adds the operations of version 1. The server must not be serving yet.
+func Add(server *httpd.Server, stores Stores) {
+	a := &apiV1{Server: server, document: api.OpenAPI, stores: stores, builds: room.New(maxBuilds, maxBuilds/2)}
 	if version := server.Version(); version != "" {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)
@@ -47,7 +45,7 @@ func Add(server *httpd.Server, templates *template.Builder) {
 // handlers returns the handler of each operation, by its name.
 func (a *apiV1) handlers() map[string]handler {
 	return map[string]handler{
-		"buildTemplate": a.buildTemplate,
+		"buildTemplate": a.buildTemplate, "listImages": a.listImages, "listPackages": a.listPackages,
 
 		"run": a.run, "answerOnce": a.answerOnce, "execute": a.execute,
 		"capabilities": a.capabilities, "languages": a.languages,

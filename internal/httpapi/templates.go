@@ -27,7 +27,7 @@ const (
 
 // buildTemplate is POST /v1/templates. A client that disconnects cancels its build.
 func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
-	if a.templates == nil {
+	if a.stores.Templates == nil {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "templates", Msg: "this server builds none",
 			Fix: "start it with --templates SIZE"}
 	}
@@ -56,7 +56,7 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 	}
 	defer a.builds.Give(w.Key, size)
 	if len(files) > 0 {
-		draft, err := a.templates.Images.Scratch()
+		draft, err := a.stores.Templates.Images.Scratch()
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (a *apiV1) build(ctx context.Context, build template.Build, stream *runStre
 			stream.output(e.Stream, e.Output)
 		}
 	}
-	i, err := a.templates.Build(ctx, build)
+	i, err := a.stores.Templates.Build(ctx, build)
 	var failed *template.Failed
 	if errors.As(err, &failed) {
 		err = &sandbox.Error{Kind: sandbox.Invalid, Op: "templates", Msg: failed.Error(),

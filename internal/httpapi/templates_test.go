@@ -11,6 +11,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpapi"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/internal/template"
@@ -39,7 +40,8 @@ func TestTemplates(t *testing.T) {
 		Allowed: func(_, name string) bool { return name != "hidden" }}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)}, b)
+	r := newStoringRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)},
+		httpapi.Stores{Templates: b})
 	as := func(key string) header { return header{"X-API-Key": strings.Repeat(key, 32)} }
 	body := func(name, dockerfile string) string {
 		return jsonOf(object{"name": name, "dockerfile": dockerfile,
@@ -105,7 +107,8 @@ func TestWaitingBuilds(t *testing.T) {
 		}}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
 	bob, _ := httpd.NewKey("bob", strings.Repeat("b", 32))
-	r := newBuildingRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)}, b)
+	r := newStoringRig(t, engine.Config{}, httpd.Config{Keys: httpd.NewKeyring(alice, bob)},
+		httpapi.Stores{Templates: b})
 	body := func(dockerfile string) string {
 		return jsonOf(object{"name": "made", "dockerfile": dockerfile,
 			"files": []object{{"path": "a", "content": "x"}}})

@@ -37,7 +37,7 @@ func newServer(t *testing.T) func(method, path, body string) (*http.Request, *ht
 	if err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Add(server, nil)
+	httpapi.Add(server, httpapi.Stores{})
 	return func(method, path, body string) (*http.Request, *http.Response) {
 		request := func() *http.Request {
 			req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
