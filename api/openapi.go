@@ -231,11 +231,12 @@ var storeOperations = []Operation{
 		Answer:  Template{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
 }
 
-const imagesDetail = `The key of an operator, and a request to a server without keys, gets all. Another key gets the images
-that its requests may name, without the templates of other keys; sandboxes lists only its own.`
+const imagesDetail = `The key of an operator, and a request to a server without keys, gets all. Another key gets the
+images that its requests may name, without the templates of other keys; sandboxes lists only its own.`
 
-const packagesDetail = `The key of an operator, and a request to a server without keys, gets all layers. Another key gets
-those whose packages its living sandboxes have. Fumehood removes the least recently used layers when all are too large.`
+const packagesDetail = `The key of an operator, and a request to a server without keys, gets all layers. Another key
+gets those whose packages its living sandboxes have. Fumehood removes the least recently used layers when all are too
+large.`
 
 const templateDetail = `Requires a server with --templates. Runs and sandboxes name the template as their image. With
 Accept: text/event-stream the answer has the log as events: progress for each step, stdout and stderr of its command,

@@ -103,6 +103,6 @@ function parse(block: string): Event | undefined {
 }
 
 // at joins the segments of a path, escaped.
-export const at = (...segments: string[]) => segments.map(encodeURIComponent).join("/");
+const at = (...segments: string[]) => segments.map(encodeURIComponent).join("/");
 
 export const sandboxPath = (name: string, ...rest: string[]) => "/v1/sandboxes/" + at(name, ...rest);

@@ -37,9 +37,9 @@ function python(r: wire.RunRequest, server: string): string {
   const others = Object.fromEntries(Object.entries(limits ?? {}).filter(([name]) => name !== "timeout_s"));
   if (Object.keys(others).length) options.push(`limits=${pythonValue(others)}`);
   if (files?.length) options.push("files={" + files.map((f) => `${JSON.stringify(f.path)}: ` +
-    (f.content_base64 ? `base64.b64decode(${JSON.stringify(f.content_base64)})` : pythonValue(f.content)))
+    (f.content_base64 === undefined ? pythonValue(f.content) : `base64.b64decode(${JSON.stringify(f.content_base64)})`))
     .join(", ") + "}");
-  const needs64 = files?.some((f) => f.content_base64);
+  const needs64 = files?.some((f) => f.content_base64 !== undefined);
   return (needs64 ? "import base64\n" : "") +
     `from fumehood import Client\n\nwith Client(${JSON.stringify(server)}) as client:\n` +
     `    answer = client.run(${[pythonValue(code), ...options].join(",\n        ")})\n    print(answer.stdout)`;
@@ -53,15 +53,11 @@ function typescript(r: wire.RunRequest, server: string): string {
   if (limits?.timeout_s) options["timeout"] = limits.timeout_s;
   const others = Object.fromEntries(Object.entries(limits ?? {}).filter(([name]) => name !== "timeout_s"));
   if (Object.keys(others).length) options["limits"] = others;
-  type Sent = NonNullable<wire.RunRequest["files"]>[number];
-  const binary = (f: Sent) => "base64:" + f.content_base64; // stands for an expression
-  if (files?.length) options["files"] = Object.fromEntries(files.map((f) => [f.path, f.content ?? binary(f)]));
+  const content = (f: wire.File) => f.content_base64 === undefined ? JSON.stringify(f.content)
+    : `Uint8Array.from(atob(${JSON.stringify(f.content_base64)}), (c) => c.charCodeAt(0))`;
+  const entries = (files ?? []).map((f) => `    ${JSON.stringify(f.path)}: ${content(f as wire.File)}`);
   let text = JSON.stringify(options, null, 2);
-  for (const f of files ?? []) {
-    if (!f.content_base64) continue;
-    const bytes = `Uint8Array.from(atob(${JSON.stringify(f.content_base64)}), (c) => c.charCodeAt(0))`;
-    text = text.replace(JSON.stringify(binary(f)), () => bytes);
-  }
+  if (entries.length) text = text.replace(/\n\}$/, () => `,\n  "files": {\n${entries.join(",\n")}\n  }\n}`);
   return `import { run } from "fumehood";\n\nconst r = await run(${JSON.stringify(code)}, ${text});\n` +
     "console.log(r.stdout);";
 }

@@ -1,7 +1,9 @@
-// The host: what its backends enforce, languages, volumes, the use of slots, and latencies.
-import { get, send } from "./api";
-import { Badge, bytes, duration, ErrorBox, Heads, usePolled } from "./parts";
+// The host: what its backends enforce, languages, images, volumes, packages, the use of slots, and latencies.
+import { type ComponentChildren } from "preact";
+import { Problem, get, send } from "./api";
+import { Badge, bytes, duration, ErrorBox, Heads, since, usePolled } from "./parts";
 import { type Histogram, histograms, parse, quantile, valueOf } from "./metrics";
+import { plain } from "./text";
 import type * as wire from "./generated/wire";
 
 export function Host({ capabilities: c }: { capabilities: wire.Capabilities }) {
@@ -14,7 +16,9 @@ export function Host({ capabilities: c }: { capabilities: wire.Capabilities }) {
       ))}
       <Limits capabilities={c} />
       <Languages />
+      <Images />
       <Volumes />
+      <Packages />
       <p class="note">Fumehood {c.version}</p>
     </>
   );
@@ -96,14 +100,9 @@ function Backend({ backend: b, isDefault }: { backend: wire.Backend; isDefault: 
     <div class="panel">
       <h2>
         Backend {b.name} <Badge text={b.usable ? "usable" : "missing"} />
-        {isDefault && <span class="badge">default</span>}
+        {isDefault && <Badge text="default" />}
       </h2>
-      {b.error && (
-        <div class="error">
-          <strong>{b.error}</strong>
-          {b.hint && <div>{b.hint}</div>}
-        </div>
-      )}
+      <ErrorBox error={b.error && new Problem(0, b.error, b.hint)} />
       {b.isolation.length > 0 && (
         <details open={isDefault}>
           <summary>Isolation and features</summary>
@@ -191,29 +190,89 @@ function Languages() {
   );
 }
 
-function Volumes() {
-  const { value, error } = usePolled(
-    async (signal) => (await get<wire.VolumeList>("/v1/volumes", signal)).volumes, 10, []);
+// Stored lists what the server keeps. A server that keeps no such things (status 422) is no error.
+function Stored<T>(p: { title: string; heads: string[]; load: (signal: AbortSignal) => Promise<T[]>;
+  row: (item: T) => ComponentChildren; size: (item: T) => number }) {
+  const { value, error } = usePolled(p.load, 10, []);
+  const lacks = error instanceof Problem && error.status === 422;
   return (
     <div class="panel">
-      <h2>Volumes</h2>
-      <ErrorBox error={error} />
-      {value && value.length === 0 && <p class="note">There are none.</p>}
+      <h2>{p.title}</h2>
+      {lacks ? <p class="note">{error.message}.</p> : <ErrorBox error={error} />}
+      {value?.length === 0 && <p class="note">There are none.</p>}
       {value && value.length > 0 && (
-        <table>
-          <Heads names={["Name", "Used", "Size", "Sandboxes"]} />
-          <tbody>
-            {value.map((v) => (
-              <tr>
-                <th scope="row">{v.name}</th>
-                <td>{bytes(v.used_bytes)}</td>
-                <td>{v.size_mib} MiB</td>
-                <td>{v.sandboxes.length}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <>
+          <div class="scroll" tabIndex={0} role="region" aria-label={p.title}>
+            <table>
+              <Heads names={p.heads} />
+              <tbody>{value.slice(0, 200).map((item) => <tr>{p.row(item)}</tr>)}</tbody>
+            </table>
+          </div>
+          <p class="note">
+            Together {bytes(value.reduce((sum, item) => sum + p.size(item), 0))}
+            {value.length > 200 && `. The first 200 of ${value.length} are listed.`}
+          </p>
+        </>
       )}
     </div>
+  );
+}
+
+const Images = () => (
+  <Stored<wire.StoredImage> title="Images and templates" heads={["Name", "Size", "Added", "Last use", "Sandboxes"]}
+    size={(i) => i.bytes}
+    load={async (signal) => (await get<wire.ImageList>("/v1/images", signal)).images}
+    row={(i) => (
+      <>
+        <th scope="row">
+          <bdi>{i.name}</bdi> {i.template && <Badge text="template" />} {i.owner && <>of <bdi>{i.owner}</bdi></>}
+        </th>
+        <td class="number">{bytes(i.bytes)}</td>
+        <td class="number">{since(i.added_at)} ago</td>
+        <td class="number">{since(i.used_at)} ago</td>
+        <td class="number">{i.sandboxes.length}</td>
+      </>
+    )} />
+);
+
+const Volumes = () => (
+  <Stored<wire.Volume> title="Volumes" heads={["Name", "Used", "Size", "Created", "Sandboxes"]}
+    size={(v) => v.used_bytes ?? 0}
+    load={async (signal) => (await get<wire.VolumeList>("/v1/volumes", signal)).volumes}
+    row={(v) => (
+      <>
+        <th scope="row">{v.name}</th>
+        <td class="number">{bytes(v.used_bytes)}</td>
+        <td class="number">{v.size_mib} MiB</td>
+        <td class="number">{since(v.created_at)} ago</td>
+        <td class="number">{v.sandboxes.length}</td>
+      </>
+    )} />
+);
+
+const Packages = () => (
+  <Stored<wire.PackageLayer> title="Packages" heads={["Layer", "Language", "Size", "Last use", "Uses", "Sandboxes"]}
+    size={(l) => l.bytes}
+    load={async (signal) => (await get<wire.PackageList>("/v1/packages", signal)).layers}
+    row={(l) => (
+      <>
+        <th scope="row"><Names list={l.packages.map((p) => plain(`${p.name} ${p.version}`))} /></th>
+        <td>{l.language}</td>
+        <td class="number">{bytes(l.bytes)}</td>
+        <td class="number">{since(l.used_at)} ago</td>
+        <td class="number">{l.hits + 1}</td>
+        <td class="number">{l.sandboxes.length}</td>
+      </>
+    )} />
+);
+
+// Names shows the first of a long list, and the others on demand.
+function Names({ list }: { list: string[] }) {
+  if (list.length <= 6) return <bdi>{list.join(", ")}</bdi>;
+  return (
+    <details>
+      <summary><bdi>{list.slice(0, 5).join(", ")}</bdi> and {list.length - 5} more</summary>
+      <bdi>{list.slice(5).join(", ")}</bdi>
+    </details>
   );
 }

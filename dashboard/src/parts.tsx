@@ -126,8 +126,9 @@ export function Heads({ names }: { names: string[] }) {
   );
 }
 
-export function Badge({ text }: { text: string }) {
-  return <span class={"badge " + text.replace(/[^a-z]/g, "")}>{text}</span>;
+// Badge shows a state, in the color of that state.
+export function Badge({ text, state = text }: { text: string; state?: string }) {
+  return <span class={"badge " + state.replace(/[^a-z]/g, "")}>{text}</span>;
 }
 
 export function bytes(n: number | null | undefined): string {

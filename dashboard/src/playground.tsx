@@ -4,7 +4,7 @@ import { events, get, sandboxPath, send } from "./api";
 import { copyAs, forms } from "./copyas";
 import { CodeEditor } from "./editor";
 import { CopyButton, ErrorBox, Field, Tabs } from "./parts";
-import { PolicyView, RunView, type RunState, apply, newRun } from "./run";
+import { PolicyView, RunView, type RunState, follow, newRun } from "./run";
 import { base64Of } from "./text";
 import type { Editor } from "../vendor/editor";
 import type * as wire from "./generated/wire";
@@ -71,8 +71,7 @@ export function Playground({ capabilities }: { capabilities: wire.Capabilities }
   const start = async () => {
     abort.current?.abort();
     const mine = (abort.current = new AbortController());
-    let state = newRun();
-    setRun(state);
+    setRun(newRun());
     setError(undefined);
     setPlace(undefined);
     try {
@@ -83,7 +82,7 @@ export function Playground({ capabilities }: { capabilities: wire.Capabilities }
       if (id) {
         mine.signal.addEventListener("abort", () => void send(sandboxPath(home, "runs", id), { method: "DELETE" }));
       }
-      for await (const e of events(answer)) setRun((state = apply(state, e)));
+      await follow(newRun(), events(answer), (now) => (abort.current ?? mine) === mine && setRun(now));
     } catch (e) {
       if (!mine.signal.aborted) setError(e);
     } finally {

@@ -1,5 +1,5 @@
 // Values that code displayed. They come from a sandbox: no form of them may run a script on this page.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isDark } from "./theme";
 import { Figure, figureOf } from "./plotly";
 import { plain } from "./text";
@@ -11,11 +11,9 @@ export interface Result {
 
 export function ResultView({ result }: { result: Result }) {
   const d = result.data;
-  const figure = d["application/vnd.plotly.v1+json"];
-  if (figure !== undefined) {
-    const parsed = figureOf(figure);
-    if (parsed) return <Figure figure={parsed} />;
-  }
+  const json = d["application/vnd.plotly.v1+json"];
+  const figure = useMemo(() => (json === undefined ? undefined : figureOf(json)), [json]);
+  if (figure) return <Figure figure={figure} />;
   for (const type of ["image/png", "image/jpeg"]) {
     if (d[type]) return <img class="result" alt="Image result" src={`data:${type};base64,${d[type]!.trim()}`} />;
   }

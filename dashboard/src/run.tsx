@@ -1,12 +1,13 @@
 // A run: its state while events arrive, and its view.
-import { type Event } from "./api";
-import { bytes, duration, Heads } from "./parts";
+import { type Event, Problem } from "./api";
+import { Badge, bytes, duration, ErrorBox, Heads } from "./parts";
 import { type Result, ResultView } from "./results";
 import { Output, bytesOf, plain } from "./text";
 import type * as wire from "./generated/wire";
 
 export interface RunState {
   id: string;
+  last: number; // the id of the last event
   output: Output;
   results: Result[];
   progress: string;
@@ -15,10 +16,11 @@ export interface RunState {
   problem?: wire.Problem;
 }
 
-export const newRun = (): RunState => ({ id: "", output: new Output(), results: [], progress: "" });
+export const newRun = (): RunState => ({ id: "", last: 0, output: new Output(), results: [], progress: "" });
 
 // apply adds an event to a run. Values of the result are changed in place; the copy makes the page update.
-export function apply(run: RunState, e: Event): RunState {
+function apply(before: RunState, e: Event): RunState {
+  const run = { ...before, last: e.id || before.last };
   switch (e.name) {
     case "started":
       return { ...run, id: e.data.id };
@@ -27,7 +29,7 @@ export function apply(run: RunState, e: Event): RunState {
     case "stdout":
     case "stderr":
       run.output.add(e.name, e.data);
-      return { ...run };
+      return run;
     case "result":
       return { ...run, results: [...run.results, e.data] };
     case "exception":
@@ -38,6 +40,26 @@ export function apply(run: RunState, e: Event): RunState {
       return { ...run, problem: e.data, progress: "" };
   }
   return run;
+}
+
+const frame = 50; // ms between two states of a run that are shown
+
+// follow applies events to a run until they end. It shows the state at most once per frame: a log has thousands of
+// events, and each view of it costs as much as its length.
+export async function follow(run: RunState, list: AsyncIterable<Event>, show: (run: RunState) => void) {
+  let timer = 0;
+  try {
+    for await (const e of list) {
+      run = apply(run, e);
+      timer ||= window.setTimeout(() => {
+        timer = 0;
+        show(run);
+      }, frame);
+    }
+  } finally {
+    clearTimeout(timer);
+    show(run);
+  }
 }
 
 export function RunView({ run }: { run: RunState }) {
@@ -52,12 +74,7 @@ export function RunView({ run }: { run: RunState }) {
       {run.exception && !hasTraceback(run) && (
         <pre class="stderr">{plain(run.exception.traceback ?? `${run.exception.name}: ${run.exception.value}`)}</pre>
       )}
-      {run.problem && (
-        <div class="error" role="alert">
-          <strong>{run.problem.detail}</strong>
-          {run.problem.hint && <div>{run.problem.hint}</div>}
-        </div>
-      )}
+      <ErrorBox error={run.problem && new Problem(run.problem.status, run.problem.detail, run.problem.hint)} />
       {done && <Outcome done={done} />}
     </div>
   );
@@ -93,7 +110,7 @@ function Outcome({ done }: { done: wire.Done }) {
         </aside>
       )}
       <p class="outcome" role="status">
-        <span class={"badge " + done.status}>{done.status}</span> {ended}
+        <Badge text={done.status} /> {ended}
         {done.phase && <> in the phase {done.phase}</>} · {duration(done.usage.wall_ms)} · CPU{" "}
         {duration(done.usage.cpu_ms)} · {bytes(done.usage.peak_memory_bytes)}
         {done.packages && <> · packages {done.packages.map((p) => `${p.name} ${p.version ?? ""}`).join(", ")}</>}
@@ -169,9 +186,7 @@ export function PolicyView({ policy }: { policy: wire.Policy }) {
       <p>
         Isolation:{" "}
         {Object.entries(effective.isolation).map(([name, state]) => (
-          <span class={"badge " + state}>
-            {name}: {state}
-          </span>
+          <Badge text={`${name}: ${state}`} state={state} />
         ))}
       </p>
       {effective.warnings.map((w) => (

@@ -5,7 +5,7 @@ import { Badge, bytes, duration, ErrorBox, Field, Heads, since, useAction, useNo
 import type * as wire from "./generated/wire";
 
 // endOf returns when a sandbox ends by itself, unless it is used.
-export function endOf(s: wire.Sandbox): number {
+function endOf(s: wire.Sandbox): number {
   const ends = [s.idle_ends_at, s.lifetime.ends_at].filter(Boolean).map((t) => Date.parse(t!));
   return ends.length ? Math.min(...ends) : Infinity;
 }

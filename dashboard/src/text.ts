@@ -21,14 +21,14 @@ export function plain(text: string): string {
   return kept.replace(controls, "\ufffd");
 }
 
-export interface Piece {
+interface Piece {
   offset: number;
   text: string;
   base64?: string;
   dropped_bytes?: number;
 }
 
-export interface Part {
+interface Part {
   stream: "stdout" | "stderr";
   text: string;
 }

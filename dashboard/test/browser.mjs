@@ -10,12 +10,12 @@ const program = process.env.TESTED_PROGRAM;
 const pictures = process.env.TESTED_PICTURES;
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
-// serve starts a server with its own state.
+// serve starts a server with its own state and cache.
 export async function serve(...flags) {
   const state = mkdtempSync(join(tmpdir(), "dashboard-"));
   const child = spawn(program,
     ["serve", "--listen", "127.0.0.1:0", "--state-dir", state, "--no-local-socket", ...flags],
-    { stdio: ["ignore", "ignore", "pipe"] });
+    { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, XDG_CACHE_HOME: join(state, "cache") } });
   let said = "";
   const url = await new Promise((resolve, reject) => {
     child.stderr.on("data", (data) => {

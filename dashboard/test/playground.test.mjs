@@ -69,7 +69,8 @@ test("playground: a fresh sandbox returns files", async () => {
   await page.getByLabel("Files to return").fill("*.txt");
   await setCode(page, "print(open('in.csv').read())\nopen('out.txt', 'w').write('42')");
   await page.getByLabel("Files to send").setInputFiles(
-    { name: "in.csv", mimeType: "text/csv", buffer: Buffer.from("a,b") });
+    [{ name: "in.csv", mimeType: "text/csv", buffer: Buffer.from("a,b") },
+      { name: "none.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(0) }]);
   await page.getByText("in.csv", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.locator(".outcome .succeeded").waitFor();
@@ -78,9 +79,11 @@ test("playground: a fresh sandbox returns files", async () => {
     page.waitForEvent("download"), page.getByRole("button", { name: "out.txt" }).click()]);
   assert.equal(download.suggestedFilename(), "out.txt");
   await page.getByText("Copy as curl").click();
-  for (const form of ["Python", "TypeScript", "CLI", "curl"]) {
+  for (const [form, want] of Object.entries({ Python: /"in.csv": base64.b64decode\("YSxi"\), "none.bin": base64.b64/,
+    TypeScript: /"in.csv": Uint8Array.from\(atob\("YSxi"\).*"none.bin": Uint8Array.from\(atob\(""\)/s,
+    CLI: /in\.csv.*none\.bin/, curl: /YSxi/ })) {
     await page.getByRole("tab", { name: form, exact: true }).click();
-    assert.match(await page.locator(".copy pre").innerText(), /in\.csv/, form);
+    assert.match(await page.locator(".copy pre").innerText(), want, form);
   }
   await checkPage(page, "playground-copy");
 });
@@ -107,6 +110,27 @@ display({"application/vnd.plotly.v1+json": {"data": [
     assert.ok(await image.evaluate((i) => i.decode().then(() => i.naturalWidth)) > 0, name);
   }
   await checkPage(page, "playground-values");
+});
+
+test("playground: hostile figures leave the page usable", async () => {
+  const page = await open(browser, server);
+  await setCode(page, `import json
+from IPython.display import display
+def show(traces, title="bad"):
+    display({"application/vnd.plotly.v1+json": {"data": traces, "layout": {"title": title}}}, raw=True)
+show([{"y": [1e16, 1e16 + 2]}, {"y": [1.7e308, -1.7e308, 1]}], "a" * 100000)
+show([{"x": list(range(i, 1000000, 100)), "y": [1] * 10000} for i in range(12)])
+show([{"x": ["label" * 100 + str(i) for i in range(3000)], "y": list(range(3000)), "type": "bar"}])
+show([{"y": {"bdata": "AAAA", "dtype": "constructor"}}, {"x": [5, 5], "y": [5, 5], "name": [[["deep"]]]}])
+deep = "[" * 20000 + "]" * 20000
+display({"application/vnd.plotly.v1+json": deep, "text/plain": "deep"}, raw=True)
+print("drawn")`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.locator(".outcome .succeeded").waitFor();
+  await page.locator("figure canvas").nth(3).waitFor();
+  assert.equal(await page.locator("figure canvas").count(), 4);
+  await page.getByText(/Only 50000 points are drawn/).first().waitFor();
+  await checkPage(page, "playground-hostile-figures");
 });
 
 test("playground: hostile output does not run", async () => {

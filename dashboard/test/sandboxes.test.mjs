@@ -56,6 +56,8 @@ test("sandboxes: create, run, follow, files, contexts, usage, extend, end", asyn
   await page.getByRole("tab", { name: "ports" }).click();
   const link = page.getByRole("link", { name: "/v1/sandboxes/work/ports/8000/" });
   assert.match(await (await call(server, await link.getAttribute("href"))).text(), /Directory listing/);
+  await page.getByRole("button", { name: "Show port 8000" }).click();
+  await page.frameLocator("iframe.result").getByRole("heading", { name: /Directory listing/ }).waitFor();
   await checkPage(page, "sandbox-ports");
 
   await page.getByRole("tab", { name: "usage" }).click();
@@ -132,6 +134,18 @@ test("sandboxes: an operator sees and ends those of all owners, others see their
     assert.deepEqual(await root.getByRole("rowheader").allInnerTexts(), ["of-alice", "of-bob"]);
     assert.equal(await root.getByRole("link", { name: "of-alice" }).count(), 0);
     await checkPage(root, "operator");
+    await bob.getByRole("link", { name: "of-bob" }).click();
+    await bob.getByLabel("Command line to start").fill("python3 -m http.server 8000");
+    await bob.getByRole("button", { name: "Start" }).click();
+    await bob.getByText("Running…").waitFor();
+    await bob.getByRole("tab", { name: "ports" }).click();
+    const show = bob.getByRole("button", { name: "Show port 8000" });
+    while (!(await show.count())) { // the program does not listen yet
+      await bob.getByRole("button", { name: "Refresh" }).click();
+      await bob.waitForTimeout(100);
+    }
+    await show.click(); // with the key, which a link cannot send
+    await bob.frameLocator("iframe.result").getByRole("heading", { name: /Directory listing/ }).waitFor();
     await root.getByRole("button", { name: "End of-alice" }).click();
     await root.getByRole("rowheader", { name: "of-alice" }).waitFor({ state: "detached" });
   } finally {

@@ -6,7 +6,7 @@ import { plain } from "../text";
 import type * as wire from "../generated/wire";
 
 // ruleOf returns the rule that allows an attempt.
-export function ruleOf(a: wire.NetworkAttempt): string {
+function ruleOf(a: wire.NetworkAttempt): string {
   const host = a.name || (a.address?.includes(":") ? `[${a.address}]` : (a.address ?? ""));
   return a.port && a.protocol !== "dns" ? `${host}:${a.port}` : host;
 }

@@ -1,6 +1,7 @@
 // One sandbox: its facts, and a tab for each thing that it has.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, sandboxPath, send } from "../api";
+import { type Axis, Chart } from "../chart";
 import { Badge, ErrorBox, Tabs, bytes, duration, since, useAction, usePolled } from "../parts";
 import { PolicyView } from "../run";
 import { Countdown, nameOf } from "../sandboxes";
@@ -94,48 +95,28 @@ function useUsage(name: string): Sample[] {
   return samples;
 }
 
+const drawUsage = (axis: Axis) => ({
+  scales: {
+    x: { time: true },
+    percent: { range: (_u: unknown, _low: number, high: number): [number, number] => [0, Math.max(100, high)] },
+  },
+  axes: [axis, { ...axis, label: "MiB" }, { ...axis, scale: "percent", side: 1 as const, label: "% of a CPU" }],
+  series: [
+    {},
+    { label: "Memory, MiB", stroke: "#1f9aa3", width: 2 },
+    { label: "CPU, %", stroke: "#d9822b", width: 2, scale: "percent" },
+  ],
+});
+
 function UsageChart({ usage }: { usage: Sample[] }) {
-  const host = useRef<HTMLDivElement>(null);
-  const chart = useRef<{ setData(data: any): void; destroy(): void } | undefined>(undefined);
-  const data = () => [
+  const data = useMemo(() => [
     usage.map((u) => u.time),
     usage.map((u) => u.memory / 2 ** 20),
     usage.map((u, i) => {
       const before = usage[i - 1];
       return before ? Math.max(0, (u.cpu - before.cpu) / 10 / (u.time - before.time)) : null;
     }),
-  ];
-  useEffect(() => {
-    let left = false;
-    void import("../../vendor/chart").then(({ Chart }) => {
-      if (left || !host.current) return;
-      const ink = getComputedStyle(host.current).color;
-      const axis = { stroke: ink, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
-      chart.current = new Chart(
-        {
-          width: Math.max(300, host.current.clientWidth),
-          height: 280,
-          scales: {
-            x: { time: true },
-            percent: { range: (_u: unknown, _low: number, high: number) => [0, Math.max(100, high)] },
-          },
-          axes: [axis, { ...axis, label: "MiB" }, { ...axis, scale: "percent", side: 1, label: "% of a CPU" }],
-          series: [
-            {},
-            { label: "Memory, MiB", stroke: "#1f9aa3", width: 2 },
-            { label: "CPU, %", stroke: "#d9822b", width: 2, scale: "percent" },
-          ],
-        } as any,
-        data() as any,
-        host.current,
-      );
-    });
-    return () => {
-      left = true;
-      chart.current?.destroy();
-    };
-  }, []);
-  useEffect(() => chart.current?.setData(data()), [usage]);
-  const last = usage.at(-1);
-  return <div ref={host} role="img" aria-label={`Usage over time; memory now: ${bytes(last?.memory)}`} />;
+  ], [usage]);
+  const label = `Usage over time; memory now: ${bytes(usage.at(-1)?.memory)}`;
+  return <Chart label={label} height={280} draw={drawUsage} data={data} />;
 }

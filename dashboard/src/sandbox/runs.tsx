@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { events, get, sandboxPath, send } from "../api";
 import { Badge, ErrorBox, Field, since, useAction, usePolled } from "../parts";
-import { type RunState, RunView, apply, newRun } from "../run";
+import { type RunState, RunView, follow, newRun } from "../run";
 import { plain } from "../text";
 import type * as wire from "../generated/wire";
 
@@ -66,17 +66,14 @@ function RunLog({ name, run }: { name: string; run: wire.Run }) {
   const { act, busy, error: failed } = useAction();
   useEffect(() => {
     const abort = new AbortController();
-    const follow = async () => {
+    const read = async () => {
       let now = newRun();
-      let after = 0;
+      const show = (run: RunState) => abort.signal.aborted || setState((now = run));
       while (!abort.signal.aborted && !now.done && !now.problem) {
         try {
-          const path = sandboxPath(name, "runs", run.id, "events") + "?after=" + after;
+          const path = sandboxPath(name, "runs", run.id, "events") + "?after=" + now.last;
           const answer = await send(path, { accept: "text/event-stream", signal: abort.signal });
-          for await (const e of events(answer)) {
-            after = e.id || after;
-            setState((now = apply(now, e)));
-          }
+          await follow(now, events(answer), show);
           setError(undefined);
         } catch (e) {
           if (abort.signal.aborted) return;
@@ -86,7 +83,7 @@ function RunLog({ name, run }: { name: string; run: wire.Run }) {
         await new Promise((resolve) => setTimeout(resolve, 1000));
       }
     };
-    void follow();
+    void read();
     return () => abort.abort();
   }, [name, run.id]);
   const running = run.status === "running";
