@@ -36,9 +36,12 @@ if [ "${2:-}" = all ] && ! grep -qF "\"$JS\"" "$folder/node_modules/e2b/package.
 fi
 
 rm -rf "$folder"/state* "$folder/keys" "$folder/certs"
-key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
-formed=e2b_$(od -An -N20 -tx1 /dev/urandom | tr -d ' \n') # of the form that earlier SDKs require
-echo "bob $formed" >>"$folder/keys"
+if [ "${2:-}" = suites ]; then # earlier SDKs require this form
+  key=e2b_$(od -An -N20 -tx1 /dev/urandom | tr -d ' \n')
+  echo "alice sha256:$(printf %s "$key" | sha256sum | cut -d ' ' -f 1)" >"$folder/keys"
+else
+  key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
+fi
 "$fumehood" --quiet certs create sandbox.test --dir "$folder/certs" >/dev/null
 trap 'kill $(jobs -p) 2>/dev/null; wait || true' EXIT
 
@@ -52,7 +55,7 @@ start() {
   for _ in $(seq $((START_SECONDS * 10))); do
     url=$(sed -n 's/^.*listening on \(https\{0,1\}:[^ ]*\).*$/\1/p' "$log")
     [ -z "$url" ] || return 0
-    kill -0 $!
+    kill -0 $! 2>/dev/null || break
     sleep 0.1
   done
   cat "$log" >&2 && exit 1
@@ -92,7 +95,7 @@ run_suites() {
   packages_of "$suites/$sdk/js-sdk" msw@2.12.10 error-stack-parser-es@1.0.5 @types/node@20.19.19
   packages_of "$suites/code-interpreter/js" e2b@2.45.0
   export E2B_DOMAIN=sandbox.test:${url##*:} SSL_CERT_FILE=$here/$folder/certs/ca.pem PYTHONDONTWRITEBYTECODE=1
-  export E2B_API_KEY=$formed NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE PYTHONPATH=$here/test/e2b
+  export NODE_EXTRA_CA_CERTS=$SSL_CERT_FILE PYTHONPATH=$here/test/e2b
   local pytest=("$bin/python" -m pytest -p names -p no:cacheprovider --numprocesses 3 --timeout 300)
   local vitest=(node_modules/.bin/vitest run --config vitest.config.mts)
   unset E2B_VALIDATE_API_KEY
