@@ -169,10 +169,15 @@ def serve():
         """Removes the modules that the interpreter started with. It is the last call before modules are freed."""
         for name in names:
             modules.pop(name, None)
+        arm()
 
     kept = [name for name in before if name not in ("__main__", "builtins", "sys")]
     for name in kept:
         keep(ctypes.py_object(sys.modules[name]))
+    try:
+        arm = shortcut()
+    except Exception:  # another C library or interpreter; the end then takes longer
+        arm = int
     atexit.register(spare, sys.modules, kept)
 
     entrance = load(folder + "/enter")
