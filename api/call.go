@@ -15,14 +15,14 @@ type Tool struct {
 
 // CallLimits bound the calls of tools of one run. A call over a limit fails in the code, with an exception.
 type CallLimits struct {
-	// Calls of one run, up to 10000. The default is 1000.
-	Calls int   `json:"calls,omitempty" least:"1" example:"100"`
-	Bytes int64 `json:"bytes,omitempty" least:"1" example:"65536"` // All arguments and answers; the default is 16 MiB.
-	// Seconds for one answer; then the call fails. The default is 60, the maximum 3600.
-	AnswerS float64 `json:"answer_s,omitempty" over:"0" example:"30"`
-	// Seconds in total for which the time limit of the run stops while calls wait. The default is 600, the maximum
-	// 86400.
-	WaitS float64 `json:"wait_s,omitempty" over:"0" example:"60"`
+	// Calls of one run, up to 10000. 0 is the default, 1000.
+	Calls int   `json:"calls,omitempty" least:"0" example:"100"`
+	Bytes int64 `json:"bytes,omitempty" least:"0" example:"65536"` // All arguments and answers; 0 is 16 MiB.
+	// Seconds for one answer; then the call fails. 0 is the default, 60. The maximum is 3600.
+	AnswerS float64 `json:"answer_s,omitempty" least:"0" example:"30"`
+	// Seconds in total for which the time limit of the run stops while calls wait. 0 is the default, 600. The maximum
+	// is 86400.
+	WaitS float64 `json:"wait_s,omitempty" least:"0" example:"60"`
 }
 
 // CallEvent is the data of a call event: code calls a tool, and waits for the answer.

@@ -24,9 +24,9 @@ type VolumeMount struct {
 type VolumeRequest struct {
 	// Unique among the caller's volumes. 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends.
 	Name    string  `json:"name" required:"true" example:"data"`
-	SizeMiB float64 `json:"size_mib,omitempty" over:"0" example:"2048"` // Largest size in MiB. The default is 1024.
-	// Most files. The default is one for each 16 KiB.
-	Inodes int64 `json:"inodes,omitempty" over:"0"`
+	SizeMiB float64 `json:"size_mib,omitempty" least:"0" example:"2048"` // Largest size in MiB. 0 is the default, 1024.
+	// Most files. 0 is the default, one for each 16 KiB.
+	Inodes int64 `json:"inodes,omitempty" least:"0"`
 	// disk and inodes: create the volume without these limits if this host cannot enforce them.
 	AllowUnenforced []string `json:"allow_unenforced,omitempty" max:"64"`
 }
