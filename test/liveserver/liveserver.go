@@ -20,7 +20,8 @@ import (
 const DefaultBinary = "bin/fumehood"
 
 const (
-	readyTimeout = 20 * time.Second     // from the start of the process to its readiness
+	readyTimeout = time.Minute          // from the start of the process to its readiness, on a busy host
+	abortTimeout = 5 * time.Second      // from SIGQUIT to the end
 	readyPoll    = 2 * time.Millisecond // start-up is not measured
 	stopTimeout  = 30 * time.Second     // for a drain, after which the server is killed
 	maxClients   = 256                  // connections kept alive to one server
@@ -142,7 +143,11 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 		case <-s.ended:
 			return fmt.Errorf("the server ended before it was ready (%v): %s", s.cmd.ProcessState, s.output.text())
 		case <-ctx.Done():
-			return fmt.Errorf("the server is not ready (%w): %s", ctx.Err(), s.output.text())
+			err := ctx.Err()
+			if errors.Is(err, context.DeadlineExceeded) {
+				s.abort()
+			}
+			return fmt.Errorf("the server is not ready (%w): %s", err, s.output.text())
 		case <-time.After(readyPoll):
 		}
 	}
@@ -195,18 +200,23 @@ func (s *Server) Stop() error {
 	select {
 	case <-s.ended:
 	case <-time.After(stopTimeout):
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // Go then prints what its goroutines wait for
-		select {
-		case <-s.ended:
-		case <-time.After(time.Second):
-		}
-		s.Kill()
+		s.abort()
 		return errors.New("the server did not end after SIGTERM: " + s.output.text())
 	}
 	if !s.cmd.ProcessState.Success() {
 		return fmt.Errorf("the server ended with %v: %s", s.cmd.ProcessState, s.output.text())
 	}
 	return nil
+}
+
+// abort ends a server that hangs. Its output shows what its goroutines wait for.
+func (s *Server) abort() {
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+	select {
+	case <-s.ended:
+	case <-time.After(abortTimeout):
+	}
+	s.Kill()
 }
 
 // CloseIdle closes idle connections. A test then counts the server's descriptors without them.
