@@ -70,7 +70,6 @@ type Param struct {
 var (
 	problems      = []int{400, 404, 409, 413, 422, 429, 500, 503}
 	bodyProblems  = append([]int{408, 415}, problems...)
-	runProblems   = []int{400, 408, 413, 415, 422, 429, 500, 503}
 	boolean       = []string{"0", "1", "false", "true"}
 	metadataParam = Param{Name: "metadata", Doc: "NAME:VALUE; all must match.", List: true, Example: "user:u1"}
 	includeParam  = Param{Name: "include", Doc: "policy: return the policy even if it is enforced as requested.",
@@ -163,12 +162,12 @@ const sandboxPath = "/v1/sandboxes/{id}"
 var Operations = append([]Operation{
 	{Name: "run", Method: "POST", Path: "/v1/run", Summary: "Run code once", Detail: runDetail, Body: RunRequest{},
 		Example: `{"language": "python", "code": "print(6*7)", "limits": {"timeout_s": 10}}`,
-		Answer:  Answer{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
+		Answer:  Answer{}, Also: []Answers{{200, MediaEvents}}, Problems: bodyProblems},
 	{Name: "answerOnce", Method: "POST", Path: "/v1/runs/{run}/calls/{call}", Body: CallAnswer{},
 		Summary: "Answer a call of a tool of a run in a fresh sandbox", Detail: callDetail,
 		Example: `{"value": ["a", "b"]}`, Status: http.StatusNoContent, Problems: bodyProblems},
 	{Name: "execute", Method: "POST", Path: "/execute", Summary: "Run code once, with a small, older schema",
-		Body: ExecuteRequest{}, Example: `{"code": "print(6*7)"}`, Answer: ExecuteAnswer{}, Problems: runProblems},
+		Body: ExecuteRequest{}, Example: `{"code": "print(6*7)"}`, Answer: ExecuteAnswer{}, Problems: bodyProblems},
 	{Name: "capabilities", Method: "GET", Path: "/v1/capabilities",
 		Summary: "Backends, limits and features of this server", Answer: Capabilities{}},
 	{Name: "languages", Method: "GET", Path: "/v1/languages", Summary: "Languages, their versions and modules",
@@ -228,7 +227,7 @@ var storeOperations = []Operation{
 	{Name: "buildTemplate", Method: "POST", Path: "/v1/templates", Summary: "Build an image from a Dockerfile or steps",
 		Detail: templateDetail, Body: TemplateRequest{},
 		Example: `{"name": "bio", "steps": [{"from": "python:3.12-slim"}, {"run": "pip install biopython"}]}`,
-		Answer:  Template{}, Also: []Answers{{200, MediaEvents}}, Problems: runProblems},
+		Answer:  Template{}, Also: []Answers{{200, MediaEvents}}, Problems: bodyProblems},
 }
 
 const imagesDetail = `The key of an operator, and a request to a server without keys, gets all. Another key gets the
