@@ -240,7 +240,8 @@ large.`
 const templateDetail = `Requires a server with --templates. Runs and sandboxes name the template as their image. With
 Accept: text/event-stream the answer has the log as events: progress for each step, stdout and stderr of its command,
 and at the end done with the template, or problem. A build ends with its connection. A name that another key has built,
-or that is not a template, is refused.`
+or that is not a template, is refused. The command start runs in every sandbox of the image, which is ready once its
+check ready succeeds: a port, or a command.`
 
 var volumeOperations = []Operation{
 	{Name: "createVolume", Method: "POST", Path: "/v1/volumes", Summary: "Create a volume that outlives sandboxes",

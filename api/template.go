@@ -5,6 +5,8 @@ type TemplateRequest struct {
 	Name       string            `json:"name" required:"true" example:"bio"`                // Of the image.
 	Dockerfile string            `json:"dockerfile,omitempty" pattern:"." one:"recipe"`     // Its text.
 	Steps      []TemplateStep    `json:"steps,omitempty" least:"1" max:"1000" one:"recipe"` // The first one is from.
+	Start      string            `json:"start,omitempty" example:"node server.js"`          // Sandboxes start with it.
+	Ready      string            `json:"ready,omitempty" example:"8080"`                    // A port, or a check.
 	Files      []File            `json:"files,omitempty" max:"10000"`                       // What COPY and copy find.
 	Args       map[string]string `json:"args,omitempty"`                                    // Values of ARGs.
 	Backend    string            `json:"backend,omitempty" example:"native"`                // Where commands run.

@@ -28,6 +28,15 @@ type Image struct {
 	WorkDir    string // of commands; "" is Workspace
 	Entrypoint []string
 	Cmd        []string // arguments of Entrypoint, or a whole command without one
+	Start      *Start   // what its sandboxes start with; nil is nothing
 	Owner      string   // the API key that built it; "" for images of the operator
 	Note       string   // what of its configuration has no effect, and why; "" is nothing
+}
+
+// Start is the command that runs in every sandbox of an image, and the check that it is ready. A sandbox is ready when
+// the check succeeds. Ready and Port exclude each other.
+type Start struct {
+	Command []string
+	Ready   []string // a command that exits with 0 once it is; nil is none
+	Port    uint16   // of the sandbox, which accepts connections once it is; 0 is none
 }

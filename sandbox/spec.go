@@ -94,6 +94,7 @@ type Root struct {
 
 	// The engine sets these from the image (Image).
 	Digest  string // of its content
+	Start   *Start // what the sandbox starts with; nil is nothing
 	WorkDir string // working directory of commands; "" is Workspace
 	Note    string // what of its configuration has no effect; "" is nothing
 }

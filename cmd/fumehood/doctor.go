@@ -175,7 +175,8 @@ func tryLanguage(ctx context.Context, e *engine.Engine, l sandbox.Language, spec
 		return h
 	}
 	h.Program = programOf(ctx, e, l, spec)
-	r, err := e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
+	r, err := e.Run(ctx, engine.OneShot{Spec: spec, WithoutStart: true,
+		Request: sandbox.Request{Language: l.Name, Code: []byte(l.Probe)}})
 	switch {
 	case err != nil:
 		h.Why, h.Fix = textOf(err), fixOf(err)
@@ -202,7 +203,8 @@ func programOf(ctx context.Context, e *engine.Engine, l sandbox.Language, spec s
 		} && printf '%s: ' "$p" && printf '%s\n' "$v" | grep -m 1 .`
 	for _, program := range programs {
 		command := append([]string{"/bin/sh", "-c", script, program}, version...)
-		r, err := e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Command: command}})
+		r, err := e.Run(ctx, engine.OneShot{Spec: spec, WithoutStart: true,
+			Request: sandbox.Request{Command: command}})
 		if err == nil && r.Status == sandbox.StatusSucceeded {
 			return strings.TrimSpace(string(r.Stdout.Head))
 		}

@@ -71,7 +71,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Server", []string{"listen", "host", "domain", "tls-cert", "tls-key", "acme-domain",
 			"acme-directory", "acme-ca", "acme-email", "acme-listen", "api-key-file",
 			"drain-timeout", "no-local-socket", "check-config"}},
-		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm",
+		{"Capacity", []string{"slots", "slots-per-key", "queue", "queue-per-key", "queue-timeout", "warm", "warm-image",
 			"connections", "connections-per-key", "max-connections"}},
 		{"Living sandboxes", []string{"state-dir", "private", "sandboxes", "owner-sandboxes", "max-file", "log-space"}},
 		{"Volumes", []string{"volumes-per-key", "max-volume", "allow-volume-dir"}},

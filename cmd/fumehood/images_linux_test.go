@@ -17,6 +17,58 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
+// TestStaticImage: an image with one static program runs it, starts with it as a server, and reports what it lacks.
+func TestStaticImage(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can build templates")
+	}
+	const at = "/static"
+	root := t.TempDir()
+	build := exec.Command("go", "build", "-o", root+at, "./testdata/static")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(root, "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := testApp(t)
+	m := &a.Main
+	run := func(args ...string) (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		m.Stdout, m.Stderr = &out, &errs
+		code = m.Run(t.Context(), args)
+		return code, out.String(), errs.String()
+	}
+	for _, args := range [][]string{{"image", "import", root, "--name", "static"},
+		{"template", "build", "server", "--from", "static", "--start", `["` + at + `", "serve"]`, "--ready", "8080"},
+		{"template", "build", "broken", "--from", "static", "--start", "server", "--ready", "8080"}} {
+		if code, _, stderr := run(args...); code != 0 {
+			t.Fatalf("%q: %s", args, stderr)
+		}
+	}
+	for _, backend := range []string{"native", "gvisor"} {
+		for _, c := range []struct {
+			args   []string
+			code   int
+			stdout string
+			says   string
+		}{
+			{[]string{"static", "--", at, "id"}, 0, "1000 1000 open /secret: permission denied\n", ""},
+			{[]string{"server", "--", at, "get"}, 0, "hello\n", ""},
+			{[]string{"static", "-c", "print(1)"}, 125, "", "choose another image"},
+			{[]string{"static", "--", "ls"}, 127, "", "ls: command not found"},
+			{[]string{"broken", "--", at, "id"}, 125, "", "cannot run: guest: start: execute /bin/sh: the program"},
+		} {
+			args := append([]string{"run", "--backend", backend, "--allow-unenforced", "memory", "--image"}, c.args...)
+			if code, stdout, stderr := run(args...); code != c.code || stdout != c.stdout ||
+				!strings.Contains(stderr, c.says) {
+				t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
+			}
+		}
+	}
+}
+
 // debianTemplate installs from an index of packages and from a wheel, and prepares files.
 const debianTemplate = `FROM base
 ARG INDEX

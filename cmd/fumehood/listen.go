@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,4 +100,26 @@ func (a *app) listenLocal(f *serveFlags, runDir string) net.Listener {
 		a.warn("no local socket for commands of this user: %s", terminal.OneLine(err.Error()))
 	}
 	return nil
+}
+
+type door struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// url returns the URL of the door.
+func (d *door) url(f *doorFlags) string {
+	if tcp := urlOf(d.listener.Addr()); !f.secure() || !strings.HasPrefix(tcp, "http:") {
+		return tcp
+	}
+	return "https://" + d.listener.Addr().String()
+}
+
+// closeDoors ends all connections.
+func closeDoors(doors []door) error {
+	var errs []error
+	for _, d := range doors {
+		errs = append(errs, d.server.Close())
+	}
+	return errors.Join(errs...)
 }

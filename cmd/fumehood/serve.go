@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,8 @@ type serveFlags struct {
 
 	door         doorFlags
 	images       []string // patterns of images that requests may name
-	pull         bool     // fetch those that are missing
+	warmImages   []string
+	pull         bool // fetch those that are missing
 	templates    sizeValue
 	drainTimeout time.Duration
 	living       livingFlags
@@ -152,6 +152,7 @@ func (a *app) newServe() *cobra.Command {
 		"concurrent runs of one API key (default half, with several keys)")
 	flags.IntVar(&f.config.Warm, "warm", defaultWarm,
 		fmt.Sprintf("sandboxes kept ready for each kind of request; 0 is none (default %d)", defaultWarm))
+	flags.StringSliceVar(&f.warmImages, "warm-image", nil, "`IMAGE` whose sandboxes are kept ready (repeatable)")
 	flags.IntVar(&f.config.Queue, "queue", engine.DefaultQueue,
 		fmt.Sprintf("runs that may wait for a slot; 0 is none (default %d)", engine.DefaultQueue))
 	flags.IntVar(&f.config.OwnerQueue, "queue-per-key", 0,
@@ -316,28 +317,6 @@ func (f *serveFlags) gateLimits() egress.Limits {
 	return limits
 }
 
-type door struct {
-	server   *http.Server
-	listener net.Listener
-}
-
-// url returns the URL of the door.
-func (d *door) url(f *doorFlags) string {
-	if tcp := urlOf(d.listener.Addr()); !f.secure() || !strings.HasPrefix(tcp, "http:") {
-		return tcp
-	}
-	return "https://" + d.listener.Addr().String()
-}
-
-// closeDoors ends all connections.
-func closeDoors(doors []door) error {
-	var errs []error
-	for _, d := range doors {
-		errs = append(errs, d.server.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, addr net.Addr,
 	kept *state) (*openedEngine, error) {
@@ -373,7 +352,13 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	return e, a.checkBackends(ctx, e, config.Default)
+	if err := a.checkBackends(ctx, e, config.Default); err != nil {
+		return nil, err
+	}
+	if err := e.KeepWarm(ctx, f.warmImages); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // checkBackends closes the engine with an error if no backend works, and warns if default requests would be rejected.

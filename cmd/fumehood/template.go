@@ -27,6 +27,8 @@ type templateFlags struct {
 	file    string
 	steps   []template.Step
 	args    []string
+	start   string
+	ready   string
 	backend string
 	limits  sandbox.Limits
 	allow   []string
@@ -72,6 +74,8 @@ func (f *templateFlags) addTo(cmd *cobra.Command) {
 	f.step(flags, "workdir", "make `PATH` the working directory", func(s *template.Step, v string) { s.Workdir = v })
 	f.step(flags, "user", "`USER` of later steps and of the image", func(s *template.Step, v string) { s.User = v })
 	flags.StringArrayVar(&f.args, "build-arg", nil, "value of an ARG, `NAME=VALUE` (repeatable)")
+	flags.StringVar(&f.start, "start", "", "`COMMAND` that every sandbox of the image starts with")
+	flags.StringVar(&f.ready, "ready", "", "`CHECK` that it is ready: a port that answers, or a command that succeeds")
 	flags.StringVar(&f.backend, "backend", "", "`NAME` of the backend that runs the steps (default one that can)")
 	flags.BoolVar(&f.noCache, "no-cache", false, "repeat every step")
 	f.networkFlags.add(cmd)
@@ -102,8 +106,9 @@ func (f *templateFlags) step(flags *pflag.FlagSet, name, usage string, set func(
 }
 
 func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string) (err error) {
-	build := template.Build{Name: args[0], Context: ".", Steps: f.steps, Backend: f.backend, Limits: f.limits,
-		AllowUnenforced: f.allow, NoCache: f.noCache, Report: a.reportBuild(), Args: map[string]string{}}
+	build := template.Build{Name: args[0], Context: ".", Steps: f.steps, Start: f.start, Ready: f.ready,
+		Backend: f.backend, Limits: f.limits, AllowUnenforced: f.allow, NoCache: f.noCache,
+		Report: a.reportBuild(), Args: map[string]string{}}
 	if len(args) > 1 {
 		build.Context = args[1]
 	}

@@ -69,6 +69,9 @@ func (s *Sandbox) build(ctx context.Context) error {
 	if err == nil {
 		err = s.makeUserFolders(ctx)
 	}
+	if err == nil {
+		err = s.startImage(ctx)
+	}
 	if err != nil {
 		s.closeBox()
 		s.box = nil

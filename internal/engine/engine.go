@@ -103,6 +103,9 @@ type OneShot struct {
 	// processes have ended by then: an uncompressed layer, hostile. Run returns its error.
 	Changes func(layer io.Reader) error
 
+	// WithoutStart makes a sandbox in which the start command of its image does not run.
+	WithoutStart bool
+
 	installs bool // a step of an installation: its network is that of the index of the operator or of the root
 	indexed  bool // of the operator
 }

@@ -118,6 +118,15 @@ type faults struct {
 	usage   func(u *sandbox.Usage)     // on what a box says it has cost
 	spawned func(id sandbox.ID, n int) // after the n-th box was made
 	probe   func() (sandbox.Posture, error)
+	start   *sandbox.Start // of every image
+}
+
+func (*faults) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{} }
+
+func (f *faults) ImageOf(_ context.Context, name string, _ bool) (sandbox.Image, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return sandbox.Image{Digest: "digest of " + name, Start: f.start}, nil
 }
 
 func (f *faults) Probe(ctx context.Context) (sandbox.Posture, error) {

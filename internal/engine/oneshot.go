@@ -130,7 +130,11 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 	case p.given.installs: // a client made the root, and so named the index
 		p.given.Spec.Network.Trusted = nil
 	}
-	spec, err := rules.BoxFor(rules.Rooted(p.given.Spec, image), &request)
+	rooted := rules.Rooted(p.given.Spec, image)
+	if p.given.WithoutStart {
+		rooted.Root.Start = nil
+	}
+	spec, err := rules.BoxFor(rooted, &request)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (e *Engine) Supply(ctx context.Context, run OneShot) (*sandbox.Supply, erro
 // worker returns what runs the steps for a run: on its backend and root, with the limits and the network of the step.
 func (e *Engine) worker(p *oneShot) sandbox.Worker {
 	return func(ctx context.Context, w sandbox.Work) (*sandbox.Result, error) {
-		run := OneShot{installs: true, indexed: w.Indexed, Owner: p.owner, Spec: sandbox.Spec{
+		run := OneShot{installs: true, WithoutStart: true, indexed: w.Indexed, Owner: p.owner, Spec: sandbox.Spec{
 			Root: p.Spec.Root, Limits: e.lowered(p.owner, w.Limits), Network: w.Network,
 			AllowUnenforced: p.Spec.AllowUnenforced}}
 		if w.Limits.Inodes > 0 { // where they cannot be limited, the memory that they take is

@@ -53,7 +53,7 @@ const (
 
 // fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are
 // never kept warm: long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before
-// the box is used.
+// the box is used. The start command of an image has the environment of the spec.
 func fingerprint(backend string, spec sandbox.Spec) string {
 	if spec.Lifetime.Living || spec.Workspace != "" || len(spec.Mounts) > 0 || len(spec.NamedVolumes()) > 0 ||
 		spec.Root.Dir != "" ||
@@ -61,7 +61,9 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 		return ""
 	}
 	spec.ID, spec.Metadata = "", nil
-	spec.Env = nil                                      // given with each start
+	if spec.Root.Start == nil {
+		spec.Env = nil // given with each start
+	}
 	spec.Limits.Timeout, spec.Limits.OutputBytes = 0, 0 // enforced by guest and engine, for each run
 	spec.Named = slices.DeleteFunc(slices.Clone(spec.Named),
 		func(l sandbox.LimitName) bool { return l == sandbox.LimitTimeout || l == sandbox.LimitOutput })
@@ -81,6 +83,38 @@ func fingerprint(backend string, spec sandbox.Spec) string {
 // take returns a warm box for the spec, or nil, and starts refilling its shelf. held are the layers of the spec. It
 // prefers a box in which a fork for f is parked, or none if f is nil. The boxes to come are parked for f.
 func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied, f *sandbox.Fork) *Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shelf(b, spec, owner, held)
+	if s == nil {
+		return nil
+	}
+	s.fork = f.Parked()
+	var found *Sandbox
+	for len(s.ready) > 0 && found == nil {
+		n := max(slices.IndexFunc(s.ready, func(l *Sandbox) bool { return l.parkedFor(f) }), 0)
+		found = s.ready[n]
+		s.ready = slices.Delete(s.ready, n, n+1)
+		if !isOpen(found.guest.current()) { // its guest has ended
+			p.discard(found)
+			found = nil
+		}
+	}
+	p.fill(s)
+	return found
+}
+
+// warm fills the shelf of a spec as for a run of no owner.
+func (p *pool) warm(b sandbox.Backend, spec sandbox.Spec) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.shelf(b, spec, "", supplied{}); s != nil {
+		p.fill(s)
+	}
+}
+
+// shelf returns the shelf of a spec for one more use, or nil: it has none, and there is no room. The caller holds mu.
+func (p *pool) shelf(b sandbox.Backend, spec sandbox.Spec, owner string, held supplied) *shelf {
 	if p.size == 0 {
 		return nil
 	}
@@ -94,32 +128,22 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	if folders {
 		key = "with folders " + key
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	s := p.shelves[key]
 	if s == nil {
 		if p.closed || !p.room(owner) {
 			return nil
 		}
 		s = &shelf{backend: b, spec: spec, owner: owner, held: held.share(), folders: folders}
-		s.spec.Env, s.spec.Metadata = nil, nil // they belong to one request
+		s.spec.Metadata = nil // it belongs to one request
+		if s.spec.Root.Start == nil {
+			s.spec.Env = nil
+		}
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}
 	s.idle.Reset(shelfLife)
-	s.used, s.fork = time.Now(), f.Parked()
-	var found *Sandbox
-	for len(s.ready) > 0 && found == nil {
-		n := max(slices.IndexFunc(s.ready, func(l *Sandbox) bool { return l.parkedFor(f) }), 0)
-		found = s.ready[n]
-		s.ready = slices.Delete(s.ready, n, n+1)
-		if !isOpen(found.guest.current()) { // its guest has ended
-			p.discard(found)
-			found = nil
-		}
-	}
-	p.fill(s)
-	return found
+	s.used = time.Now()
+	return s
 }
 
 // takeLiving returns a warm box that can be promoted to a living sandbox of the spec, or nil.

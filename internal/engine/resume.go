@@ -240,7 +240,9 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 		}
 	}
 	for _, p := range processes {
-		r.left[p.ID] = p
+		if p.ID != startProcess {
+			r.left[p.ID] = p
+		}
 	}
 	if s.logs == nil {
 		if s.logs, r.entries, err = s.openLogs(); err != nil {

@@ -70,7 +70,8 @@ func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language) (sandbo
 	if c := l.Compile; c != nil && c.Version != nil {
 		return e.compilerVersion(ctx, l)
 	}
-	result, err := e.Run(ctx, OneShot{Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
+	result, err := e.Run(ctx, OneShot{WithoutStart: true,
+		Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
 	if err != nil {
 		return sandbox.LanguageSurvey{}, err
 	}
@@ -91,7 +92,7 @@ var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // listed.
 func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
 	for _, program := range l.Compile.Programs {
-		result, err := e.Run(ctx, OneShot{
+		result, err := e.Run(ctx, OneShot{WithoutStart: true,
 			Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
 		if err != nil {
 			return sandbox.LanguageSurvey{}, err

@@ -120,8 +120,8 @@ func (a *apiV1) build(ctx context.Context, build template.Build, stream *runStre
 
 // buildOf converts a request.
 func buildOf(r *api.TemplateRequest) (b template.Build, err error) {
-	b = template.Build{Name: r.Name, Args: r.Args, Backend: r.Backend, AllowUnenforced: r.AllowUnenforced,
-		NoCache: r.NoCache}
+	b = template.Build{Name: r.Name, Args: r.Args, Start: r.Start, Ready: r.Ready, Backend: r.Backend,
+		AllowUnenforced: r.AllowUnenforced, NoCache: r.NoCache}
 	if (r.Dockerfile == "") == (len(r.Steps) == 0) {
 		return b, sandbox.Invalidf("templates", "give either dockerfile or steps")
 	}

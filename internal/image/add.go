@@ -16,6 +16,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -63,10 +64,15 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 	} else if _, _, err := s.trees.Record(tree, &record); err != nil {
 		return Image{}, err
 	}
+	start, err := hostbox.StartOf(config.Config.Labels)
+	if err != nil {
+		return Image{}, err
+	}
 	i := Image{Name: from.name, Digest: digest.String(), Tree: tree, AddedAt: time.Now().UTC(), Bytes: record.Bytes,
 		Entries: record.Entries, LayerCount: len(layers),
 		Config: Config{Env: config.Config.Env, User: config.Config.User, Dir: config.Config.WorkingDir,
-			Entrypoint: config.Config.Entrypoint, Command: config.Config.Cmd}}
+			Entrypoint: config.Config.Entrypoint, Command: config.Config.Cmd,
+			Start: start}}
 	if err := s.write(i); err != nil {
 		return i, err
 	}

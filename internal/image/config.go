@@ -21,6 +21,8 @@ type Config struct {
 	Dir        string   `json:"dir,omitempty"`
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Command    []string `json:"command,omitempty"`
+
+	Start *sandbox.Start `json:"start,omitempty"` // what its sandboxes start with; nil is nothing
 }
 
 const maxPasswd = 1 << 20 // bytes that are read of an image's /etc/passwd
@@ -28,7 +30,8 @@ const maxPasswd = 1 << 20 // bytes that are read of an image's /etc/passwd
 // settings returns how an image is run in sandboxes. Its note says what they cannot have.
 func (s *Store) settings(i Image) sandbox.Image {
 	c := i.Config
-	out := sandbox.Image{Digest: i.Tree, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Command, Owner: i.Owner}
+	out := sandbox.Image{Digest: i.Tree, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Command, Start: c.Start,
+		Owner: i.Owner}
 	var notes []string
 	note := func(format string, values ...any) { notes = append(notes, fmt.Sprintf("the image "+format, values...)) }
 	files := s.trees.Files(i.Tree)

@@ -76,8 +76,12 @@ func (s *Store) packed(i Image, compression int) (packed v1.Image, release func(
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = "linux", runtime.GOARCH, v1.Time{Time: i.AddedAt}
+	labels := map[string]string{hostbox.ImageLabel: i.Name}
+	if err = hostbox.StartLabels(labels, i.Config.Start); err != nil {
+		return nil, nil, err
+	}
 	config.Config = v1.Config{Env: i.Config.Env, User: i.Config.User, WorkingDir: i.Config.Dir,
-		Entrypoint: i.Config.Entrypoint, Cmd: i.Config.Command, Labels: map[string]string{hostbox.ImageLabel: i.Name}}
+		Entrypoint: i.Config.Entrypoint, Cmd: i.Config.Command, Labels: labels}
 	packed, err = mutate.ConfigFile(packed, config)
 	return packed, release, err
 }

@@ -51,6 +51,7 @@ func (r *Rules) Rooted(spec sandbox.Spec, image sandbox.Image) sandbox.Spec {
 		return spec
 	}
 	spec.Root.Digest, spec.Root.WorkDir, spec.Root.Note = image.Digest, image.WorkDir, image.Note
+	spec.Root.Start = image.Start
 	if spec.User == (sandbox.User{}) {
 		spec.User = image.User
 	}

@@ -51,6 +51,8 @@ type Build struct {
 	Backend    string // of the builders; "" is the first that can
 	Dockerfile []byte // or else Steps
 	Steps      []Step
+	Start      string            // as in startOf; "" is that of the base image
+	Ready      string            // as in startOf; "" checks nothing, or is that of the base image without Start
 	Context    string            // folder of the files to copy; "" has none
 	Args       map[string]string // values of ARGs
 	Network    sandbox.NetworkPolicy
@@ -157,6 +159,9 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	}
 	if last.tree == "" {
 		return i, sandbox.Invalidf("template", "it has no files: nothing was copied into scratch")
+	}
+	if last.config.Start, err = last.startOf(request.Start, request.Ready); err != nil {
+		return i, err
 	}
 	return b.Images.Put(request.Name, request.Owner, last.tree, last.config)
 }

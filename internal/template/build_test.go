@@ -236,11 +236,42 @@ func TestFailure(t *testing.T) {
 		"an ARG":     func(b *Build) { b.Args = map[string]string{"NONE": "1"} },
 		"a backend":  func(b *Build) { b.Backend = "gvisor" },
 		"no files":   func(b *Build) { b.Dockerfile = []byte("FROM scratch") },
+		"a check":    func(b *Build) { b.Ready = "80" },
+		"a port":     func(b *Build) { b.Start, b.Ready = "x", "65536" },
 		"first step": func(b *Build) { b.Dockerfile, b.Steps = nil, []Step{{Run: "x"}} },
 		"a copy":     func(b *Build) { b.Dockerfile, b.Steps = nil, []Step{{From: "base"}, {Copy: "a"}} },
 	} {
 		if _, _, err := h.build("FROM base", change); err == nil || sandbox.KindOf(err) == sandbox.Internal {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStart: an image has the start command of its build or of its base, also after an export and an import.
+func TestStart(t *testing.T) {
+	h := newHouse(t, nil)
+	for _, c := range []struct{ dockerfile, start, ready, want string }{
+		{"FROM base", "", "", "<nil>"},
+		{"FROM base\nSHELL [\"bash\", \"-c\"]", "run it", "80", "{[bash -c run it] [] 80}"},
+		{"FROM made", "", "", "{[bash -c run it] [] 80}"},
+		{"FROM made", "", "look <here>", "{[bash -c run it] [/bin/sh -c look <here>] 0}"},
+		{"FROM made", `["/other", "x"]`, "", "{[/other x] [] 0}"},
+		{"FROM base", `["/other", "x"]`, `["/check"]`, "{[/other x] [/check] 0}"},
+		{"FROM base", "[ -e /x ] && run", "", "{[/bin/sh -c [ -e /x ] && run] [] 0}"},
+	} {
+		_, i, err := h.build(c.dockerfile, func(b *Build) { b.Start, b.Ready = c.start, c.ready })
+		file := filepath.Join(t.TempDir(), "made.tar")
+		if err == nil {
+			err = h.Images.Export(context.Background(), "made", file)
+		}
+		var back image.Image
+		if err == nil {
+			back, err = h.Images.Import(context.Background(), file, "back", nil)
+		}
+		for _, start := range []*sandbox.Start{i.Config.Start, back.Config.Start} {
+			if got := strings.TrimPrefix(fmt.Sprint(start), "&"); err != nil || got != c.want {
+				t.Errorf("%+v: %s, %v", c, got, err)
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -58,6 +59,9 @@ func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox
 	c := found.Config
 	image := sandbox.Image{Digest: found.ID, Env: c.Env, WorkDir: path.Clean("/" + c.WorkingDir),
 		Entrypoint: c.Entrypoint, Cmd: c.Cmd}
+	if image.Start, err = hostbox.StartOf(c.Labels); err != nil {
+		return image, err
+	}
 	user, _, _ := strings.Cut(c.User, ":")
 	id, err := strconv.ParseUint(user, 10, 32)
 	switch {
