@@ -53,7 +53,7 @@ func (f *acmeFlags) check(cert string) error {
 		return sandbox.Invalidf("--acme-domain", "cannot be combined with --tls-cert")
 	}
 	for _, name := range f.domains {
-		if len(name) > maxDomain || !validDomain.MatchString(name) || net.ParseIP(name) != nil {
+		if len(name) > maxDomain || !validDomain().MatchString(name) || net.ParseIP(name) != nil {
 			return sandbox.Invalidf("--acme-domain", "%.80q is not a domain name in lower case", name)
 		}
 	}

@@ -51,12 +51,14 @@ func (f *doorFlags) add(flags *pflag.FlagSet) {
 // maxDomain leaves room in a name, of at most 253 characters (RFC 1035), for the label of a port.
 const maxDomain = 200
 
-var validDomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+var validDomain = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+})
 
 // check checks the flags, and puts the domain into lower case.
 func (f *doorFlags) check() error {
 	f.domain = strings.ToLower(f.domain)
-	if f.domain != "" && (len(f.domain) > maxDomain || !validDomain.MatchString(f.domain)) {
+	if f.domain != "" && (len(f.domain) > maxDomain || !validDomain().MatchString(f.domain)) {
 		return sandbox.Invalidf("--domain", "%.80q is not a domain name, such as sandbox.example.org", f.domain)
 	}
 	if (f.cert == "") != (f.key == "") {

@@ -77,11 +77,13 @@ func newTable(ports int) *table {
 		ports: room.New(int64(ports), int64(ports+1)/2)}
 }
 
-var validSandboxName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+var validSandboxName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+})
 
 // checkName checks the name of a sandbox or a context. It appears in paths of URLs, and must not look like an ID.
 func checkName(name string) error {
-	if _, err := sandbox.ParseID(name); err == nil || !validSandboxName.MatchString(name) {
+	if _, err := sandbox.ParseID(name); err == nil || !validSandboxName().MatchString(name) {
 		return sandbox.Invalidf("name",
 			"%.80q is not 1 to 63 of a-z, 0-9 and ._- with a letter or digit at both ends, or looks like an id", name)
 	}

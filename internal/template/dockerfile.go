@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
@@ -218,10 +219,12 @@ func (c *copying) take(s instructions.SourcesAndDest) {
 	}
 }
 
-var remotePattern = regexp.MustCompile(`^(https?|git|ssh|oci)://|^git@`)
+var remotePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(https?|git|ssh|oci)://|^git@`)
+})
 
 func isRemote(source string) bool {
-	return remotePattern.MatchString(source) || strings.HasSuffix(source, ".git")
+	return remotePattern().MatchString(source) || strings.HasSuffix(source, ".git")
 }
 
 // isHereDoc reports whether a line is only a here-document.

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 
@@ -23,7 +24,9 @@ const (
 )
 
 // replacement matches ${NAME/PATTERN/TEXT}, which repeats its text.
-var replacement = regexp.MustCompile(`\$\{\w+/`)
+var replacement = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{\w+/`)
+})
 
 // argValue returns the value of an ARG: the given one, or its default, or that of the same name before the first FROM.
 func (b *build) argValue(p pair, st *state) (string, error) {
@@ -93,7 +96,7 @@ func (b *build) expander(st *state) (expand func(word string) (string, error), e
 			return "", tooLarge("a word has more than 100 references ${")
 		}
 		size := len(word) + strings.Count(word, "$")*longest
-		if replacement.MatchString(word) {
+		if replacement().MatchString(word) {
 			size *= max(size, 1)
 		}
 		if size > maxExpansion {

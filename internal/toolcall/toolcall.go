@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -42,7 +43,9 @@ type stub struct {
 }
 
 // names of Python and JavaScript, without those that begin with two underscores.
-var names = regexp.MustCompile(`^(?:[A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]{0,62}$|^_$`)
+var names = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]{0,62}$|^_$`)
+})
 
 // Check checks the tools of a run and completes their limits; nil is none. Errors are Invalid and TooLarge, and name
 // the field.
@@ -126,7 +129,7 @@ func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
 // check checks one tool and returns its schema, ready to validate; nil is any object.
 func check(field string, t sandbox.Tool) (*checked, error) {
 	switch {
-	case !names.MatchString(t.Name):
+	case !names().MatchString(t.Name):
 		return nil, sandbox.Invalidf(field+".name",
 			"%.80q is not a name of letters, digits and underscores, of 1 to 64 bytes", t.Name)
 	case len(t.Description) > maxDescription:

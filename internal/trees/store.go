@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
@@ -27,10 +28,12 @@ const (
 	workLock   = "work.lock"
 )
 
-var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var digestPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{64}$`)
+})
 
 // IsDigest reports whether a text can be the digest of a tree: a SHA-256 in lower-case hexadecimal digits.
-func IsDigest(text string) bool { return digestPattern.MatchString(text) }
+func IsDigest(text string) bool { return digestPattern().MatchString(text) }
 
 // Store is a folder of trees. Its methods are safe for concurrent use.
 type Store struct {

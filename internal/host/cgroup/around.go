@@ -3,9 +3,8 @@
 package cgroup
 
 import (
-	"maps"
+	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Around returns this process's limits: the smallest of its own groups and all visible groups above them. Zero is
@@ -21,14 +20,25 @@ func (h hierarchies) around() (l Limits) {
 			*to = v
 		}
 	}
-	for _, dir := range append(slices.Collect(maps.Values(h.v1)), h.v2) {
-		for ; dir != "" && dir != "/"; dir = filepath.Dir(dir) { // above the mount there are no such files
-			lower(&l.MemoryBytes, readNumber(dir, "memory.max"))
-			lower(&l.MemoryBytes, readNumber(dir, "memory.limit_in_bytes"))
-			lower(&l.Pids, readNumber(dir, "pids.max"))
-			lower(&l.CPUMillis, cpuV2(dir))
-			lower(&l.CPUMillis, cpuV1(dir))
+	// above visits a group and those above it, up to the mount of its hierarchy.
+	above := func(dir string, visit func(dir string)) {
+		for ; dir != "" && isGroup(dir); dir = filepath.Dir(dir) {
+			visit(dir)
 		}
 	}
+	above(h.v1[Memory], func(dir string) { lower(&l.MemoryBytes, readNumber(dir, "memory.limit_in_bytes")) })
+	above(h.v1[Pids], func(dir string) { lower(&l.Pids, readNumber(dir, "pids.max")) })
+	above(h.v1[CPU], func(dir string) { lower(&l.CPUMillis, cpuV1(dir)) })
+	above(h.v2, func(dir string) {
+		lower(&l.MemoryBytes, readNumber(dir, "memory.max"))
+		lower(&l.Pids, readNumber(dir, "pids.max"))
+		lower(&l.CPUMillis, cpuV2(dir))
+	})
 	return l
+}
+
+// isGroup reports whether a folder is a control group. Above the mount of a hierarchy, folders are not.
+func isGroup(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "cgroup.procs"))
+	return err == nil
 }

@@ -27,6 +27,10 @@ func TestAround(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o700); err != nil {
 			t.Fatal(err)
 		}
+		procs := filepath.Join(root, filepath.Dir(file), "cgroup.procs") // each group has it, and no other folder
+		if err := os.WriteFile(procs, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package javascript
 import (
 	_ "embed"
 	"strings"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -25,10 +26,12 @@ var (
 )
 
 // driverSource is the driver with its parts inserted.
-var driverSource = strings.NewReplacer("/* aside.js */", driverAside, "/* calls.js */", driverCalls,
-	"/* rewrite.js */", driverRewrite, "/* state.js */", driverState,
-	"/* traces.js */", driverTraces,
-	"/* values.js */", driverValues).Replace(driverCore)
+var driverSource = sync.OnceValue(func() string {
+	return strings.NewReplacer("/* aside.js */", driverAside, "/* calls.js */", driverCalls,
+		"/* rewrite.js */", driverRewrite, "/* state.js */", driverState,
+		"/* traces.js */", driverTraces,
+		"/* values.js */", driverValues).Replace(driverCore)
+})
 
 // driver passes its source as one argument, which has at most 128 KiB (MAX_ARG_STRLEN in execve(2)).
 var driver = &sandbox.Driver{
@@ -36,6 +39,6 @@ var driver = &sandbox.Driver{
 	State: true,
 	Argv: func(program string) []string {
 		// Interrupting code makes Node's record of asynchronous calls inconsistent. With the checks, Node would abort.
-		return []string{program, "--no-force-async-hooks-checks", "-e", driverSource}
+		return []string{program, "--no-force-async-hooks-checks", "-e", driverSource()}
 	},
 }

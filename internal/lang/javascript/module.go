@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/lex"
 )
@@ -47,14 +48,14 @@ for (const [name, value] of Object.entries(names)) {
   Object.defineProperty(globalThis, name, { configurable: true, writable: true, value });
 }`
 
-var scriptNamesURL = "data:text/javascript," + url.PathEscape(scriptNames)
+var scriptNamesURL = sync.OnceValue(func() string { return "data:text/javascript," + url.PathEscape(scriptNames) })
 
 // cell returns the command line for a module that uses names of CommonJS, or nil.
 func cell(code []byte) func(program, path string) []string {
 	if module, commonJS := scan(code); !module || !commonJS {
 		return nil
 	}
-	return func(program, path string) []string { return []string{program, "--import", scriptNamesURL, path} }
+	return func(program, path string) []string { return []string{program, "--import", scriptNamesURL(), path} }
 }
 
 // maxScopes limits the depth of brackets. Deeper code counts as a script.

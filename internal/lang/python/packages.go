@@ -35,7 +35,9 @@ const (
 )
 
 // surveyProgram contains the rest as a string. Go's ASCII quoting is valid in Python.
-var surveyProgram = "REST = " + strconv.QuoteToASCII(surveyRest) + "\n" + survey
+var surveyProgram = sync.OnceValue(func() string {
+	return "REST = " + strconv.QuoteToASCII(surveyRest) + "\n" + survey
+})
 
 // installer installs with uv if the root has it, otherwise with pip. Its programs run isolated (-I), so that files of
 // the workspace cannot replace their modules. PYTHONPATH names the layer, so its packages take precedence over those of
@@ -49,9 +51,9 @@ var installer = &sandbox.Installer{
 	Magic:     magic,
 	List:      listed,
 	Plain:     plainly,
-	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + surveyProgram} },
+	Survey:    func(program string) []string { return []string{program, "-I", "-c", readQuestion + surveyProgram()} },
 	SurveyCode: func(question []byte) []byte {
-		return []byte(isolate + "question = " + string(question) + "\n" + surveyProgram)
+		return []byte(isolate + "question = " + string(question) + "\n" + surveyProgram())
 	},
 	Folder:    &sandbox.PackageFolder{Present: presentPackages, Files: filesOf},
 	Install:   func(program string) []string { return []string{program, "-I", "-c", install} },

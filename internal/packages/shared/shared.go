@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -22,7 +23,7 @@ func Open(answers, archives string) (packages.Shared, error) {
 	var none packages.Shared
 	a, err := url.Parse(answers)
 	if err != nil || a.Scheme != "redis" && a.Scheme != "rediss" || a.Hostname() == "" || a.RawQuery != "" ||
-		!databasePattern.MatchString(a.Path) {
+		!databasePattern().MatchString(a.Path) {
 		return none, &sandbox.Error{Kind: sandbox.Invalid, Op: "--package-share",
 			Msg: "it is not the address of a Redis server",
 			Fix: "use --package-share redis://HOST:6379/0, or rediss:// for TLS"}
@@ -36,7 +37,9 @@ func Open(answers, archives string) (packages.Shared, error) {
 	return packages.Shared{Answers: redisAnswers{address: a}, Archives: folder{filepath.FromSlash(b.Path)}}, nil
 }
 
-var databasePattern = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
+var databasePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(/[0-9]{0,4})?$`)
+})
 
 // HasPassword reports whether an address contains a password.
 func HasPassword(address string) bool {
