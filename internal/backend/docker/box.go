@@ -31,6 +31,7 @@ type Box struct {
 	in       *instance.Instance // that made it; nil for a reattached box
 	stream   *stream            // the guest's output; nil for a reattached box
 	lifeline net.Conn           // nil for a living box
+	lingers  bool               // an undone creation could not remove its container
 	counters *counters          // nil if the container's control group is not visible
 
 	quit    context.CancelFunc // ends watch

@@ -53,7 +53,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	}()
 	err = os.Mkdir(box.Dir, 0o700)
 	if err == nil {
-		made.Add(func() error { return os.RemoveAll(box.Dir) })
+		made.Add(box.removeFolder)
 		err = errors.Join(os.Mkdir(filepath.Join(box.Dir, socketFolder), 0o700),
 			os.Mkdir(filepath.Join(box.Dir, emptyFolder), 0o755))
 	}
@@ -80,6 +80,16 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	return box, nil
 }
 
+// removeFolder undoes the box's folder, unless the container could not be removed. Then the folder stays as the record
+// for the next start, which removes the container by its name. Podman (4.3) lists no containers at all while one is half
+// made.
+func (box *Box) removeFolder() error {
+	if box.lingers {
+		return nil
+	}
+	return os.RemoveAll(box.Dir)
+}
+
 // make creates the container without starting it, and listens to its output.
 func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) error {
 	b, image := box.backend, box.image
@@ -92,7 +102,11 @@ func (box *Box) make(ctx context.Context, spec *sandbox.Spec, made *undo.Stack) 
 		return b.At(failCreate, err)
 	}
 	// The engine may still carry out an interrupted call, so add its undo step first.
-	made.Add(func() error { return box.to.remove(context.Background(), box.name()) })
+	made.Add(func() error {
+		err := box.to.remove(context.Background(), box.name())
+		box.lingers = err != nil
+		return err
+	})
 	err = box.create(ctx, config)
 	if err != nil && noImage(err) { // another image was used to fill the volume
 		if err = box.to.pull(ctx, image); err == nil {

@@ -132,8 +132,8 @@ func TestFaults(t *testing.T) {
 					b.engine.most = 10 * time.Second
 					connected(t, b)
 					f.spoil(call, fault, 1)
-					if fault == faultHang {
-						b.engine.most = time.Second
+					if fault == faultHang { // a busy engine takes seconds for the other calls
+						b.engine.most = 5 * time.Second
 					}
 					s := spec()
 					box, err := b.Create(within(t), s)
@@ -154,6 +154,32 @@ func TestFaults(t *testing.T) {
 					}
 				})
 			}
+		}
+	})
+}
+
+// TestUndoFails spoils the removal of the container of a failed creation. The next start removes it.
+func TestUndoFails(t *testing.T) {
+	each(t, func(t *testing.T, o Options) {
+		create(t, open(t, o), spec()).Close() // the guest is there
+		f, o := before(t, o)
+		next := open(t, o)
+		o.FailAt = failAttach
+		b := open(t, o)
+		b.engine.most = 5 * time.Second
+		connected(t, b)
+		f.spoil("DELETE /containers/", faultHang, 1)
+		s := spec()
+		if _, err := b.Create(within(t), s); err == nil || !strings.Contains(err.Error(), "remove container") {
+			t.Fatalf("got %v", err)
+		}
+		f.spoil("", "", 0)
+		abandon(t, b)
+		if err := next.Reap(within(t)); err != nil {
+			t.Error(err)
+		}
+		if l := left(t, next, s.ID); len(l) > 0 {
+			t.Errorf("left behind: %v", l)
 		}
 	})
 }
