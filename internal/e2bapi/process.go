@@ -60,7 +60,8 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 	}
 	s := sandboxIn(ctx)
 	dir := pathIn(s, m.Process.GetCwd())
-	run := engine.RunRequest{Background: true, Request: sandbox.Request{
+	// A server in the background or a terminal has a time limit by default, and must not keep other commands waiting.
+	run := engine.RunRequest{Background: true, FreesSlot: true, Request: sandbox.Request{
 		Command: append([]string{m.Process.Cmd}, m.Process.Args...), Dir: dir}}
 	if m.Pty == nil {
 		run.Interactive = m.Stdin == nil || *m.Stdin

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
@@ -84,6 +85,22 @@ func TestLongTimeout(t *testing.T) {
 		framed(`{"process":{"cmd":"/bin/true"}}`), h)
 	if status != 200 || !bytes.Contains(out, []byte(`"exit status 0"`)) {
 		t.Errorf("%d: %q", status, out)
+	}
+}
+
+// TestManyCommands: commands with a time limit hold no slot of the server while they run.
+func TestManyCommands(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	h := r.to(envd)
+	h.Set("Connect-Timeout-Ms", "600000")
+	for range engine.DefaultSlots() {
+		res := r.ask("POST", "/process.Process/Start", "application/connect+json",
+			framed(`{"process":{"cmd":"/bin/sleep","args":["600"]}}`), h)
+		defer res.Body.Close()
+		readFrame(t, res.Body)
+	}
+	if out := r.sh("echo on"); !strings.Contains(out, base64.StdEncoding.EncodeToString([]byte("on\n"))) {
+		t.Error(out)
 	}
 }
 

@@ -67,7 +67,7 @@ func (x *Run) beginInContext(ctx context.Context) (in *interpreter, request []by
 	x.countRun()
 	x.beginNow()
 	in.begin(x, len(request))
-	x.freeEndless()
+	x.freeBegun()
 	if err := x.log.Sync(); err != nil {
 		in.leave(x)
 		return nil, nil, err

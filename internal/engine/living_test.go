@@ -335,6 +335,11 @@ func TestEndless(t *testing.T) {
 	if r := do(t, s, script("sleep 100")); r.Status != sandbox.StatusTimeout {
 		t.Errorf("a run with the limit of the sandbox: %s", r.Status)
 	}
+	freed := script("sleep 100")
+	freed.Request.Timeout, freed.FreesSlot = time.Minute, true
+	if i := detach(freed).Info(); i.Deadline.IsZero() {
+		t.Errorf("a run that frees its slot: %+v", i)
+	}
 	child := strings.TrimSpace(string(do(t, s, script("nohup sleep 100 >/dev/null & echo $!")).Stdout.Head))
 	long := script("sleep 0.6; kill -0 " + child)
 	long.Request.Timeout = sandbox.NoTimeout

@@ -51,7 +51,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	process, err := x.launch(stream)
 	answered := sandbox.KindOf(err) != sandbox.Unavailable
 	if err == nil {
-		x.freeEndless()
+		x.freeBegun()
 		fed := x.feed(stream)
 		exited, err = s.follow(stream, process, x.attached, x.took(end), x.log.Log == nil)
 		cut()

@@ -15,24 +15,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// RunRequest requests a run in a living sandbox: code in a context, or a command, a file, or code of a language without
-// contexts in a new process.
-type RunRequest struct {
-	ID      sandbox.ID      // "" is a new one
-	Context string          // for code; "" is DefaultContext. A default context is made by its first run
-	Request sandbox.Request // Code must come without Args and Stdin: a context has neither
-
-	// Background continues without its caller. Otherwise the end of ctx cancels the run.
-	Background bool
-	// Interactive keeps stdin of a command open for Run.Input.
-	Interactive bool
-	// Terminal gives a command a terminal of this size, which Run.Input types into. Its output is that of Stdout.
-	Terminal *TerminalSize
-	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
-	// error.
-	Deliver func(*sandbox.Result) error `json:"-"`
-}
-
 // Run is one run of code or a command in a sandbox. The methods of one in a living sandbox are safe for concurrent use.
 type Run struct {
 	job

@@ -8,6 +8,26 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// RunRequest requests a run in a living sandbox: code in a context, or a command, a file, or code of a language without
+// contexts in a new process.
+type RunRequest struct {
+	ID      sandbox.ID      // "" is a new one
+	Context string          // for code; "" is DefaultContext. A default context is made by its first run
+	Request sandbox.Request // Code must come without Args and Stdin: a context has neither
+
+	// Background continues without its caller. Otherwise the end of ctx cancels the run.
+	Background bool
+	// FreesSlot gives the slot to the next run once this one has begun, as a run without a time limit does.
+	FreesSlot bool
+	// Interactive keeps stdin of a command open for Run.Input.
+	Interactive bool
+	// Terminal gives a command a terminal of this size, which Run.Input types into. Its output is that of Stdout.
+	Terminal *TerminalSize
+	// Deliver is that of Engine.Run: it receives the result while the run still holds its slot, and Wait returns its
+	// error.
+	Deliver func(*sandbox.Result) error `json:"-"`
+}
+
 // Detach requests a run in the background, which has no time limit unless the request names one.
 func (r *RunRequest) Detach() {
 	r.Background, r.Request.Timeout = true, cmp.Or(r.Request.Timeout, sandbox.NoTimeout)
@@ -69,10 +89,10 @@ func (x *Run) freeSlot() {
 // endless reports whether the run has no time limit.
 func (x *Run) endless() bool { return x.Spec.Limits.Timeout == sandbox.NoTimeout }
 
-// freeEndless releases the slot of a run in a living sandbox that has no time limit, once it runs. It would hold the
-// slot until its sandbox ends.
-func (x *Run) freeEndless() {
-	if x.endless() {
+// freeBegun releases the slot of a run in a living sandbox that has begun, if the run requests it or has no time limit:
+// it would hold the slot until its sandbox ends.
+func (x *Run) freeBegun() {
+	if x.endless() || x.req.FreesSlot {
 		x.freeSlot()
 	}
 }
