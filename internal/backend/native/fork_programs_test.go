@@ -154,7 +154,8 @@ os.execvp("sh", ["sh", "-c", "echo ${X-none}; exit 6"])`},
 	{name: "shared memory", code: `
 from multiprocessing import shared_memory
 s = shared_memory.SharedMemory(create=True, size=100); s.buf[0] = 7
-o = shared_memory.SharedMemory(s.name); print(o.buf[0]); o.close(); s.close(); s.unlink()`},
+o = shared_memory.SharedMemory(s.name); print(o.buf[0]); o.close(); s.close(); s.unlink()
+from multiprocessing import resource_tracker as r; r._resource_tracker._stop() # else it may still run at the end`},
 	{name: "executors", code: `
 import concurrent.futures as c
 if __name__ == "__main__":
@@ -241,6 +242,9 @@ if __name__ == "__main__":
     q, e = m.Queue(), m.Event()
     p = m.Process(target=put, args=(q, e)); p.start(); print(q.get()); e.set(); p.join(); print(p.exitcode)
     with m.Manager() as manager: d = manager.dict(a=1); print(dict(d))
+    if m.get_start_method() != "fork": # these may still run at the end
+        from multiprocessing import forkserver as f, resource_tracker as r
+        del q, e, p; f._forkserver._stop(); r._resource_tracker._stop()
 `
 }
 
