@@ -254,10 +254,7 @@ func listImports(t *testing.T, system string) map[string][]string {
 	imports := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		pkg, list, _ := strings.Cut(strings.TrimSpace(line), ":")
-		pkg = ourName(pkg)
-		if !strings.HasPrefix(pkg, "build/") { // scratch space, not part of the module
-			imports[pkg] = strings.Fields(list)
-		}
+		imports[ourName(pkg)] = strings.Fields(list)
 	}
 	return imports
 }

@@ -4,6 +4,12 @@ go 1.26.0
 
 toolchain go1.26.8
 
+// Patterns like ./... do not enter these folders. The engines of the tests change files in build while they run.
+ignore (
+	./build
+	node_modules
+)
+
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/BurntSushi/toml v1.6.0
