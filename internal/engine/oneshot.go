@@ -125,9 +125,9 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 	}
 	rules := e.rulesOf(p.owner).OnImage(image)
 	switch {
-	case p.given.installs && (p.given.indexed || image.Owner == ""):
+	case p.given.installs && (p.given.indexed || image.Digest == ""):
 		rules.Ceiling = nil
-	case p.given.installs: // a client made the root, and so named the index
+	case p.given.installs: // the image named the index, and its programs are hostile
 		p.given.Spec.Network.Trusted = nil
 	}
 	rooted := rules.Rooted(p.given.Spec, image)

@@ -168,8 +168,7 @@ type openGate struct{ sandbox.Gate }
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
 
-// TestInstallerCeiling: the network of an installer is above the ceiling of requests, unless a client made the root that
-// named the index.
+// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index.
 func TestInstallerCeiling(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Gate: openGate{}, Ceiling: &sandbox.NetworkCeiling{}})
 	if err != nil {
@@ -177,13 +176,13 @@ func TestInstallerCeiling(t *testing.T) {
 	}
 	for _, c := range []struct {
 		installs, indexed bool
-		owner             string
+		image             string
 		free              bool
-	}{{true, false, "", true}, {true, true, "key", true}, {true, false, "key", false}, {false, false, "", false}} {
+	}{{true, false, "", true}, {true, true, "d", true}, {true, false, "d", false}, {false, false, "", false}} {
 		p := &oneShot{given: OneShot{installs: c.installs, indexed: c.indexed,
 			Request: sandbox.Request{Command: []string{"true"}}, Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{
 				Mode: sandbox.NetworkRestricted, Allow: []string{"index.test"}, Trusted: []string{"index.test"}}}}}
-		if err := e.plan(p, sandbox.Image{Digest: "d", Owner: c.owner}); err != nil {
+		if err := e.plan(p, sandbox.Image{Digest: c.image}); err != nil {
 			t.Fatal(err)
 		}
 		n := p.Spec.Network

@@ -74,6 +74,7 @@ func TestTemplates(t *testing.T) {
 		detail string
 	}{
 		{body("made", "FROM scratch\nCOPY d /"), as("b"), 409, "made is taken"},
+		{body("made@sha256:"+strings.Repeat("a", 64), "FROM scratch\nCOPY d /"), as("b"), 400, "has a digest"},
 		{body("hidden", "FROM scratch\nCOPY d /"), as("b"), 400, "does not offer"},
 		{body("more", "FROM scratch\nCOPY d /x\nCOPY d /y"), as("b"), 413, "more bytes"},
 		{body("more", "FETCH x"), as("b"), 400, "unknown instruction"},

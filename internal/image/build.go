@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/trees"
@@ -112,9 +113,12 @@ func (s *Store) spaceLeft() (int64, error) {
 	return left, err
 }
 
-// CheckName checks that an owner may build an image of a name: no other owner has one, and it is not from elsewhere.
-// Owner "" may build any.
+// CheckName checks that an owner may build an image of a name: it has no digest, no other owner has one, and it is not
+// from elsewhere. Owner "" may build any.
 func (s *Store) CheckName(text, owner string) error {
+	if strings.Contains(text, "@") {
+		return sandbox.Invalidf("name", "%.200q has a digest, which only an image of a registry has", text)
+	}
 	i, err := s.Find(text)
 	switch {
 	case sandbox.KindOf(err) == sandbox.NotFound:

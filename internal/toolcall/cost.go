@@ -18,6 +18,8 @@ const (
 	valueWork      = 64    // of one evaluation, beside the bytes of the value
 	weightBytes    = 64    // of a schema without its subschemas: each makes an evaluation as costly as another one
 	stepWork       = 4     // of an instruction of a pattern, for a byte
+	numberWork     = 500   // of comparing with a number, which the validator makes a fraction
+	uniqueWork     = 2     // of comparing a byte of two items of an array
 	maxPattern     = 1000  // bytes
 	maxPatternSize = 10000 // instructions of all patterns of a schema
 )
@@ -28,15 +30,15 @@ type work struct {
 	chain    float64            // evaluations of one value within each other, at most: each repeats the error
 }
 
-// cost is what a schema costs for a value: evaluations, and the instructions of patterns.
-type cost struct{ evaluations, instructions float64 }
+// cost is what a schema costs for a value: evaluations, the instructions of patterns, and uniqueItems.
+type cost struct{ evaluations, instructions, uniques float64 }
 
 func (c cost) plus(d cost) cost {
-	return cost{c.evaluations + d.evaluations, c.instructions + d.instructions}
+	return cost{c.evaluations + d.evaluations, c.instructions + d.instructions, c.uniques + d.uniques}
 }
 
 func (c cost) or(d cost) cost {
-	return cost{max(c.evaluations, d.evaluations), max(c.instructions, d.instructions)}
+	return cost{max(c.evaluations, d.evaluations), max(c.instructions, d.instructions), max(c.uniques, d.uniques)}
 }
 
 // keyword is how a keyword of JSON Schema holds subschemas.
@@ -170,6 +172,8 @@ func (g *graph) node(pointer string) (*node, error) {
 			return nil, fmt.Errorf("has %s, which is not supported", name)
 		case name == "pattern":
 			err = g.pattern(n, value)
+		case name == "uniqueItems":
+			n.own.uniques = 1
 		}
 		if name == "patternProperties" {
 			err = g.patternNames(n, value)
@@ -180,12 +184,32 @@ func (g *graph) node(pointer string) (*node, error) {
 		if !known {
 			text, _ := json.Marshal(value) // it was decoded from JSON
 			own += len(text)
+			if name != "default" && name != "examples" {
+				own += numbers(value) * numberWork
+			}
 		} else if several, ok := value.(map[string]any); ok && how.several {
 			own += len(several) * valueWork
 		}
 	}
 	n.own.evaluations += float64(own / weightBytes)
 	return n, nil
+}
+
+// numbers counts the numbers of a value.
+func numbers(value any) (n int) {
+	switch value := value.(type) {
+	case float64:
+		return 1
+	case []any:
+		for _, v := range value {
+			n += numbers(v)
+		}
+	case map[string]any:
+		for _, v := range value {
+			n += numbers(v)
+		}
+	}
+	return n
 }
 
 // add adds the subschemas of a keyword.
@@ -306,12 +330,22 @@ func sizeOf(r *syntax.Regexp) int {
 	return min(size, maxPatternSize+1) // it cannot overflow
 }
 
-// check refuses arguments that are too costly to check. measure has bounded their depth.
-func (w *work) check(text []byte) error {
-	var within, values [MaxDepth + 2]float64 // bytes of the text, and values, by the number of brackets around them
+// load holds the sizes of arguments that decide the work of a check, by the number of brackets around them.
+type load struct {
+	bytes, values [MaxDepth + 2]float64
+
+	// pairs of containers in one array, times their bytes. Hashes of two lists may be equal for any seed (the validator
+	// writes no lengths of strings), and then uniqueItems compares all of them. Those of strings and numbers differ.
+	pairs [MaxDepth + 2]float64
+}
+
+func loadOf(text []byte) *load {
+	var l load
+	var begin [MaxDepth + 2]int      // of the container that is open at a depth
+	var inside [MaxDepth + 2]float64 // containers in it
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
-		within[depth]++
+		l.bytes[depth]++
 		switch c := text[i]; {
 		case quoted && c == '\\':
 			i++
@@ -319,20 +353,32 @@ func (w *work) check(text []byte) error {
 			quoted = !quoted
 		case quoted:
 		case c == '[', c == '{':
-			values[depth]++
+			l.values[depth]++
+			inside[depth]++
 			depth++
+			begin[depth], inside[depth] = i, 0
 		case c == ']', c == '}':
+			if c == ']' {
+				l.pairs[depth-1] += inside[depth] * float64(i-begin[depth])
+			}
 			depth--
 		case c == ',':
-			values[depth]++
+			l.values[depth]++
 		}
 	}
+	return &l
+}
+
+// check refuses arguments that are too costly to check. measure has bounded their depth.
+func (w *work) check(text []byte) error {
+	l := loadOf(text)
 	total, inside := 0.0, 0.0
-	for depth, n := range slices.Backward(within[:MaxDepth+1]) {
+	for depth, n := range slices.Backward(l.bytes[:MaxDepth+1]) {
 		inside += n
 		at := w.perDepth[depth]
-		total += (inside*float64(depth+1)*w.chain + values[depth]*valueWork) * at.evaluations
-		total += (n + within[depth+1]) * at.instructions * stepWork // within[depth+1]: names of properties
+		total += (inside*float64(depth+1)*w.chain + l.values[depth]*valueWork) * at.evaluations
+		total += (n + l.bytes[depth+1]) * at.instructions * stepWork // bytes[depth+1]: names of properties
+		total += l.pairs[depth] * at.uniques * uniqueWork
 	}
 	if total > maxWork {
 		return fmt.Errorf("are too large for the schema of the tool, or too deep")

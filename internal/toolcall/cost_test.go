@@ -21,6 +21,15 @@ func doubling(n int, item bool) string {
 	return fmt.Sprintf(`{"$ref":"#/$defs/a0","$defs":{%s"a%d":{"required":["z"]}}}`, &b, n)
 }
 
+// numbered returns the numbers from 1 to n.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d,", i+1)
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
 // TestCostlySchemas: what would take the validator more than a bounded time and memory is refused before it runs: a
 // schema that would overflow its stack when the run begins, and arguments when they come.
 func TestCostlySchemas(t *testing.T) {
@@ -45,7 +54,13 @@ func TestCostlySchemas(t *testing.T) {
 			"too large"},
 		{"many values", of(`{"items":{"enum":[` + strings.Repeat(`1,`, 15000) + `2]}}`), list("3", 90_000),
 			"too large"},
+		{"a list of numbers", of(`{"items":{"not":{"enum":[` + strings.Repeat(`1,`, 15000) + `1]}}}`), list("2", 300),
+			"too large"},
+		{"equal hashes", of(`{"uniqueItems":true}`), list(`["x","xx"]`, 4000), "too large"},
 
+		{"a set of numbers", of(`{"uniqueItems":true,"items":{"minimum":1}}`), `{"n":[` + numbered(20_000) + `]}`, ""},
+		{"a set of pairs", of(`{"uniqueItems":true}`), `{"n":[[` +
+			strings.ReplaceAll(numbered(500), ",", "],[") + `]]}`, ""},
 		{"a long text", of(`{"items":{"type":"string","pattern":"^(x|y)+$"}}`), long, ""},
 		{"many objects",
 			`{"properties":{"n":{"items":{"$ref":"#/$defs/p"}}},"$defs":{"p":{"properties":{"x":{"type":"integer"},
