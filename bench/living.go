@@ -338,9 +338,9 @@ func (f *livingFigures) targets() []target {
 		return nil
 	}
 	return []target{
-		atMost("a run in a Python context over HTTP, p50", milliseconds(f.overHTTP), 1.5, " ms"),
+		atMost("a run in a Python context over HTTP, p50", milliseconds(f.overHTTP), 0.4, " ms"),
 		atMost("a run in a Python context in Go, p50", milliseconds(f.inGo), 0.5, " ms"),
-		atLeast("runs in contexts per second, 16 clients", f.perSecond, 2000, ""),
+		atLeast("runs in contexts per second, 16 clients", f.perSecond, 3000, ""),
 		atMost("a new Python context / bare Python", f.newContext, 1.3, "x"),
 		atMost("private memory of an idle sandbox with a context", toMiB(f.idlePrivate), 14, " MiB"),
 		atMost("first byte after its write, p50", milliseconds(f.firstByte), 2, " ms"),

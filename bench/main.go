@@ -82,7 +82,7 @@ func parse(args []string) (plan, error) {
 	runs := flags.Int("n", 0, "runs of each row with one client (default 1000)")
 	rows := flags.String("rows", "", "measure only rows whose name matches this regular expression")
 	sections := flags.String("sections", "", "measure only sections whose name matches: one client, closed loop, "+
-		"burst, open loop, flood, large, guest, prints, living, python client, e2b client, "+
+		"burst, open loop, flood, large, guest, prints, ownerless, living, python client, e2b client, "+
 		"packages, volumes, images, network")
 	binary := flags.String("fumehood", liveserver.DefaultBinary, "the program to measure")
 	image := flags.String("image", "python:3-slim", "the image of containers; DOCKER_HOST names their engine")
@@ -146,6 +146,7 @@ func bench(ctx context.Context, p plan, w io.Writer) (err error) {
 		{"large", r.served(r.large)},
 		{"guest", r.served(r.guest, "--warm", "0")},
 		{"prints", r.prints},
+		{"ownerless", r.ownerless},
 		{"living", r.served(r.living, "--backend", "native", "--max-output-limit", "1GiB",
 			"--slots", strconv.Itoa(livingClients))},
 		{"python client", r.served(r.pythonClient, "--backend", "native")},

@@ -28,6 +28,7 @@ type figures struct {
 	images   imageFigures
 	volume   time.Duration // added by a volume to a fresh run, p50; 0 is not measured
 
+	ownerless float64 // p50 of run beside sandboxes without a server, over that alone; 0 is not measured
 	prints    float64 // the time of 20,000 prints on gvisor over that on native
 	largeLeft int64   // bytes that a server has some time after large requests
 }
@@ -98,6 +99,7 @@ func (f *figures) targets() []target {
 		atMost("Docker: fresh Python, nothing warm / docker run", over(dockerHTTP, "docker python"), 1.1, "x"),
 		atMost("gVisor: fresh Python, nothing warm / runsc run", over(gvisorHTTP+", nothing warm", runsc), 1.2, "x"),
 		atMost("gVisor: fresh Python / runsc run", over(gvisorHTTP, runsc), 0.35, "x"),
+		f.ownerlessTarget(),
 		f.printsTarget(),
 		volumeTarget(f.volume),
 	}
