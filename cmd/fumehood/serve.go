@@ -305,9 +305,12 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 }
 
 // descriptors divides the descriptors of this process.
-func (f *serveFlags) descriptors() descriptors {
+func (f *serveFlags) descriptors() descriptors { return descriptorsOf(capacity.Host(), f.boxes()) }
+
+// boxes returns how many sandboxes, warm ones included, the server has at most.
+func (f *serveFlags) boxes() int {
 	slots := cmp.Or(f.config.Slots, engine.DefaultSlots())
-	return descriptorsOf(capacity.Host(), f.config.Living.Most+2*slots) // one starts while another ends
+	return f.config.Living.Most + 2*slots + engine.WarmBoxes(f.config.Warm) // one starts while another ends
 }
 
 // gateLimits returns the limits of all networks.

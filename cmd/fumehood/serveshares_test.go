@@ -3,8 +3,20 @@ package main
 import (
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+// TestBoxes: descriptors are kept for warm sandboxes too.
+func TestBoxes(t *testing.T) {
+	var f serveFlags
+	f.config.Slots, f.config.Living.Most = 4, 512
+	without := f.boxes()
+	f.config.Warm = 4
+	if got := f.boxes() - without; without != 520 || got != engine.WarmBoxes(4) || got < 4 {
+		t.Errorf("%d boxes, and %d warm ones", without, got)
+	}
+}
 
 // TestDescriptorsOf: networks, clients and ports leave descriptors for sandboxes and listeners, however few there are.
 func TestDescriptorsOf(t *testing.T) {

@@ -24,8 +24,9 @@ const (
 // forge it: the driver's id only returns to the driver, and callers know a call by a number of the engine.
 type calls struct {
 	set    *toolcall.Set
-	outbox chan struct{} // holds a token while queued is not empty
-	over   chan struct{} // closed at the end of the run
+	outbox chan struct{}   // holds a token while queued is not empty
+	life   context.Context // ends with the run
+	end    context.CancelFunc
 	clock  *clock
 
 	mu      sync.Mutex // guards all below
@@ -38,7 +39,13 @@ type calls struct {
 // call is a call that waits for its answer.
 type call struct {
 	record callRecord
-	late   *time.Timer // ends the wait
+	late   *time.Timer // ends the wait; nil before it is limited
+}
+
+func (c *call) stop() {
+	if c.late != nil {
+		c.late.Stop()
+	}
 }
 
 // callRecord is a call in the log.
@@ -89,8 +96,9 @@ func newCalls(tools sandbox.Calls) *calls {
 func noTools() *calls { return callsOf(toolcall.None()) }
 
 func callsOf(set *toolcall.Set) *calls {
-	return &calls{set: set, outbox: make(chan struct{}, 1), over: make(chan struct{}), pending: map[uint64]*call{},
-		clock: newClock(set.Limits.Wait)}
+	life, end := context.WithCancel(context.Background())
+	return &calls{set: set, outbox: make(chan struct{}, 1), life: life, end: end,
+		pending: map[uint64]*call{}, clock: newClock(set.Limits.Wait)}
 }
 
 // stubs returns the tools for the driver; nil is none.
@@ -188,18 +196,9 @@ func (x *Run) offer(r callRecord, end uint64) error {
 
 // answerBy answers a call by the function of its tool.
 func (x *Run) answerBy(tool sandbox.Tool, r callRecord) {
-	ctx, cancel := context.WithTimeout(x.sandbox.life, r.Timeout)
+	ctx, cancel := context.WithTimeout(x.calls.life, r.Timeout)
 	defer cancel()
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	defer cancel()
-	watch.Go(func() {
-		select {
-		case <-x.calls.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
+	defer context.AfterFunc(x.sandbox.life, cancel)()
 	err := x.Answer(ctx, r.ID, toolcall.Invoke(ctx, tool, r.Arguments))
 	if kind := sandbox.KindOf(err); err != nil && (kind == sandbox.TooLarge || kind == sandbox.Invalid) {
 		_ = x.Answer(ctx, r.ID, sandbox.CallAnswer{Error: err.Error()}) // or it timed out meanwhile
@@ -213,9 +212,7 @@ func (c *calls) await(r callRecord) {
 	if c.isOver() {
 		return
 	}
-	late := time.NewTimer(0) // of nobody
-	late.Stop()
-	c.pending[r.ID] = &call{record: r, late: late}
+	c.pending[r.ID] = &call{record: r}
 	c.clock.stop(len(c.pending))
 }
 
@@ -269,7 +266,7 @@ func (c *calls) settle(id uint64, a sandbox.CallAnswer) (*reply, error) {
 			Fix: "answer with an error, or raise call_limits.bytes"}
 	}
 	c.bytes += size
-	p.late.Stop()
+	p.stop()
 	delete(c.pending, id)
 	c.clock.start(len(c.pending))
 	c.mu.Unlock()
@@ -326,22 +323,15 @@ func (c *calls) close() {
 	if c.isOver() {
 		return
 	}
-	close(c.over)
+	c.end()
 	for id, p := range c.pending {
-		p.late.Stop()
+		p.stop()
 		delete(c.pending, id)
 	}
 	c.clock.start(0)
 }
 
-func (c *calls) isOver() bool {
-	select {
-	case <-c.over:
-		return true
-	default:
-		return false
-	}
-}
+func (c *calls) isOver() bool { return c.life.Err() != nil }
 
 // Answer answers a call of a tool, and returns once the driver has the answer. It returns NotFound for a call that the
 // run did not make, or once the run has ended; Exists if the call has an answer; TooLarge and Invalid for the answer.
@@ -362,7 +352,7 @@ func (x *Run) Answer(ctx context.Context, id uint64, a sandbox.CallAnswer) error
 	}
 	select {
 	case <-r.sent:
-	case <-x.calls.over:
+	case <-x.calls.life.Done():
 	case <-ctx.Done():
 	}
 	return nil
@@ -376,7 +366,7 @@ func (x *Run) passAnswers(ctx context.Context, in *interpreter) {
 	for {
 		select {
 		case <-x.calls.outbox:
-		case <-x.calls.over:
+		case <-x.calls.life.Done():
 			return
 		case <-ctx.Done():
 			return

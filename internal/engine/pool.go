@@ -51,6 +51,9 @@ const (
 	fillBackoff = 5 * time.Second // after a failure to make a box
 )
 
+// WarmBoxes returns how many boxes an engine keeps ready at most, with so many for each spec.
+func WarmBoxes(each int) int { return each * maxShelves }
+
 // fingerprint is the key of everything a box is built from, digests of layers included. It is "" for specs that are
 // never kept warm: long-lived sandboxes, and directories of the host but a sandbox's own, which may be replaced before
 // the box is used. The start command of an image has the environment of the spec.

@@ -46,7 +46,7 @@ func (c *calls) forget(r answerRecord, at time.Time) {
 	defer c.mu.Unlock()
 	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Value)+len(r.Error))
 	if p := c.pending[r.ID]; p != nil {
-		p.late.Stop()
+		p.stop()
 		if delete(c.pending, r.ID); len(c.pending) == 0 {
 			c.clock.recall(false, at)
 		}

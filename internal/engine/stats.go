@@ -62,6 +62,9 @@ func (c *counts) observe(o *Observation) {
 	}
 }
 
+// Draining reports whether no new runs are admitted.
+func (e *Engine) Draining() bool { return e.admission.isDraining() }
+
 // Stats returns the state of the engine now. It never waits for a run.
 func (e *Engine) Stats() Stats {
 	e.counts.mu.Lock()

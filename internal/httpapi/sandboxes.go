@@ -19,9 +19,23 @@ import (
 type living func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error
 
 // in finds the sandbox of a request.
-func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error {
+func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error { return with(a.own, h) }
+
+// inAny is in, for requests of an operator also with the id of a sandbox of another key.
+func (a *apiV1) inAny(h living) func(*httpd.Response, *http.Request) error {
+	return with(func(w *httpd.Response, r *http.Request) (*engine.Sandbox, error) {
+		if s, err := a.ofOther(w, r); s != nil {
+			return s, err
+		}
+		return a.own(w, r)
+	}, h)
+}
+
+// with calls h with the sandbox that find returns.
+func with(find func(*httpd.Response, *http.Request) (*engine.Sandbox, error),
+	h living) func(*httpd.Response, *http.Request) error {
 	return func(w *httpd.Response, r *http.Request) error {
-		s, err := a.Engine().Sandbox(r.Context(), w.Key, r.PathValue("id"))
+		s, err := find(w, r)
 		if err == nil {
 			w.Sandbox = string(s.ID())
 			err = h(w, r, s)
@@ -30,19 +44,9 @@ func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error {
 	}
 }
 
-// inAny is in, for requests of an operator also with the id of a sandbox of another key.
-func (a *apiV1) inAny(h living) func(*httpd.Response, *http.Request) error {
-	own := a.in(h)
-	return func(w *httpd.Response, r *http.Request) error {
-		s, err := a.ofOther(w, r)
-		if s == nil {
-			return own(w, r)
-		}
-		if err == nil {
-			err = h(w, r, s)
-		}
-		return gaveUp(r, err)
-	}
+// own returns the sandbox of a request of its owner.
+func (a *apiV1) own(w *httpd.Response, r *http.Request) (*engine.Sandbox, error) {
+	return a.Engine().Sandbox(r.Context(), w.Key, r.PathValue("id"))
 }
 
 // ofOther returns the sandbox of a request of an operator if another key owns it, else nil.

@@ -155,7 +155,7 @@ func orDefault[T comparable](v *T, def T) {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Draining reports whether Drain was called.
-func (s *Server) Draining() bool { return s.draining.Load() || s.config.Engine.Stats().Draining }
+func (s *Server) Draining() bool { return s.draining.Load() || s.config.Engine.Draining() }
 
 // Handler returns the handler of all routes.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
