@@ -39,6 +39,7 @@ rm -rf "$folder"/state* "$folder/keys" "$folder/certs"
 if [ "${2:-}" = suites ]; then # earlier SDKs require this form
   key=e2b_$(od -An -N20 -tx1 /dev/urandom | tr -d ' \n')
   echo "alice sha256:$(printf %s "$key" | sha256sum | cut -d ' ' -f 1)" >"$folder/keys"
+  chmod 600 "$folder/keys"
 else
   key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
 fi
