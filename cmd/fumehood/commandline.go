@@ -57,7 +57,7 @@ func (a *app) newRoot() *cobra.Command {
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
 		a.newCreate(), a.newExec(), a.newShell(), a.newPs(), a.newLogs(), a.newCp(), a.newStats(), a.newNetwork(),
 		a.newPortForward(), a.newClean(), a.newInterrupt(), a.newRestart(), a.newRm())
-	grouped(root, "host", "This host and this program", a.newDoctor(), a.newVerify(), a.newVersion())
+	grouped(root, "host", "This host and this program", a.newDoctor(), a.newLanguages(), a.newVerify(), a.newVersion())
 	root.SetCompletionCommandGroupID("host")
 	root.CompletionOptions.HiddenDefaultCmd = true // so that the help fits a screen; package managers find it
 	root.InitDefaultCompletionCmd()

@@ -47,6 +47,9 @@ func TestStaticImage(t *testing.T) {
 			t.Fatalf("%q: %s", args, stderr)
 		}
 	}
+	if _, stdout, stderr := run("languages", "--image", "static"); !strings.Contains(stdout, "command not found") {
+		t.Errorf("languages: %q, %q", stdout, stderr)
+	}
 	for _, backend := range []string{"native", "gvisor"} {
 		for _, c := range []struct {
 			args   []string

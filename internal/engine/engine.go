@@ -112,16 +112,16 @@ type OneShot struct {
 
 // Engine admits, creates, executes and closes sandboxes. Its methods are safe for concurrent use.
 type Engine struct {
-	config      Config
-	rules       atomic.Pointer[plan.Rules] // of requests without an owner
-	log         *slog.Logger
-	admission   *admission
-	checking    *admission // of requests whose text is checked, before they have a slot
-	counts      counts
-	auto        autoChoice
-	closers     closers
-	pool        pool
-	surveyCache surveyCache
+	config    Config
+	rules     atomic.Pointer[plan.Rules] // of requests without an owner
+	log       *slog.Logger
+	admission *admission
+	checking  *admission // of requests whose text is checked, before they have a slot
+	counts    counts
+	auto      autoChoice
+	closers   closers
+	pool      pool
+	surveys   surveys
 
 	stop     context.Context // Close cancels it, and with it all runs
 	stopRuns context.CancelFunc

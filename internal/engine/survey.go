@@ -26,14 +26,23 @@ const (
 	maxModuleName = 128 // bytes, of a name or a version
 )
 
-// Surveyed is a language with the survey of its interpreter in sandboxes without an image.
+// Surveyed is a language with the survey of its interpreter in the sandboxes of one root.
 type Surveyed struct {
 	sandbox.Language
 	Survey sandbox.LanguageSurvey
 	Err    error // why there is no Survey
 }
 
-// surveyCache caches the last survey of one backend.
+// maxSurveys bounds the roots whose survey is cached.
+const maxSurveys = 16
+
+// surveys caches the last survey of each root.
+type surveys struct {
+	mu     sync.Mutex // guards byRoot
+	byRoot map[string]*surveyCache
+}
+
+// surveyCache caches the last survey of one root.
 type surveyCache struct {
 	mu   sync.Mutex // guards all below; held while looking, so that concurrent callers look once
 	at   time.Time
@@ -41,14 +50,42 @@ type surveyCache struct {
 	keep time.Duration
 }
 
+// of returns the cache of a root.
+func (s *surveys) of(root string) *surveyCache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.byRoot[root]
+	if c == nil {
+		if len(s.byRoot) >= maxSurveys || s.byRoot == nil {
+			s.byRoot = map[string]*surveyCache{} // those in use end with their callers
+		}
+		c = &surveyCache{}
+		s.byRoot[root] = c
+	}
+	return c
+}
+
 // Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These
-// are default runs: where this host refuses them, so is the survey.
-func (e *Engine) Surveys(ctx context.Context) []Surveyed {
-	s := &e.surveyCache
+// are default runs: where this host refuses them, so is the survey. With an image, they are runs of an owner on it;
+// errors are those of such a run.
+func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, error) {
+	run, root := OneShot{WithoutStart: true}, ""
+	if image != "" {
+		run.Owner, run.Spec.Root.Image = owner, image
+		p, err := e.resolve(OneShot{Owner: owner, Spec: run.Spec, Request: sandbox.Request{Command: []string{"true"}}})
+		if err == nil {
+			err = e.choose(ctx, p, true)
+		}
+		if err != nil {
+			return nil, err
+		}
+		root = strings.Join([]string{owner, p.backend.Name(), p.Spec.Root.Digest}, "\n")
+	}
+	s := e.surveys.of(root)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.at.IsZero() && time.Since(s.at) < s.keep {
-		return s.last
+		return s.last, nil
 	}
 	// A client that disconnects must not fail the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyTimeout)
@@ -56,22 +93,23 @@ func (e *Engine) Surveys(ctx context.Context) []Surveyed {
 	s.last, s.keep = make([]Surveyed, len(e.config.Languages)), surveyFresh
 	for i, l := range e.config.Languages {
 		s.last[i].Language = l
-		s.last[i].Survey, s.last[i].Err = e.surveyLanguage(ctx, l)
+		s.last[i].Survey, s.last[i].Err = e.surveyLanguage(ctx, l, run)
 		if err := s.last[i].Err; err != nil && sandbox.KindOf(err) != sandbox.Unsupported {
 			// a missing interpreter is rarely installed soon
 			s.keep = surveyRetry
 		}
 	}
 	s.at = time.Now()
-	return s.last
+	return s.last, nil
 }
 
-func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
+// surveyLanguage asks the interpreter of a language, by runs like run.
+func (e *Engine) surveyLanguage(ctx context.Context, l sandbox.Language, run OneShot) (sandbox.LanguageSurvey, error) {
 	if c := l.Compile; c != nil && c.Version != nil {
-		return e.compilerVersion(ctx, l)
+		return e.compilerVersion(ctx, l, run)
 	}
-	result, err := e.Run(ctx, OneShot{WithoutStart: true,
-		Request: sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}})
+	run.Request = sandbox.Request{Language: l.Name, Code: []byte(l.Survey)}
+	result, err := e.Run(ctx, run)
 	if err != nil {
 		return sandbox.LanguageSurvey{}, err
 	}
@@ -90,10 +128,10 @@ var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 
 // compilerVersion asks the first compiler that is there; what code can import besides the standard library is not
 // listed.
-func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language) (sandbox.LanguageSurvey, error) {
+func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language, run OneShot) (sandbox.LanguageSurvey, error) {
 	for _, program := range l.Compile.Programs {
-		result, err := e.Run(ctx, OneShot{WithoutStart: true,
-			Request: sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}})
+		run.Request = sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}
+		result, err := e.Run(ctx, run)
 		if err != nil {
 			return sandbox.LanguageSurvey{}, err
 		}

@@ -78,15 +78,12 @@ func (a *apiV1) capabilities(w *httpd.Response, r *http.Request) error {
 
 func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 	out := api.Languages{Languages: []api.Language{}}
-	for _, l := range a.Engine().Surveys(r.Context()) {
-		language := api.Language{
-			Name: l.Name, Title: l.Title, Aliases: answer.List(l.Aliases),
-			Extensions: answer.List(l.Extensions), FileName: l.FileName,
-			Version: orNull(l.Survey.Version), StandardLibrary: l.Survey.StandardLibrary, Modules: []api.Module{},
-		}
-		for _, m := range l.Survey.Modules {
-			language.Modules = append(language.Modules, api.Module{Name: m.Name, Version: orNull(m.Version)})
-		}
+	surveys, err := a.Engine().Surveys(r.Context(), w.Key, r.URL.Query().Get("image"))
+	if err != nil {
+		return err
+	}
+	for _, l := range surveys {
+		language := answer.LanguageOf(&l.Language, &l.Survey)
 		if l.Err != nil {
 			p := answer.NewPublicProblem(l.Err, w.ID)
 			language.Error, language.Hint = p.Detail, p.Hint
@@ -94,13 +91,6 @@ func (a *apiV1) languages(w *httpd.Response, r *http.Request) error {
 		out.Languages = append(out.Languages, language)
 	}
 	return a.WriteJSON(w, out)
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // healthz reports that this process answers.

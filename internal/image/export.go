@@ -35,7 +35,7 @@ func (s *Store) Export(ctx context.Context, text, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	exported, release, err := s.packed(i, gzip.NoCompression)
+	exported, release, err := s.packed(ctx, i, gzip.NoCompression, func() {})
 	if err != nil {
 		return err
 	}
@@ -56,18 +56,25 @@ func (s *Store) Export(ctx context.Context, text, file string) (err error) {
 	return writeArchive(ctx, draft.Files(), file)
 }
 
-// packed returns an image with one layer, which has all files of an image of the store. It is valid until release.
-func (s *Store) packed(i Image, compression int) (packed v1.Image, release func(), err error) {
-	dir, release, err := s.Hold(i)
+// packed returns an image with one layer, which has all files of an image of the store. It is valid until release or
+// until ctx ends. moved is as in fromRoot.
+func (s *Store) packed(ctx context.Context, i Image, compression int, moved func()) (packed v1.Image, release func(),
+	err error) {
+	dir, unhold, err := s.Hold(i)
 	if err != nil {
 		return nil, nil, err
 	}
+	packed, end, err := fromRoot(ctx, dir, compression, true, moved)
+	both := func() {
+		end()
+		unhold()
+	}
 	defer func() {
 		if err != nil {
-			release()
+			both()
 		}
 	}()
-	if packed, err = fromRoot(dir, compression, true); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	config, err := packed.ConfigFile()
@@ -83,7 +90,7 @@ func (s *Store) packed(i Image, compression int) (packed v1.Image, release func(
 	config.Config = v1.Config{Env: i.Config.Env, User: i.Config.User, WorkingDir: i.Config.Dir,
 		Entrypoint: i.Config.Entrypoint, Cmd: i.Config.Command, Labels: labels}
 	packed, err = mutate.ConfigFile(packed, config)
-	return packed, release, err
+	return packed, both, err
 }
 
 // Loadable returns an image of the store for a container engine.
@@ -102,8 +109,8 @@ func (r *Roots) Loadable(text string) (l hostbox.Loadable, err error) {
 		return l, err
 	}
 	return hostbox.Loadable{Image: s.settings(i), Name: i.Name, Reference: tag.String(), Built: i.Built,
-		Save: func(ctx context.Context, w io.Writer) error {
-			packed, release, err := s.packed(i, gzip.NoCompression)
+		Save: func(ctx context.Context, w io.Writer, moved func()) error {
+			packed, release, err := s.packed(ctx, i, gzip.NoCompression, moved)
 			if err != nil {
 				return err
 			}

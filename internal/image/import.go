@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -36,7 +37,9 @@ func (s *Store) Import(ctx context.Context, file, named string, report func(stri
 	case info.IsDir() && exists(filepath.Join(file, "oci-layout")):
 		image, err = fromLayout(file)
 	case info.IsDir():
-		image, err = fromRoot(file, gzip.NoCompression, false)
+		var end func()
+		image, end, err = fromRoot(ctx, file, gzip.NoCompression, false, func() {})
+		defer end()
 	default:
 		return s.importArchive(ctx, file, named, report)
 	}
@@ -177,24 +180,47 @@ func fromLayout(dir string) (v1.Image, error) {
 		Msg: "it has no image for linux/" + runtime.GOARCH}
 }
 
-// fromRoot returns an image with one layer, a folder with a root file system. Its links are kept as links. asRoot is as
-// in addFolder.
-func fromRoot(dir string, compression int, asRoot bool) (v1.Image, error) {
+// fromRoot returns an image with one layer, a folder with a root file system, until end or until ctx ends. Its links
+// are kept as links. asRoot is as in addFolder. moved is called while the folder is read.
+func fromRoot(ctx context.Context, dir string, compression int, asRoot bool, moved func()) (i v1.Image, end func(),
+	err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var writers sync.WaitGroup
+	end = func() {
+		cancel()
+		writers.Wait()
+	}
 	open := func() (io.ReadCloser, error) {
 		r, w := io.Pipe()
-		go func() { // it ends when the reader closes
-			archive := tar.NewWriter(w)
+		stop := context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })
+		writers.Go(func() { // it ends when the reader closes, too
+			defer stop()
+			archive := tar.NewWriter(writerFunc(func(p []byte) (int, error) {
+				moved()
+				return w.Write(p)
+			}))
 			err := addFolder(archive, dir, asRoot)
 			w.CloseWithError(errors.Join(err, archive.Close()))
-		}()
+		})
 		return r, nil
 	}
 	layer, err := tarball.LayerFromOpener(open, tarball.WithCompressionLevel(compression))
-	if err != nil {
-		return nil, unreadable(err)
+	if err == nil {
+		i, err = mutate.AppendLayers(empty.Image, layer)
 	}
-	return mutate.AppendLayers(empty.Image, layer)
+	if err != nil && ctx.Err() != nil {
+		return nil, end, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, end, unreadable(err)
+	}
+	return i, end, nil
 }
+
+// writerFunc is a Write method.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // addFolder writes the files of a folder, without sockets, pipes and devices. Each file is opened below the folder, so
 // that a link in it leads nowhere else. With asRoot, root owns all of them in the archive.

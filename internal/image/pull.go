@@ -32,14 +32,10 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	if err != nil {
 		return Image{}, sandbox.Invalidf("image", "%.200q is not the name of an image", text)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stall := time.AfterFunc(s.stall, func() {
-		cancel(&sandbox.Error{Kind: sandbox.Unavailable, Op: "registry", Msg: fmt.Sprintf("no bytes for %v", s.stall)})
-	})
-	defer stall.Stop()
-	options, end := s.registryOptions(ctx, ref)
+	ctx, moved, end := s.untilStalled(ctx)
 	defer end()
+	options, disconnect := s.registryOptions(ctx, ref)
+	defer disconnect()
 	image, err := remote.Image(ref, append(options,
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))...)
 	if err == nil {
@@ -48,12 +44,24 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
-	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report,
-		moved: func() { stall.Reset(s.stall) }})
+	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report, moved: moved})
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
 	return i, nil
+}
+
+// untilStalled returns a context that ends when moved was not called for as long as a registry may pause. The caller
+// calls end.
+func (s *Store) untilStalled(ctx context.Context) (stalling context.Context, moved, end func()) {
+	stalling, cancel := context.WithCancelCause(ctx)
+	stall := time.AfterFunc(s.stall, func() {
+		cancel(&sandbox.Error{Kind: sandbox.Unavailable, Op: "registry", Msg: fmt.Sprintf("no bytes for %v", s.stall)})
+	})
+	return stalling, func() { stall.Reset(s.stall) }, func() {
+		stall.Stop()
+		cancel(nil)
+	}
 }
 
 // fits refuses an image whose layers alone, before they are unpacked, are over the limit. The registry may lie.
@@ -82,13 +90,15 @@ func (s *Store) Push(ctx context.Context, text, to string, report func(string)) 
 	if err != nil {
 		return "", sandbox.Invalidf("image", "%.200q is not the name of an image with a tag", to)
 	}
-	packed, release, err := s.packed(i, gzip.BestSpeed)
+	ctx, moved, end := s.untilStalled(ctx)
+	defer end()
+	packed, release, err := s.packed(ctx, i, gzip.BestSpeed, moved)
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	options, end := s.registryOptions(ctx, ref)
-	defer end()
+	options, disconnect := s.registryOptions(ctx, ref)
+	defer disconnect()
 	updates := make(chan v1.Update, 1)
 	reported := make(chan struct{})
 	go func() { // it ends when Write closes the channel

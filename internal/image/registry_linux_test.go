@@ -3,7 +3,9 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"log"
@@ -194,5 +196,52 @@ func TestPush(t *testing.T) {
 	server.Close()
 	if _, err := s.Push(t.Context(), "a", to, nil); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Error(err)
+	}
+}
+
+// TestPushEnds: a push to a registry that does not answer, a push and an export that are canceled end soon, and nothing
+// of them is left.
+func TestPushEnds(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-release }))
+	defer server.Close()
+	defer close(release)
+	s := openStore(t)
+	layer := layerOf(t, entry{0, "big", strings.Repeat("x", 1<<20), 0o644})
+	if _, err := s.add(t.Context(), source{name: "docker.io/library/a:latest", image: imageOf(t, layer)}); err != nil {
+		t.Fatal(err)
+	}
+	to := strings.TrimPrefix(server.URL, "http://") + "/team/a:1"
+	s.stall = 100 * time.Millisecond
+	if _, err := s.Push(t.Context(), "a", to, nil); err == nil || !strings.Contains(err.Error(), "no bytes for 100ms") {
+		t.Errorf("a registry that stalls: %v", err)
+	}
+	s.stall = stallTimeout
+	ended := errors.New("ended")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	if _, err := s.Push(ctx, "a", to, nil); !errors.Is(err, ended) {
+		t.Errorf("a canceled push: %v", err)
+	}
+	if err := s.Export(ctx, "a", t.TempDir()+"/a.tar"); !errors.Is(err, ended) {
+		t.Errorf("a canceled export: %v", err)
+	}
+	dir, err := os.MkdirTemp(t.TempDir(), "root")
+	if err == nil {
+		err = os.WriteFile(dir+"/big", make([]byte, 1<<20), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	packing, cancel := context.WithCancelCause(t.Context())
+	n := 0
+	_, end, err := fromRoot(packing, dir, 0, true, func() {
+		if n++; n == 2 {
+			cancel(ended)
+		}
+	})
+	end()
+	if !errors.Is(err, ended) {
+		t.Errorf("packing that is canceled: %v", err)
 	}
 }

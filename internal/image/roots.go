@@ -32,22 +32,25 @@ func (r *Roots) Find(ctx context.Context, name string, fetch bool) (sandbox.Imag
 	if err != nil {
 		return sandbox.Image{}, err
 	}
-	i, err := s.Find(name)
-	if fetch && r.Fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && r.isStale(&i)) {
-		if i, err = s.Pull(ctx, name, r.Report); err == nil {
-			r.fresh.Store(i.Name, true)
-		}
-	}
+	_, fresh := r.fresh.Load(name)
+	i, err := s.Get(ctx, name, fetch && r.Fetch, r.Refresh && !fresh, r.Report)
 	if err != nil {
 		return sandbox.Image{}, err
+	}
+	if fetch && r.Refresh {
+		r.fresh.Store(name, true)
 	}
 	return s.settings(i), nil
 }
 
-// isStale reports whether an image must be fetched again.
-func (r *Roots) isStale(i *Image) bool {
-	_, fetched := r.fresh.Load(i.Name)
-	return r.Refresh && !i.Built && !fetched
+// Get returns the image of a name. With fetch, it fetches one that is missing; with refresh, also one that is no
+// template, as its registry may have another one by now.
+func (s *Store) Get(ctx context.Context, name string, fetch, refresh bool, report func(string)) (Image, error) {
+	i, err := s.Find(name)
+	if fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && refresh && !i.Built) {
+		return s.Pull(ctx, name, report)
+	}
+	return i, err
 }
 
 // Hold returns the root file system of a digest, which exists until release.

@@ -249,13 +249,9 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 	if err := b.check(name); err != nil {
 		return image.Image{}, err
 	}
-	i, err := b.Images.Find(name)
-	if b.Fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && b.Refresh && !i.Built) {
-		return b.Images.Pull(ctx, name, func(line string) {
-			b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
-		})
-	}
-	return i, err
+	return b.Images.Get(ctx, name, b.Fetch, b.Refresh, func(line string) {
+		b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
+	})
 }
 
 // check refuses images that the operator does not offer.

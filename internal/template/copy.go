@@ -94,10 +94,11 @@ func (i *item) read(root *os.Root, w io.Writer) error {
 
 // copy carries out a COPY or an ADD.
 func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool, err error) {
-	dir, ignored, err := b.source(ctx, i.copies.from)
+	dir, ignored, done, err := b.source(ctx, i.copies.from)
 	if err != nil {
 		return false, err
 	}
+	defer done()
 	var root *os.Root
 	if dir != "" {
 		if root, err = os.OpenRoot(dir); err != nil {
@@ -132,27 +133,31 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 	})
 }
 
-// source returns the folder from which a COPY copies, and which of its files are left out.
+// source returns the folder from which a COPY copies, until done, and which of its files are left out.
 func (b *build) source(ctx context.Context, from string) (dir string, ignored *patternmatcher.PatternMatcher,
-	err error) {
+	done func(), err error) {
+	done = func() {}
 	if from == "" {
 		if b.want.Context == "" {
-			return "", nil, nil
+			return "", nil, done, nil
 		}
 		ignored, err = readIgnored(b.want.Context)
-		return b.want.Context, ignored, err
+		return b.want.Context, ignored, done, err
 	}
 	if st := b.stages[strings.ToLower(from)]; st != nil {
 		if st.tree == "" {
-			return "", nil, sandbox.Invalidf("COPY", "the stage %.80q has no files", from)
+			return "", nil, nil, sandbox.Invalidf("COPY", "the stage %.80q has no files", from)
 		}
-		return b.folder(st), nil, nil
+		return b.folder(st), nil, done, nil
 	}
 	i, err := b.image(ctx, from)
-	if err != nil {
-		return "", nil, err
+	if err == nil {
+		err = b.hold(i.Tree)
 	}
-	return b.Images.Files(i.Tree), nil, b.hold(i.Tree)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	return b.Images.Files(i.Tree), nil, func() { b.drop(i.Tree) }, nil
 }
 
 // readIgnored reads .dockerignore.

@@ -74,10 +74,7 @@ func (to *connection) load(ctx context.Context, l *hostbox.Loadable) (err error)
 	r, w := io.Pipe()
 	var saver sync.WaitGroup
 	saver.Go(func() {
-		err := l.Save(ctx, writerFunc(func(p []byte) (int, error) {
-			stalled.Reset(stallTimeout)
-			return w.Write(p)
-		}))
+		err := l.Save(ctx, w, func() { stalled.Reset(stallTimeout) })
 		stalled.Reset(unpackTimeout)
 		w.CloseWithError(err)
 	})
@@ -119,8 +116,3 @@ func (to *connection) removeEarlier(ctx context.Context, l *hostbox.Loadable) {
 		}
 	}
 }
-
-// writerFunc is a Write method.
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

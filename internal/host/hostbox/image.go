@@ -29,10 +29,11 @@ const ImageLabel = "dev.fumehood.image"
 // Loadable is an image of a store that a container engine can load.
 type Loadable struct {
 	sandbox.Image
-	Name      string                                 // in full
-	Reference string                                 // its name in engines, different for each content
-	Built     bool                                   // it is a template, and not from elsewhere
-	Save      func(context.Context, io.Writer) error // writes it as docker save does, under Reference
+	Name      string // in full
+	Reference string // its name in engines, different for each content
+	Built     bool   // it is a template, and not from elsewhere
+	// Save writes it as docker save does, under Reference. It calls moved while it makes progress.
+	Save func(ctx context.Context, to io.Writer, moved func()) error
 }
 
 // ImageRoot is the root file system of an image.
