@@ -27,10 +27,20 @@ type step struct {
 	Tree string `json:"tree"`
 }
 
-// Derive makes a tree of the layers of a parent and a new layer, an uncompressed archive that may be hostile. Parent ""
-// has no layers. Errors are Invalid for a broken archive and TooLarge.
-func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tree string, err error) {
-	record := treeRecord{}
+// Layer is a new layer of a tree.
+type Layer struct {
+	Parent  string    // the tree below it; "" has no layers
+	Owner   string    // the API key that builds it; "" is the operator
+	Content io.Reader // an uncompressed archive, which may be hostile
+
+	// Spend is called before entries and their bytes are written, and ends Derive by an error. nil is no bound.
+	Spend func(entries int, bytes int64) error
+}
+
+// Derive makes a tree of the layers of a parent and a new layer. Errors are Invalid for a broken archive, TooLarge, Quota
+// where the layers of builds have no more space, and those of Spend.
+func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error) {
+	record, parent := treeRecord{}, layer.Parent
 	if parent != "" {
 		release, err := s.trees.Hold(parent)
 		if err != nil {
@@ -53,11 +63,15 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 	}()
 	var folders int64 // they cannot be shared, as files are
 	if parent != "" {
+		if err = layer.spend(record.Entries, 0); err != nil {
+			return "", err
+		}
 		if folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files()); err != nil {
 			return "", err
 		}
 	}
 	limits := s.Limits.after(record)
+	var full error // of a layer for which the space of builds is too small
 	if s.Space > 0 {
 		select {
 		case s.derives <- struct{}{}:
@@ -65,28 +79,30 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-		left, err := s.spaceLeft()
-		if err != nil {
+		if full, err = s.boundBySpace(&limits, layer.Owner, folders*folderBytes); err != nil {
 			return "", err
 		}
-		limits.Bytes = min(limits.Bytes, left)
 	}
 	u, err := newUnpacker(draft.Files(), limits)
 	if err != nil {
 		return "", err
 	}
-	r := &meteredReader{ctx: ctx, r: layer, sum: sha256.New(), left: u.limits.Bytes + maxPadding,
+	u.spend = layer.spend
+	r := &meteredReader{ctx: ctx, r: layer.Content, sum: sha256.New(), left: u.limits.Bytes + maxPadding,
 		progress: func(int64) {}}
 	err = u.layer(r)
 	if r.err != nil {
 		err = r.err
+	}
+	if full != nil && u.limits.Bytes < 0 {
+		err = full
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, r)
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
 	added := limits.Bytes - u.limits.Bytes
-	record.Added = added + folders*folderBytes
+	record.Added, record.Owner = added+folders*folderBytes, layer.Owner
 	record.Bytes, record.Entries = record.Bytes+added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err
@@ -95,22 +111,49 @@ func (s *Store) Derive(ctx context.Context, parent string, layer io.Reader) (tre
 	return tree, draft.Publish(tree, record)
 }
 
-// spaceLeft returns the bytes that further layers of builds may have.
-func (s *Store) spaceLeft() (int64, error) {
-	left := s.Space
+func (l *Layer) spend(entries int, bytes int64) error {
+	if l.Spend == nil {
+		return nil
+	}
+	return l.Spend(entries, bytes)
+}
+
+// ownerShare is the divisor of Store.Space for the layers of one API key.
+const ownerShare = 2
+
+// boundBySpace lowers the limits of a layer to the space that its owner has, besides some bytes. It returns the error of
+// a layer that needs more, or nil if the space does not limit it.
+func (s *Store) boundBySpace(limits *Limits, owner string, besides int64) (full, err error) {
+	left, own := s.Space-besides, s.Space/ownerShare-besides
 	digests, err := s.trees.Digests()
+	if err != nil {
+		return nil, err
+	}
 	for _, digest := range digests {
 		var record treeRecord
-		if _, _, err := s.trees.Record(digest, &record); err == nil { // it may be removed meanwhile
-			left -= record.Added
+		if _, _, err := s.trees.Record(digest, &record); err != nil {
+			continue // it was removed meanwhile
+		}
+		left -= record.Added
+		if record.Owner == owner {
+			own -= record.Added
 		}
 	}
-	if err == nil && left <= 0 {
-		err = &sandbox.Error{Kind: sandbox.Quota, Op: "templates",
-			Msg: "they take the " + sandbox.FormatBytes(s.Space) + " that this server allows",
-			Fix: "remove some on the server: fumehood image rm"}
+	which, most := "all templates", s.Space
+	if owner != "" && own < left {
+		which, most, left = "the templates of one API key", s.Space/ownerShare, own
 	}
-	return left, err
+	if left >= limits.Bytes {
+		return nil, nil
+	}
+	limits.Bytes = left
+	full = &sandbox.Error{Kind: sandbox.Quota, Op: "templates",
+		Msg: which + " may take " + sandbox.FormatBytes(most) + " on this server",
+		Fix: "remove some on the server: fumehood image rm"}
+	if left <= 0 {
+		return nil, full
+	}
+	return full, nil
 }
 
 // CheckName checks that an owner may build an image of a name: it has no digest, no other owner has one, and it is not

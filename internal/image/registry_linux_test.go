@@ -149,7 +149,8 @@ func TestHugeImage(t *testing.T) {
 	}
 	s := openStore(t)
 	s.Bound(10 << 30)
-	if _, err := s.Derive(t.Context(), "", bytes.NewReader(archive.Bytes())); sandbox.KindOf(err) != sandbox.TooLarge {
+	_, err := s.Derive(t.Context(), Layer{Content: bytes.NewReader(archive.Bytes())})
+	if sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Error(err)
 	}
 	layer := static.NewLayer(archive.Bytes(), "application/vnd.oci.image.layer.v1.tar")

@@ -26,7 +26,7 @@ const layoutVersion = "fumehood image 2"
 // Store keeps images in a folder that any number of processes share. Its methods are safe for concurrent use.
 type Store struct {
 	Limits Limits
-	Space  int64 // bytes of all layers that builds made; 0 is no limit
+	Space  int64 // bytes of all layers that builds made, half of it for one API key; 0 is no limit
 
 	maxBytes int64         // see Bound
 	stall    time.Duration // longest wait for a registry
@@ -56,6 +56,7 @@ type treeRecord struct {
 	Bytes   int64    `json:"bytes"`
 	Entries int      `json:"entries"`
 	Added   int64    `json:"added,omitempty"` // bytes of the last layer, if a build made it
+	Owner   string   `json:"owner,omitempty"` // the API key that built the last layer
 }
 
 // Open opens or creates a store.

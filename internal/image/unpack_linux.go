@@ -31,6 +31,7 @@ type unpacker struct {
 	added  map[uint64]bool // hashes of the paths that the current layer added: its removals do not concern them
 	parent *os.File        // the folder of the last entry, opened for its path only
 	at     string          // path of parent
+	spend  func(entries int, bytes int64) error
 }
 
 func newUnpacker(dir string, limits Limits) (*unpacker, error) {
@@ -38,7 +39,8 @@ func newUnpacker(dir string, limits Limits) (*unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unpacker{root: root, limits: limits, seed: maphash.MakeSeed()}, nil
+	free := func(int, int64) error { return nil }
+	return &unpacker{root: root, limits: limits, seed: maphash.MakeSeed(), spend: free}, nil
 }
 
 func (u *unpacker) Close() error {
@@ -71,6 +73,9 @@ func (u *unpacker) layer(r io.Reader) error {
 func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if u.limits.Entries--; u.limits.Entries < 0 {
 		return tooLarge("entries")
+	}
+	if err := u.spend(1, max(h.Size, 0)); err != nil {
+		return err
 	}
 	name := path.Clean("/" + h.Name)[1:]
 	if len(h.Name) > maxPath || len(h.Linkname) > maxPath || strings.Count(name, "/") > maxDepth {

@@ -11,7 +11,10 @@ import (
 )
 
 // unpacker unpacks the layers of one image into one tree.
-type unpacker struct{ limits Limits }
+type unpacker struct {
+	limits Limits
+	spend  func(entries int, bytes int64) error
+}
 
 func newUnpacker(string, Limits) (*unpacker, error) {
 	return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "image", Msg: "unpacking images needs Linux",

@@ -61,6 +61,19 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestLayerWork: the links to the files of parents, and what commands made, are work of the server.
+func TestLayerWork(t *testing.T) {
+	h := newHouse(t, nil)
+	text := "FROM base\n"
+	for i := range 60 {
+		text += fmt.Sprintf("RUN %d\n", i)
+	}
+	h.MaxWork = 10_000
+	if _, _, err := h.build(text); err == nil || !strings.Contains(err.Error(), "too much work") || len(h.runs) < 5 {
+		t.Errorf("%v after %d steps", err, len(h.runs))
+	}
+}
+
 func (b *build) workdirTo(st *state, dir string) error {
 	_, err := b.workdir(context.Background(), st, dir)
 	return err

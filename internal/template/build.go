@@ -37,9 +37,17 @@ type Builder struct {
 	Backends []sandbox.Backend                  // of the engine, the preferred one first
 	Allowed  func(owner, reference string) bool // reports whether builds may name an image; nil is all
 	Max      func(owner string) sandbox.Limits  // a zero field is no maximum; nil is none at all
-	// MaxWork bounds the work of one build outside of sandboxes, in some 100 ns of CPU time. 0 is no bound.
+	// MaxWork bounds the work of one build outside of sandboxes, in some 100 ns of CPU time. Making trees of layers may
+	// take treeShare times as much. 0 is no bound.
 	MaxWork int64
 }
+
+// Work of making the tree of a layer. The tree has a link to each file of its parent.
+const (
+	treeShare    = 6
+	entryWork    = 100 // for an entry of the layer or the parent
+	writtenBytes = 50  // of content that cost 1: hashed, and written to memory that the kernel writes to disk
+)
 
 // ServerWork is the MaxWork of builds for requests: some 10 s.
 const ServerWork = 100_000_000
@@ -87,6 +95,7 @@ type build struct {
 	used   map[string]bool   // of Args
 	held   map[string]*hold  // by tree
 	work   int64             // as in Builder.MaxWork
+	trees  int64             // the work of making trees
 
 	backend string
 }
@@ -394,16 +403,28 @@ func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool
 	}
 	items := items{{name: dir[1:], mode: fs.ModeDir | 0o755}}
 	return b.layer(st, hash(string(st.key[:]), "folder", dir), func() (string, error) {
-		return b.derive(ctx, st, func(w io.Writer) error { return items.write(ctx, nil, w, io.Discard) })
+		return b.add(ctx, st, func(w io.Writer) error { return items.write(ctx, nil, w, io.Discard) })
 	})
 }
 
 // derive makes the tree of the current one and a layer.
-func (b *build) derive(ctx context.Context, st *state, write func(io.Writer) error) (string, error) {
+func (b *build) derive(ctx context.Context, st *state, layer io.Reader) (string, error) {
+	return b.Images.Derive(ctx, image.Layer{Parent: st.tree, Owner: b.want.Owner, Content: layer,
+		Spend: func(entries int, bytes int64) error {
+			b.trees += int64(entries)*entryWork + bytes/writtenBytes
+			if b.MaxWork > 0 && b.trees > treeShare*b.MaxWork {
+				return tooLarge("its layers take the server too much work: too many files, or steps above many files")
+			}
+			return nil
+		}})
+}
+
+// add makes the tree of the current one and a layer that a function writes.
+func (b *build) add(ctx context.Context, st *state, write func(io.Writer) error) (string, error) {
 	r, w := io.Pipe()
 	var writer sync.WaitGroup
 	writer.Go(func() { w.CloseWithError(write(w)) })
-	tree, err := b.Images.Derive(ctx, st.tree, r)
+	tree, err := b.derive(ctx, st, r)
 	err = errors.Join(err, r.Close()) // which ends the writer
 	writer.Wait()                     // or it would read folders that are removed
 	return tree, err

@@ -125,7 +125,7 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 	before := hex.EncodeToString(sum.Sum(nil))
 	return b.layer(st, hash(string(st.key[:]), "copy", before), func() (string, error) {
 		sum.Reset()
-		tree, err := b.derive(ctx, st, func(w io.Writer) error { return c.list.write(ctx, root, w, sum) })
+		tree, err := b.add(ctx, st, func(w io.Writer) error { return c.list.write(ctx, root, w, sum) })
 		if err == nil && hex.EncodeToString(sum.Sum(nil)) != before {
 			err = sandbox.Invalidf("COPY", "a file changed while it was copied")
 		}

@@ -80,7 +80,7 @@ func (b *build) run(ctx context.Context, st *state, i instruction) (cached bool,
 				b.report(Event{Step: step, Steps: b.steps, Stream: s, Output: data})
 			}},
 			Changes: func(layer io.Reader) error {
-				tree, err = b.Images.Derive(ctx, st.tree, layer)
+				tree, err = b.derive(ctx, st, layer)
 				return err
 			}})
 		switch {
