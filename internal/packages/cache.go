@@ -136,27 +136,41 @@ func (c *Cache) List() ([]Layer, error) {
 }
 
 // Prune removes unused layers, the least recently used first, until the rest has at most that many bytes. It returns
-// the removed layers.
+// the removed layers. It keeps only the sizes of the others in memory.
 func (c *Cache) Prune(most int64) (removed []Layer, err error) {
-	list, err := c.List()
+	digests, err := c.trees.Digests()
 	if err != nil {
 		return nil, err
 	}
-	var total int64
-	for _, l := range list {
-		total += l.Bytes
+	type layerSize struct {
+		Bytes  int64 `json:"bytes"`
+		digest string
+		used   time.Time
 	}
+	var list []layerSize
+	var total int64
+	for _, digest := range digests {
+		l := layerSize{digest: digest}
+		if l.used, _, err = c.trees.Record(digest, &l); err == nil { // it may be removed meanwhile
+			list, total = append(list, l), total+l.Bytes
+		}
+	}
+	slices.SortFunc(list, func(a, b layerSize) int { return a.used.Compare(b.used) })
 	for _, l := range list {
 		if total <= most {
 			break
 		}
-		gone, err := c.trees.Remove(l.Digest)
+		whole, err := c.describe(l.digest)
 		if err != nil {
-			return removed, fmt.Errorf("remove the layer %.12s: %w", l.Digest, err)
+			continue // it was removed meanwhile
+		}
+		gone, err := c.trees.Remove(l.digest)
+		if err != nil {
+			return removed, fmt.Errorf("remove the layer %.12s: %w", l.digest, err)
 		}
 		if gone {
 			total -= l.Bytes
-			removed = append(removed, l)
+			removed = append(removed, whole)
 		}
 	}
 	c.forgetOld()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -136,9 +137,21 @@ func (s *Store) hold(digest string, use bool) (release func(), err error) {
 	return func() { _ = filelock.Close(used) }, nil
 }
 
-// Record decodes the record of a tree, and returns the time of its last use and the number of uses.
+// maxRecord is the size of a record, in bytes. That of a layer lists at most some thousand packages.
+const maxRecord = 16 << 20
+
+// Record decodes the record of a tree, and returns the time of its last use and the number of uses. A record above
+// 16 MiB is an error.
 func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err error) {
-	text, err := os.ReadFile(s.path(treesDir, digest, recordFile))
+	f, err := os.Open(s.path(treesDir, digest, recordFile))
+	if err != nil {
+		return used, 0, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(text) > maxRecord {
+		err = fmt.Errorf("%s is larger than 16 MiB", f.Name())
+	}
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}

@@ -14,7 +14,8 @@
 // makes the sandbox locks it. After that, the sandbox lives as long as its box exists, which Options.Lives reports. So
 // users need no cleaning either.
 //
-//	DIR/lock            held to add and to remove volumes
+//	DIR/lock            held to add and to remove volumes, but not while their files are written or removed
+//	DIR/new-*/          a volume that is being made, whose lock its maker holds, or removed
 //	DIR/HASH/           one volume; HASH is of its owner and name
 //	DIR/HASH/record     its description
 //	DIR/HASH/lock       held to change and to read users, and to attach the loop device

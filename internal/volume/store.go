@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -86,16 +88,29 @@ func (s *Store) prepare() error {
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return failed("make the folder of volumes", err)
 	}
-	lock, err := locked(context.Background(), s.path(lockFile))
+	unlock, err := locked(context.Background(), s.path(lockFile))
 	if err != nil {
 		return failed("lock the volumes", err)
 	}
-	defer lock.Close()
+	defer unlock()
 	left, err := filepath.Glob(s.path(temporary + "*"))
 	for _, dir := range left {
-		err = errors.Join(err, os.RemoveAll(dir))
+		if !isBeingMade(dir) {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
 	}
 	return failed("remove incomplete volumes", err)
+}
+
+// isBeingMade reports whether a process has the lock of a temporary folder. The caller holds the lock of the volumes.
+func isBeingMade(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	err = filelock.Try(f)
+	_ = filelock.Close(f)
+	return filelock.Held(err)
 }
 
 func (s *Store) path(elements ...string) string {
@@ -153,30 +168,6 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 	if err := s.open(); err != nil {
 		return v, err
 	}
-	lock, err := locked(ctx, s.path(lockFile))
-	if err != nil {
-		return v, failed("lock the volumes", err)
-	}
-	defer lock.Close()
-	all, err := s.records()
-	if err != nil {
-		return v, err
-	}
-	own := 0
-	for _, other := range all {
-		if other.Owner == r.Owner {
-			own++
-			if other.Name == r.Name {
-				return v, &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: "a volume named " + r.Name +
-					" exists", Fix: "choose another name, or use the existing one"}
-			}
-		}
-	}
-	if most := s.options.OwnerMost; most > 0 && own >= most {
-		return v, &sandbox.Error{Kind: sandbox.Quota, Op: "volume",
-			Msg: fmt.Sprintf("you have %d volumes, the most that are allowed", own),
-			Fix: "remove one that is no longer needed"}
-	}
 	rec := record{Name: r.Name, Owner: r.Owner, Bytes: r.Bytes, Inodes: r.Inodes, Created: time.Now().UTC()}
 	if err := s.make(ctx, &rec, r.AllowUnenforced); err != nil {
 		return v, err
@@ -184,13 +175,40 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 	return s.describe(rec)
 }
 
-// make makes the folder of a volume, and renames it when it is complete.
-func (s *Store) make(ctx context.Context, rec *record, waived []string) (err error) {
-	dir, err := os.MkdirTemp(s.options.Dir, temporary)
+// admit refuses a volume whose owner has one of its name, or has all that it may have. The caller holds the lock of the
+// volumes.
+func (s *Store) admit(rec *record) error {
+	all, err := s.records()
 	if err != nil {
-		return failed("make a folder", err)
+		return err
+	}
+	own := 0
+	for _, other := range all {
+		if other.Owner == rec.Owner {
+			own++
+			if other.Name == rec.Name {
+				return &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: "a volume named " + rec.Name +
+					" exists", Fix: "choose another name, or use the existing one"}
+			}
+		}
+	}
+	if most := s.options.OwnerMost; most > 0 && own >= most {
+		return &sandbox.Error{Kind: sandbox.Quota, Op: "volume",
+			Msg: fmt.Sprintf("you have %d volumes, the most that are allowed", own),
+			Fix: "remove one that is no longer needed"}
+	}
+	return nil
+}
+
+// make makes a volume in a temporary folder, and renames it when it is complete. Other volumes do not wait for mkfs:
+// admit decides before, and again at the end.
+func (s *Store) make(ctx context.Context, rec *record, waived []string) (err error) {
+	dir, unlock, err := s.draft(ctx, rec)
+	if err != nil {
+		return err
 	}
 	defer func() {
+		unlock()
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
@@ -210,10 +228,34 @@ func (s *Store) make(ctx context.Context, rec *record, waived []string) (err err
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, recordFile), text, 0o600)
 	}
-	if err == nil {
+	if err != nil {
+		return failed("make the volume", err)
+	}
+	unlockAll, err := locked(ctx, s.path(lockFile))
+	if err != nil {
+		return failed("lock the volumes", err)
+	}
+	defer unlockAll()
+	if err = s.admit(rec); err == nil {
 		err = os.Rename(dir, s.path(folder(rec.Owner, rec.Name)))
 	}
 	return failed("make the volume", err)
+}
+
+// draft makes a temporary folder, with a lock that keeps other processes from removing it.
+func (s *Store) draft(ctx context.Context, rec *record) (dir string, unlock func(), err error) {
+	unlockAll, err := locked(ctx, s.path(lockFile))
+	if err != nil {
+		return "", nil, failed("lock the volumes", err)
+	}
+	defer unlockAll()
+	if err := s.admit(rec); err != nil {
+		return "", nil, err
+	}
+	if dir, err = os.MkdirTemp(s.options.Dir, temporary); err == nil {
+		unlock, err = locked(ctx, filepath.Join(dir, lockFile))
+	}
+	return dir, unlock, failed("make a folder", err)
 }
 
 // unbounded lists the limits that a volume without a file system lacks.
@@ -335,11 +377,11 @@ func (s *Store) describe(rec record) (sandbox.NamedVolume, error) {
 			return v, err
 		}
 	}
-	lock, err := locked(context.Background(), filepath.Join(dir, lockFile))
+	unlock, err := locked(context.Background(), filepath.Join(dir, lockFile))
 	if err != nil {
 		return v, err
 	}
-	defer lock.Close()
+	defer unlock()
 	v.Users, err = s.users(dir)
 	return v, failed("list the users of "+rec.Name, err)
 }
@@ -350,32 +392,41 @@ func (s *Store) Remove(ctx context.Context, owner, name string) error {
 	if _, err := s.find(owner, name); err != nil {
 		return err
 	}
-	all, err := locked(ctx, s.path(lockFile))
+	gone, err := s.take(ctx, owner, name)
 	if err != nil {
-		return failed("lock the volumes", err)
+		return err
 	}
-	defer all.Close()
+	return failed("remove "+name, os.RemoveAll(gone)) // a large file takes a while, so no lock is held
+}
+
+// take renames the folder of a volume that no sandbox uses to a temporary one, which it returns.
+func (s *Store) take(ctx context.Context, owner, name string) (gone string, err error) {
+	unlockAll, err := locked(ctx, s.path(lockFile))
+	if err != nil {
+		return "", failed("lock the volumes", err)
+	}
+	defer unlockAll()
 	dir := s.path(folder(owner, name))
-	lock, err := locked(ctx, filepath.Join(dir, lockFile))
+	unlock, err := locked(ctx, filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return notFound(name)
+		return "", notFound(name)
 	}
 	if err != nil {
-		return failed("lock "+name, err)
+		return "", failed("lock "+name, err)
 	}
-	defer lock.Close()
+	defer unlock()
 	users, err := s.users(dir)
 	if err != nil {
-		return failed("list the users of "+name, err)
+		return "", failed("list the users of "+name, err)
 	}
 	if len(users) > 0 {
-		return &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: fmt.Sprintf("%s is in use by sandbox %s", name,
-			users[0].Sandbox), Fix: "end its sandboxes first"}
+		return "", &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: fmt.Sprintf("%s is in use by sandbox %s",
+			name, users[0].Sandbox), Fix: "end its sandboxes first"}
 	}
-	gone := s.path(temporary + filepath.Base(dir))
+	gone = s.path(temporary + rand.Text())
 	if err := os.Rename(dir, gone); err != nil {
-		return failed("remove "+name, err)
+		return "", failed("remove "+name, err)
 	}
 	s.forget(filepath.Join(dir, diskFile))
-	return failed("remove "+name, os.RemoveAll(gone))
+	return gone, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -248,5 +249,52 @@ func TestCrash(t *testing.T) {
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal("half a volume is left:", err)
+	}
+}
+
+// TestConcurrent: while mkfs works, other processes add and remove volumes and leave the unfinished one. Of two volumes
+// with one name, one is made.
+func TestConcurrent(t *testing.T) {
+	real, err := exec.LookPath("mkfs.ext4")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: it needs root and mkfs.ext4")
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	create(t, open(t, dir, boxes{}), "before")
+	began, hold := filepath.Join(bin, "began"), filepath.Join(bin, "hold")
+	script := "#!/bin/sh\n: >" + began + "\nwhile [ -e " + hold + " ]; do sleep 0.01; done\nexec " + real + ` "$@"`
+	for path, text := range map[string]string{filepath.Join(bin, "mkfs.ext4"): script, hold: ""} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	request := sandbox.VolumeRequest{Owner: "alice", Name: "data", Bytes: LeastBytes}
+	made := make(chan error, 1)
+	go func() {
+		_, err := open(t, dir, boxes{}).Create(t.Context(), request)
+		made <- err
+	}()
+	for {
+		if _, err := os.Stat(began); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	other := open(t, dir, boxes{}) // as of a process that starts now
+	if err := other.Remove(t.Context(), "alice", "before"); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("PATH", filepath.Dir(real))
+	if _, err := other.Create(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, <-made, sandbox.Exists)
+	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	if list, listErr := other.List("alice"); err != nil || listErr != nil || len(list) != 1 || len(left) > 0 {
+		t.Error(list, left, err, listErr)
 	}
 }

@@ -24,7 +24,7 @@ type user struct {
 const lockPoll = 2 * time.Millisecond
 
 // locked opens a file, which it makes if it is missing, and waits for its lock.
-func locked(ctx context.Context, path string) (*os.File, error) {
+func locked(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func locked(ctx context.Context, path string) (*os.File, error) {
 	for {
 		switch err := filelock.Try(f); {
 		case err == nil:
-			return f, nil
+			return func() { _ = filelock.Close(f) }, nil
 		case !filelock.Held(err):
 			return nil, errors.Join(err, f.Close())
 		}
@@ -95,14 +95,14 @@ func (s *Store) Hold(ctx context.Context, owner string, id sandbox.ID, v sandbox
 		return h, err
 	}
 	dir := s.path(folder(owner, v.Name))
-	lock, err := locked(ctx, filepath.Join(dir, lockFile))
+	unlock, err := locked(ctx, filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, notFound(v.Name)
 	}
 	if err != nil {
 		return h, failed("lock "+v.Name, err)
 	}
-	defer lock.Close()
+	defer unlock()
 	users, err := s.users(dir)
 	if errors.Is(err, fs.ErrNotExist) { // removed after find
 		return h, notFound(v.Name)
