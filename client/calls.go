@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,9 +34,16 @@ func Tools(tools ...sandbox.Tool) []api.Tool {
 	return out
 }
 
-// Answer answers a call of a run. It is NotFound once the run has ended, and Exists if the call has its answer.
-func (c *Client) Answer(ctx context.Context, name, run string, call uint64, answer api.CallAnswer) error {
-	return c.post(ctx, answer, name, "runs", run, "calls", strconv.FormatUint(call, 10))
+// Answer answers a call of a run in a sandbox, or of a one-shot run if name is "". It is NotFound once the run has
+// ended, and Exists if the call has its answer.
+func (c *Client) Answer(ctx context.Context, name, run string, number uint64, answer api.CallAnswer) error {
+	path := "/v1/runs/" + url.PathEscape(run)
+	if name != "" {
+		path = sandboxPath(name, "runs", run)
+	}
+	path += "/calls/" + strconv.FormatUint(number, 10)
+	_, err := c.get(ctx, call{method: http.MethodPost, path: path, send: answer}, nil)
+	return err
 }
 
 // StreamTools is Stream for code that can call tools. Their functions answer the calls, each in its own goroutine. It
@@ -50,7 +59,7 @@ func (c *Client) StreamTools(
 // answering answers the calls of a run.
 type answering struct {
 	client *Client
-	name   string // of the sandbox
+	name   string // of the sandbox; "" for a one-shot run
 	run    string // "" until it has started
 	tools  []sandbox.Tool
 	all    sync.WaitGroup // of the calls

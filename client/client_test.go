@@ -124,6 +124,10 @@ func TestCutStream(t *testing.T) {
 		!errors.Is(err, ErrCut) || strings.Contains(err.Error(), "fumehood") || seen != "x" {
 		t.Errorf("%v after %q", err, seen)
 	}
+	err := c.StreamOneShot(t.Context(), api.RunRequest{}, nil, take)
+	if !errors.Is(err, ErrCut) || !strings.HasPrefix(sandbox.FixOf(err), "run it again") {
+		t.Error(err, sandbox.FixOf(err))
+	}
 	if err := c.Follow(t.Context(), "box", "a", From{}, take); err != nil {
 		t.Error(err)
 	}

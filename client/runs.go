@@ -27,11 +27,17 @@ func cut(cause error, fix string) error {
 
 // Stream runs code or a command and hands each event to take. The run continues if ctx ends.
 func (c *Client) Stream(ctx context.Context, name string, r api.SandboxRunRequest, take func(Event) error) error {
-	return c.toEnd(ctx, call{method: http.MethodPost, path: sandboxPath(name, "run"), send: r}, take)
+	return c.toEnd(ctx, call{method: http.MethodPost, path: sandboxPath(name, "run"), send: r}, followAgain, take)
 }
 
-// toEnd hands events to take, up to the last one. If the stream ends earlier, it returns ErrCut.
-func (c *Client) toEnd(ctx context.Context, r call, take func(Event) error) error {
+// Fixes of a stream that ended early.
+const (
+	followAgain = "follow the run again, after the id of its last event"
+	runAgain    = "run it again: the server ended the run with its stream"
+)
+
+// toEnd hands events to take, up to the last one. If the stream ends earlier, it returns ErrCut with a fix.
+func (c *Client) toEnd(ctx context.Context, r call, fix string, take func(Event) error) error {
 	ended := false
 	var refused error // by take
 	err := c.events(ctx, r, func(e Event) error {
@@ -50,7 +56,7 @@ func (c *Client) toEnd(ctx context.Context, r call, take func(Event) error) erro
 	case errors.As(err, &answered):
 		return err
 	}
-	return cut(err, "follow the run again, after the id of its last event")
+	return cut(err, fix)
 }
 
 // Run runs code or a command and returns its answer. The end of ctx cancels the run.
@@ -92,7 +98,7 @@ func (c *Client) Follow(ctx context.Context, name string, run string, from From,
 		r.query.Set("follow", "0")
 	}
 	a := answering{client: c, name: name, run: run, tools: from.Tools}
-	err := a.follow(ctx, take, func(take func(Event) error) error { return c.toEnd(ctx, r, take) })
+	err := a.follow(ctx, take, func(take func(Event) error) error { return c.toEnd(ctx, r, followAgain, take) })
 	if from.Wait || !errors.Is(err, ErrCut) {
 		return err
 	}

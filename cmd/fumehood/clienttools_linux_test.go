@@ -37,6 +37,7 @@ func TestClientTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := "for n in 3, -1, 10:\n  try: print(square(n), flush=True)\n  except ToolError as e: print(e)"
+	plain := "print(6 * 7)"
 	request := api.SandboxRunRequest{Program: api.Program{Code: &code}}
 	want := "9\ntoo small\nthe tool panicked: too large\n"
 	var printed []byte
@@ -49,6 +50,15 @@ func TestClientTools(t *testing.T) {
 	tools := []sandbox.Tool{square}
 	if err := d.client.StreamTools(t.Context(), "s", request, tools, take); err != nil || string(printed) != want {
 		t.Errorf("%v: %q", err, printed)
+	}
+	printed = nil
+	once := api.RunRequest{Program: api.Program{Code: &code, Language: "python"}}
+	if err := d.client.StreamOneShot(t.Context(), once, tools, take); err != nil || string(printed) != want {
+		t.Errorf("%v: %q", err, printed)
+	}
+	once = api.RunRequest{Program: api.Program{Code: &plain, Language: "python"}}
+	if a, err := d.client.RunOneShot(t.Context(), once); err != nil || a.Stdout != "42\n" {
+		t.Errorf("%v: %+v", err, a)
 	}
 	request.Tools, printed = client.Tools(square), nil
 	run, err := d.client.Start(t.Context(), "s", request)

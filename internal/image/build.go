@@ -63,10 +63,10 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	}()
 	var folders int64 // they cannot be shared, as files are
 	if parent != "" {
-		if err = layer.spend(record.Entries, 0); err != nil {
-			return "", err
+		if err = layer.spend(record.Entries, 0); err == nil {
+			folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files())
 		}
-		if folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files()); err != nil {
+		if err != nil {
 			return "", err
 		}
 	}
