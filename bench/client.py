@@ -1,6 +1,7 @@
 """Measures the Python client: python client.py SERVER RUNS. Prints JSON of milliseconds by row.
 
-The plain request is httpx's, on one connection, like those of the client. Both alternate, so that other load meets both.
+The plain request is httpx's, on one connection, like those of the client. Both alternate, so that other load meets
+both.
 """
 
 import json

@@ -17,8 +17,8 @@ func (c *Client) RunOneShot(ctx context.Context, r api.RunRequest) (a api.Answer
 	return a, err
 }
 
-// StreamOneShot is RunOneShot that hands each event to take. The functions of tools answer calls of the code as those of
-// StreamTools do. ErrCut means that the server ended the run.
+// StreamOneShot is RunOneShot that hands each event to take. The functions of tools answer calls of the code as those
+// of StreamTools do. ErrCut means that the server ended the run.
 func (c *Client) StreamOneShot(
 	ctx context.Context, r api.RunRequest, tools []sandbox.Tool, take func(Event) error,
 ) error {

@@ -20,8 +20,8 @@ import (
 // recoverTimeout limits the cleanup after dead processes of Fumehood.
 const recoverTimeout = 30 * time.Second
 
-// recheckPause is how long runs in fresh sandboxes skip a dead server whose sandboxes lived. Each of many such runs in a
-// row would otherwise examine each sandbox, for half a millisecond of CPU.
+// recheckPause is how long runs in fresh sandboxes skip a dead server whose sandboxes lived. Each of many such runs in
+// a row would otherwise examine each sandbox, for half a millisecond of CPU.
 const recheckPause = time.Minute
 
 // defaultBackend is the backend of runs that name none. Native needs Linux.

@@ -24,7 +24,8 @@ type stdinFlags struct {
 }
 
 func (f *stdinFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.interactive, "interactive", "i", false, "pass our standard input to the program, once it has ended")
+	flags.BoolVarP(&f.interactive, "interactive", "i", false,
+		"pass our standard input to the program, once it has ended")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "not supported yet: a terminal for the program")
 	_ = flags.MarkHidden("tty")
 	flags.StringVar(&f.stdin, "stdin", "none", "the program reads this `FILE`; - is the same as -i (default none)")

@@ -67,8 +67,9 @@ func Open(ctx context.Context, o Options) (_ *Arena, err error) {
 		return nil, errors.Join(err, n.outside.close())
 	}
 	n.engine, err = engine.New(engine.Config{Volumes: engine.VolumeConfig{Store: n.volumes},
-		Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Gate: n.outside, Ceiling: &sandbox.DefaultNetworkCeiling,
-		Warm: o.Warm, Log: n.log.logger()})
+		Backends: []sandbox.Backend{n.spy}, Languages: languages, Slots: attackSlots, Gate: n.outside,
+		Ceiling: &sandbox.DefaultNetworkCeiling,
+		Warm:    o.Warm, Log: n.log.logger()})
 	if err != nil {
 		return nil, errors.Join(err, n.outside.close(), n.volumes.close())
 	}

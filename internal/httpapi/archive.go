@@ -188,8 +188,8 @@ func (z *zipWriter) add(f sandbox.FileInfo, content io.Reader) error {
 	return err
 }
 
-// tarHeads is the most memory of the heads before an entry of a tar: package archive/tar reads up to 1 MiB of each kind,
-// and the records of a pax head become a map.
+// tarHeads is the most memory of the heads before an entry of a tar: package archive/tar reads up to 1 MiB of each
+// kind, and the records of a pax head become a map.
 const tarHeads = 16 << 20
 
 // receiveFolder unpacks an archive into a folder. After an error, earlier entries stay.

@@ -21,8 +21,8 @@ type List struct {
 	reserved int64
 }
 
-// NewList begins an answer {"name": [...]}, or only the list if the name is "". Nothing is sent before the first 64 KiB,
-// so that an early failure has its own status. The caller calls End, unless it fails.
+// NewList begins an answer {"name": [...]}, or only the list if the name is "". Nothing is sent before the first 64
+// KiB, so that an early failure has its own status. The caller calls End, unless it fails.
 func (s *Server) NewList(w *Response, name string) *List {
 	l := &List{server: s, w: w, name: name}
 	if name != "" {

@@ -26,7 +26,8 @@ var passedOn = headerSet("Content-Type", "Content-Length", "Content-Encoding", "
 	"Mcp-", "Grpc-", "Tus-", "Upload-", "Dav", "Lock-Token", "Docker-Content-Digest", "X-Elastic-Product")
 
 // sitePassedOn are those of a program with its own origin: also cookies, CORS, caching and authentication.
-var sitePassedOn = passedOn.with("Access-Control-", "Age", "Cache-Control", "Clear-Site-Data", "Cross-Origin-", "Expires",
+var sitePassedOn = passedOn.with("Access-Control-", "Age", "Cache-Control", "Clear-Site-Data", "Cross-Origin-",
+	"Expires",
 	"Last-Event-Id", "Location", "Origin-Agent-Cluster", "Pragma", "Refresh", "Service-Worker-Allowed", "Set-Cookie",
 	"Timing-Allow-Origin", "Www-Authenticate", "X-Request-Id", "X-Xsrf-Token", "X-Csrf-Token")
 

@@ -30,8 +30,8 @@ type PortTarget struct {
 	Prefix  string // of the URL, escaped, before Tail, which is the path that the program receives
 	Tail    string
 
-	// OwnOrigin is set if the name in the Host header is of this port alone. Then the program is the site: its pages may
-	// run scripts, set cookies and admit other sites. Prefix is "".
+	// OwnOrigin is set if the name in the Host header is of this port alone. Then the program is the site: its pages
+	// may run scripts, set cookies and admit other sites. Prefix is "".
 	OwnOrigin bool
 	Host      string // with OwnOrigin: replaces the Host header, if not ""
 }

@@ -37,8 +37,8 @@ type Layer struct {
 	Spend func(entries int, bytes int64) error
 }
 
-// Derive makes a tree of the layers of a parent and a new layer. Errors are Invalid for a broken archive, TooLarge, Quota
-// where the layers of builds have no more space, and those of Spend.
+// Derive makes a tree of the layers of a parent and a new layer. Errors are Invalid for a broken archive, TooLarge,
+// Quota where the layers of builds have no more space, and those of Spend.
 func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error) {
 	record, parent := treeRecord{}, layer.Parent
 	if parent != "" {
@@ -61,7 +61,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
-	var folders int64 // they cannot be shared, as files are
+	folders := int64(0) // they cannot be shared, as files are
 	if parent != "" {
 		if err = layer.spend(record.Entries, 0); err == nil {
 			folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files())
@@ -91,11 +91,11 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	r := &meteredReader{ctx: ctx, r: layer.Content, sum: sha256.New(), left: u.limits.Bytes + maxPadding,
 		progress: func(int64) {}}
 	err = u.layer(r)
-	if r.err != nil {
-		err = r.err
-	}
-	if full != nil && u.limits.Bytes < 0 {
+	switch {
+	case full != nil && u.limits.Bytes < 0:
 		err = full
+	case r.err != nil:
+		err = r.err
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, r)
@@ -121,8 +121,8 @@ func (l *Layer) spend(entries int, bytes int64) error {
 // ownerShare is the divisor of Store.Space for the layers of one API key.
 const ownerShare = 2
 
-// boundBySpace lowers the limits of a layer to the space that its owner has, besides some bytes. It returns the error of
-// a layer that needs more, or nil if the space does not limit it.
+// boundBySpace lowers the limits of a layer to the space that its owner has, besides some bytes. It returns the error
+// of a layer that needs more, or nil if the space does not limit it.
 func (s *Store) boundBySpace(limits *Limits, owner string, besides int64) (full, err error) {
 	left, own := s.Space-besides, s.Space/ownerShare-besides
 	digests, err := s.trees.Digests()

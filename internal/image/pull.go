@@ -129,7 +129,8 @@ func (s *Store) registryOptions(ctx context.Context, ref name.Reference) (option
 		if ctx.Value(redirected{}) == nil {
 			return dial(ctx, network, addr)
 		}
-		d := net.Dialer{Timeout: s.stall, Control: func(_, addr string, _ syscall.RawConn) error { return refuseOwn(addr) }}
+		refuse := func(_, addr string, _ syscall.RawConn) error { return refuseOwn(addr) }
+		d := net.Dialer{Timeout: s.stall, Control: refuse}
 		return d.DialContext(ctx, network, addr)
 	}
 	registry := transportGuard{client, ref.Context().RegistryStr()}

@@ -274,7 +274,8 @@ func (j *job) refusal(r *sandbox.PackageReceipt, result *sandbox.Result) error {
 		e.Fixes = setParam("package_index", in.Name+"=https://NAME:PASSWORD@HOST/...",
 			"give the name and the password that the index requires")
 	case r.Unbuilt != "" && in.Valid(r.Unbuilt):
-		e.Fixes = setParam("allow_build", "", "build an archive of "+r.Unbuilt+", as none is built for this interpreter")
+		why := "build an archive of " + r.Unbuilt + ", as none is built for this interpreter"
+		e.Fixes = setParam("allow_build", "", why)
 	case r.Unfit != "" && in.Valid(r.Unfit):
 		e.Fix = r.Unfit + " has no archive for this interpreter and system; ask for another version, or use another " +
 			"root or image"

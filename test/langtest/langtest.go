@@ -174,7 +174,8 @@ func (c *testCase) run(t *testing.T, run RunFunc, lang sandbox.Language) {
 		problem("stderr does not hold %q", c.stderr)
 	}
 	if len(c.hint) > 0 && !slices.ContainsFunc(result.Hints, func(h sandbox.Hint) bool {
-		return string(h.Code()) == c.hint[0] && (len(c.hint) == 1 || strings.Contains(fmt.Sprintf("%+v", h), "Name:"+c.hint[1]))
+		return string(h.Code()) == c.hint[0] &&
+			(len(c.hint) == 1 || strings.Contains(fmt.Sprintf("%+v", h), "Name:"+c.hint[1]))
 	}) {
 		problem("got hints %+v, want %v", result.Hints, c.hint)
 	}

@@ -176,7 +176,8 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 	none := false
 	memory := spec.Limits.MemoryBytes
 	host := &container.HostConfig{
-		NetworkMode: "none", ExtraHosts: []string{rootfs.Hostname + ":127.0.0.1"}, IpcMode: "private", CgroupnsMode: "private",
+		NetworkMode: "none", ExtraHosts: []string{rootfs.Hostname + ":127.0.0.1"}, IpcMode: "private",
+		CgroupnsMode:   "private",
 		ReadonlyRootfs: true, Init: &none,
 		CapDrop: []string{"ALL"}, CapAdd: guestCaps, SecurityOpt: append([]string{"no-new-privileges"}, profile...),
 		RestartPolicy: container.RestartPolicy{Name: "no"}, LogConfig: container.LogConfig{Type: "none"},
@@ -213,7 +214,8 @@ func (box *Box) config(spec *sandbox.Spec, image, volume string) (client.Contain
 		env = append(env, name+"=")
 	}
 	return client.ContainerCreateOptions{Name: box.name(), HostConfig: host, Config: &container.Config{
-		Image: image, User: "0:0", Hostname: rootfs.Hostname, Entrypoint: []string{guestPath}, Cmd: []string{}, Env: env,
+		Image: image, User: "0:0", Hostname: rootfs.Hostname, Entrypoint: []string{guestPath}, Cmd: []string{},
+		Env:          env,
 		WorkingDir:   "/",
 		AttachStderr: true, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{labelPart: "sandbox", labelRun: b.options.runLabel(),

@@ -110,7 +110,9 @@ func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (sand
 
 // Promote makes the box living.
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
-	return box.PromoteBy(lifetime, func() error { return box.backend.Fail(hostbox.StepRecord, box.Record(lifetime, nil)) })
+	return box.PromoteBy(lifetime, func() error {
+		return box.backend.Fail(hostbox.StepRecord, box.Record(lifetime, nil))
+	})
 }
 
 // sweep removes containers of this run folder whose instance is gone, as after a reboot.

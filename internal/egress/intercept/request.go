@@ -74,7 +74,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		status, reason = s.insertBeyondHeaders(x, policy.Secrets, r)
 	}
 	if reason != "" {
-		if r.ProtoMajor == 2 && status == http.StatusServiceUnavailable { // a client can make an answer wait without end
+		if r.ProtoMajor == 2 && status == http.StatusServiceUnavailable {
+			// A client can make an answer wait without end.
 			x.attempt.Reason = reason
 			panic(http.ErrAbortHandler)
 		}

@@ -54,7 +54,8 @@ var symptoms = trace.Symptoms{
 		`java\.lang\.OutOfMemoryError`),
 	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNoCommand, Name: "javac"},
 		`Could not find or load main class jdk\.compiler|Module jdk\.compiler not found`),
-	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNotCompiled, Name: "java"}, `(?:^|\n)error: compilation failed\s*$`),
+	trace.With(sandbox.Symptom{Kind: sandbox.SymptomNotCompiled, Name: "java"},
+		`(?:^|\n)error: compilation failed\s*$`),
 }
 
 var (

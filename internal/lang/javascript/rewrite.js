@@ -1,7 +1,7 @@
 // rewrite converts code for a context: import(x) becomes a call of IMPORT, a static import becomes a declaration with
-// await, an export becomes what it exports, and a constant of the script becomes a variable, because V8 lets a later run redeclare let as let and const as
-// const, but not one as the other. Lines stay the same. Like package lex, it skips comments, strings, templates and
-// regular expressions without parsing the language.
+// await, an export becomes what it exports, and a constant of the script becomes a variable, because V8 lets a later
+// run redeclare let as let and const as const, but not one as the other. Lines stay the same. Like package lex, it
+// skips comments, strings, templates and regular expressions without parsing the language.
 const IMPORT = "\u0131mport"; // as long as the keyword, so that columns in traces are right
 
 const rewrite = (() => {

@@ -1,5 +1,5 @@
-// Determines which packages a run needs and this root lacks. Reads a question on stdin and prints a survey, both as JSON.
-// It does not execute the code.
+// Determines which packages a run needs and this root lacks. Reads a question on stdin and prints a survey, both as
+// JSON. It does not execute the code.
 "use strict";
 const fs = require("node:fs"), path = require("node:path");
 const { builtinModules } = require("node:module"), { spawnSync } = require("node:child_process");
@@ -34,8 +34,8 @@ function want(specifier, optional) {
   found.set(name, { name, line: 0, optional });
 }
 
-// imports returns the modules that the code and its local files import. Our tool parses JavaScript and TypeScript. If it
-// fails, there are none.
+// imports returns the modules that the code and its local files import. Our tool parses JavaScript and TypeScript. If
+// it fails, there are none.
 function imports() {
   const file = path.resolve(WORKSPACE, question.name || "main.ts");
   const tool = spawnSync(TOOL, ["--imports", file], { input: question.code, encoding: "utf8", maxBuffer: MAX_BYTES });

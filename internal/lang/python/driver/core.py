@@ -34,8 +34,8 @@ def drain():
     """Writes the pending reports.
 
     A signal handler of the code may run after each call here, and raise or display. Half a frame would break the
-    protocol. So the length of each write is in a list before a handler can run (extend and map are C), and the next call
-    continues from there.
+    protocol. So the length of each write is in a list before a handler can run (extend and map are C), and the next
+    call continues from there.
     """
     with writing:
         write_pending()
@@ -142,10 +142,10 @@ def step():
 def serve(level):
     """Handles requests until the channel ends.
 
-    A handler may raise again at once: in the except clause, and at the backward jump behind it, which no try covers. Each
-    level catches what escapes the one below. The timer is stopped first, because a handler that takes longer than the
-    timer's interval would raise at every level. Flags that drain sets may stay set, so code that runs without a pending
-    report resets them.
+    A handler may raise again at once: in the except clause, and at the backward jump behind it, which no try covers.
+    Each level catches what escapes the one below. The timer is stopped first, because a handler that takes longer than
+    the timer's interval would raise at every level. Flags that drain sets may stay set, so code that runs without a
+    pending report resets them.
     """
     while not over:
         try:

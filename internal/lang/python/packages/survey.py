@@ -1,9 +1,9 @@
 # Determines which packages a run needs and this interpreter lacks. Reads the variable "question" and prints a survey as
 # JSON. It does not execute the code, and ignores invalid files.
 #
-# A run waits for it. Importing modules and compiling this file takes longer than examining 1,000 lines of code. So json,
-# re, ast and importlib are imported where they are used, and functions that most code does not need are in rest.py. The
-# variable REST holds its text.
+# A run waits for it. Importing modules and compiling this file takes longer than examining 1,000 lines of code. So
+# json, re, ast and importlib are imported where they are used, and functions that most code does not need are in
+# rest.py. The variable REST holds its text.
 import gc, os, sys
 
 gc.disable()  # which would look at each syntax tree again and again
