@@ -70,8 +70,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			return "", err
 		}
 	}
-	limits := s.Limits.after(record)
-	var full error // of a layer for which the space of builds is too small
+	limits, full := s.Limits.after(record), error(nil) // full is the error of a layer that the space is too small for
 	if s.Space > 0 {
 		select {
 		case s.derives <- struct{}{}:
