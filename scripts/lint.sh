@@ -62,6 +62,11 @@ elsewhere() {
   done
 }
 
+# deploy checks the module of the releases and of the documentation's site, which ./... leaves out.
+deploy() {
+  timeout "$LINT_SECONDS" "$go" vet -C deploy ./... && timeout "$LINT_SECONDS" "$go" test -C deploy -short ./...
+}
+
 # vulnerabilities fails on a finding (status 3) and only warns if the database is unreachable, so that a host without a
 # network can lint.
 vulnerabilities() {
@@ -108,6 +113,7 @@ if [ -z "$quick" ]; then
   check 'size guards' timeout "$LINT_SECONDS" "$go" test ./internal
   check 'build of the tools' tools
   check golangci-lint timeout "$LINT_SECONDS" build/tools/golangci-lint run ./...
+  check deploy deploy
   check govulncheck vulnerabilities
 fi
 

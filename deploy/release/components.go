@@ -4,6 +4,7 @@ import (
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,15 +19,17 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// component is a module that a program links.
+// component is a Go module that a program links, or a package from npm in the scripts of the dashboard.
 type component struct {
 	path, version string
-	sum           string // of go.sum; "" for the standard library
+	sum           string // of go.sum or of package-lock.json; "" for the standard library
+	npm           bool
 }
 
 const standardLibrary = "std"
 
-// components returns the modules of a program and of the programs in it, as the linker recorded them (go version -m).
+// components returns the modules of a program and of the programs in it, as the linker recorded them (go version -m),
+// and the packages of the dashboard.
 func (r *release) components(system, processor string) ([]component, error) {
 	programs := []string{r.program(system, processor)}
 	inside := []string{"guest", "typescript"}
@@ -37,7 +40,10 @@ func (r *release) components(system, processor string) ([]component, error) {
 		programs = append(programs, filepath.Join(r.source, "internal/libexec/bin",
 			"fumehood-"+name+"-linux-"+processor))
 	}
-	var all []component
+	all, err := r.bundled()
+	if err != nil {
+		return nil, err
+	}
 	for _, program := range programs {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
@@ -48,7 +54,7 @@ func (r *release) components(system, processor string) ([]component, error) {
 			if m.Replace != nil {
 				m = m.Replace
 			}
-			all = append(all, component{m.Path, m.Version, m.Sum})
+			all = append(all, component{path: m.Path, version: m.Version, sum: m.Sum})
 		}
 	}
 	slices.SortFunc(all, func(a, b component) int {
@@ -57,7 +63,53 @@ func (r *release) components(system, processor string) ([]component, error) {
 	return slices.Compact(all), nil
 }
 
-func (c component) url() string { return "pkg:golang/" + c.path + "@" + c.version }
+// bundled returns the packages from npm that the scripts of the dashboard contain: all of its lock file (version 3)
+// that are not only for development.
+func (r *release) bundled() (list []component, err error) {
+	text, err := os.ReadFile(filepath.Join(r.source, "dashboard/package-lock.json"))
+	if err != nil {
+		return nil, err
+	}
+	var lock struct {
+		Packages map[string]struct {
+			Version, Integrity string
+			Dev                bool
+		}
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, err
+	}
+	for folder, p := range lock.Packages {
+		if name, ok := strings.CutPrefix(folder, "node_modules/"); ok && !p.Dev {
+			list = append(list, component{path: name, version: p.Version, sum: p.Integrity, npm: true})
+		}
+	}
+	return list, nil
+}
+
+// url returns the package URL (ECMA-427).
+func (c component) url() string {
+	if c.npm {
+		return "pkg:npm/" + strings.Replace(c.path, "@", "%40", 1) + "@" + c.version
+	}
+	return "pkg:golang/" + c.path + "@" + c.version
+}
+
+// hashes returns the digest of the component's files. That of a Go module is of their list
+// (golang.org/x/mod/sumdb/dirhash), that of a package from npm is of its archive.
+func (c component) hashes() (*[]cyclonedx.Hash, error) {
+	for prefix, algorithm := range map[string]cyclonedx.HashAlgorithm{
+		"h1:": cyclonedx.HashAlgoSHA256, "sha512-": cyclonedx.HashAlgoSHA512} {
+		if encoded, ok := strings.CutPrefix(c.sum, prefix); ok {
+			sum, err := base64.StdEncoding.DecodeString(encoded)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.path, err)
+			}
+			return &[]cyclonedx.Hash{{Algorithm: algorithm, Value: hex.EncodeToString(sum)}}, nil
+		}
+	}
+	return nil, nil
+}
 
 // billOfMaterials writes the components as a CycloneDX document (ECMA-424).
 func (r *release) billOfMaterials(w io.Writer, components []component) error {
@@ -66,18 +118,13 @@ func (r *release) billOfMaterials(w io.Writer, components []component) error {
 	var libraries []cyclonedx.Component
 	var refs []string
 	for _, c := range components {
-		library := cyclonedx.Component{BOMRef: c.url(), Type: cyclonedx.ComponentTypeLibrary, Name: c.path,
-			Version: c.version, PackageURL: c.url()}
-		// SHA-256 of the list of files: golang.org/x/mod/sumdb/dirhash
-		if encoded, ok := strings.CutPrefix(c.sum, "h1:"); ok {
-			sum, err := base64.StdEncoding.DecodeString(encoded)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.path, err)
-			}
-			library.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
+		hashes, err := c.hashes()
+		if err != nil {
+			return err
 		}
-		libraries = append(libraries, library)
-		refs = append(refs, library.BOMRef)
+		libraries = append(libraries, cyclonedx.Component{BOMRef: c.url(), Type: cyclonedx.ComponentTypeLibrary,
+			Name: c.path, Version: c.version, PackageURL: c.url(), Hashes: hashes})
+		refs = append(refs, c.url())
 	}
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: r.time.Format(time.RFC3339), Component: &self}
@@ -92,6 +139,9 @@ var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([
 func (r *release) licenses(components []component) (string, error) {
 	var text strings.Builder
 	for _, c := range components {
+		if c.npm {
+			continue // licenses.txt has it
+		}
 		dir := r.goroot
 		if c.path != standardLibrary {
 			path, err := module.EscapePath(c.path)

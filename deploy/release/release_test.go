@@ -2,13 +2,16 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,35 +25,50 @@ import (
 
 const target = "linux/" + runtime.GOARCH
 
-// laidOut returns a release whose only program is this test's, and which the file key signs.
-func laidOut(t *testing.T, key string) *release {
+// minisignProgram is the program of every release of the tests: small, with modules, and it verifies signatures.
+var minisignProgram string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "release-test-")
+	if err == nil {
+		minisignProgram = filepath.Join(dir, "minisign")
+		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", minisignProgram, "aead.dev/minisign/cmd/minisign")
+		cmd.Stderr = os.Stderr
+		err = cmd.Run()
+	}
+	status := 1
+	if err == nil {
+		status = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, "build minisign:", err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// laidOut returns a release whose only program is minisign, and which the key signs.
+func laidOut(t *testing.T, key *minisign.PrivateKey) *release {
 	t.Helper()
 	dir := t.TempDir()
 	r := &release{version: "v1.2.3", commit: strings.Repeat("a", 40), time: time.Unix(1700000000, 0).UTC(),
 		source: filepath.Join(dir, "source"), programs: filepath.Join(dir, "programs"), pages: filepath.Join(dir, "pages"),
-		out: filepath.Join(dir, "out"), goroot: runtime.GOROOT(), url: "file://" + filepath.Join(dir, "out")}
-	modules, err := exec.Command("go", "env", "GOMODCACHE").Output()
+		out: filepath.Join(dir, "out"), url: "file://" + filepath.Join(dir, "out"), key: key}
+	folders, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output() // -trimpath leaves runtime.GOROOT empty
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.modules = strings.TrimSpace(string(modules))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.goroot, r.modules, _ = strings.Cut(strings.TrimSpace(string(folders)), "\n")
 	for _, name := range []string{"guest", "runsc", "typescript"} {
-		put(t, r, self, filepath.Join(r.source, "internal/libexec/bin", "fumehood-"+name+"-linux-"+runtime.GOARCH))
+		file := "fumehood-" + name + "-linux-" + runtime.GOARCH
+		put(t, r, minisignProgram, filepath.Join(r.source, "internal/libexec/bin", file))
 	}
-	put(t, r, self, r.program("linux", runtime.GOARCH))
+	put(t, r, minisignProgram, r.program("linux", runtime.GOARCH))
 	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md", "CHANGELOG.md",
-		"internal/dashboard/dist/licenses.txt"} {
+		"internal/dashboard/dist/licenses.txt", "dashboard/package-lock.json"} {
 		put(t, r, filepath.Join("../..", name), filepath.Join(r.source, name))
 	}
 	for _, name := range []string{"fumehood.bash", "_fumehood", "fumehood.fish", "man/fumehood.1"} {
 		put(t, r, "main.go", filepath.Join(r.pages, name))
-	}
-	if err := r.openKey(key); err != nil {
-		t.Fatal(err)
 	}
 	return r
 }
@@ -62,15 +80,23 @@ func put(t *testing.T, r *release, from, to string) {
 	}
 }
 
-// newKey writes an encrypted key into a file, and sets its password.
-func newKey(t *testing.T) string {
+func newKey(t *testing.T) *minisign.PrivateKey {
 	t.Helper()
-	const password = "a password of this test"
 	_, private, err := minisign.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := minisign.EncryptKey(password, private)
+	return &private
+}
+
+// TestKeyFile: the key of a release is read from an encrypted file.
+func TestKeyFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: the encryption takes seconds, on purpose")
+	}
+	const password = "a password of this test"
+	want := newKey(t)
+	text, err := minisign.EncryptKey(password, *want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +105,10 @@ func newKey(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Setenv("RELEASE_KEY_PASSWORD", password)
-	return file
+	var r release
+	if err := r.openKey(file); err != nil || !r.key.Equal(*want) {
+		t.Errorf("another key: %v", err)
+	}
 }
 
 // made makes the release, from the folder of nfpm.yaml.
@@ -143,10 +172,16 @@ func TestRelease(t *testing.T) {
 	if err := cyclonedx.NewBOMDecoder(bill, cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool {
-		return c.Name == "aead.dev/minisign" && c.Version == "v0.3.0" && len(*c.Hashes) == 1
-	}) {
-		t.Error("a module of the program is not in the list of components")
+	has := func(pattern string) bool {
+		return slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool {
+			matched, _ := path.Match(pattern, c.PackageURL)
+			return matched && len(*c.Hashes) == 1
+		})
+	}
+	// A module of the program, and packages of the dashboard; not those of its tests.
+	if !has("pkg:golang/golang.org/x/crypto@v*") || !has("pkg:npm/preact@*") || !has("pkg:npm/%40xterm/xterm@*") ||
+		has("pkg:npm/playwright-core@*") {
+		t.Errorf("the components are %+v", *bom.Components)
 	}
 	if names := packed(t, filepath.Join(a.out, "fumehood-v1.2.3-linux-"+runtime.GOARCH+".tar.gz")); !slices.Contains(names,
 		"fumehood-v1.2.3-linux-"+runtime.GOARCH+"/share/doc/fumehood/third-party-licenses") {
@@ -177,37 +212,53 @@ func packed(t *testing.T, archive string) (names []string) {
 	}
 }
 
-// TestInstall: install.sh installs what SHA256SUMS lists, and nothing that was changed.
+// TestInstall: install.sh installs what SHA256SUMS lists if its signature is right, and nothing that was changed.
 func TestInstall(t *testing.T) {
-	r := laidOut(t, "")
+	r := laidOut(t, newKey(t))
 	made(t, r)
 	prefix := t.TempDir()
-	install := func() (string, error) {
-		cmd := exec.Command("sh", filepath.Join(r.out, "install.sh"))
-		cmd.Env = append(os.Environ(), "PREFIX="+prefix)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := install(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	program := filepath.Join(prefix, "bin/fumehood")
-	if string(read(t, program)) != string(read(t, r.program("linux", runtime.GOARCH))) {
-		t.Error("another program was installed")
+	withMinisign := "PATH=" + filepath.Dir(minisignProgram) + ":" + os.Getenv("PATH")
+	install := func(want string, variables ...string) {
+		t.Helper()
+		cmd := exec.Command("sh", filepath.Join(r.out, "install.sh"))
+		cmd.Env = append(append(os.Environ(), "PREFIX="+prefix), variables...)
+		out, err := cmd.CombinedOutput()
+		content, _ := os.ReadFile(program)
+		_ = os.Remove(program)
+		fails := strings.HasPrefix(want, "error: ")
+		if fails != (err != nil) || !strings.Contains(string(out), want) ||
+			fails == bytes.Equal(content, read(t, minisignProgram)) {
+			t.Errorf("%v, %d bytes installed: %s", err, len(content), out)
+		}
 	}
-	if err := os.Remove(program); err != nil {
+	change := func(name string, by func([]byte)) (restore func()) {
+		file := filepath.Join(r.out, name)
+		before := read(t, file)
+		after := slices.Clone(before)
+		by(after)
+		write := func(content []byte) {
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(after)
+		return func() { write(before) }
+	}
+	install("installed "+program, withMinisign)
+	if _, err := exec.LookPath("minisign"); err != nil {
+		install("note: minisign is not installed")
+	}
+	restore := change("fumehood-v1.2.3-linux-"+runtime.GOARCH+".tar.gz", func(b []byte) { b[len(b)/2] ^= 1 })
+	install("error: the digest of", withMinisign)
+	restore()
+	restore = change(sumsName, func(b []byte) { b[0] ^= 1 })
+	install("error: the signature of SHA256SUMS is wrong", withMinisign)
+	restore()
+	if err := os.Remove(filepath.Join(r.out, sumsName+".minisig")); err != nil {
 		t.Fatal(err)
 	}
-	archive := filepath.Join(r.out, "fumehood-v1.2.3-linux-"+runtime.GOARCH+".tar.gz")
-	content := read(t, archive)
-	content[len(content)/2] ^= 1
-	if err := os.WriteFile(archive, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := install()
-	if _, there := os.Stat(program); err == nil || there == nil || !strings.Contains(out, "the digest of") {
-		t.Errorf("a changed archive: %v: %s", err, out)
-	}
+	install("error: the signature is missing", withMinisign)
 }
 
 func TestPackageVersion(t *testing.T) {

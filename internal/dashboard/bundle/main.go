@@ -6,8 +6,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -125,38 +127,35 @@ func build(root string, entries []string, plugins []api.Plugin) (map[string][]by
 	return files, nil
 }
 
-// licenses returns the licenses of all packages that are not only for development.
+// licenses returns the licenses of all packages that are not only for development, by the lock file (version 3).
 func licenses(root string) ([]byte, error) {
-	modules := filepath.Join(root, sources, "node_modules")
+	text, err := os.ReadFile(filepath.Join(root, sources, "package-lock.json"))
+	if err != nil {
+		return nil, err
+	}
+	var lock struct {
+		Packages map[string]struct{ Dev bool }
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, err
+	}
 	var out strings.Builder
-	for _, pattern := range []string{"*/LICENSE*", "@*/*/LICENSE*"} {
-		names, err := filepath.Glob(filepath.Join(modules, pattern))
-		if err != nil {
-			return nil, err
+	for _, folder := range slices.Sorted(maps.Keys(lock.Packages)) {
+		pkg, ok := strings.CutPrefix(folder, "node_modules/")
+		if !ok || lock.Packages[folder].Dev {
+			continue
+		}
+		names, err := filepath.Glob(filepath.Join(root, sources, folder, "LICENSE*"))
+		if err != nil || len(names) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("%s has no license file", pkg))
 		}
 		for _, name := range names {
-			pkg, err := filepath.Rel(modules, filepath.Dir(name))
-			if err != nil {
-				return nil, err
-			}
-			if !bundled(pkg) {
-				continue
-			}
 			text, err := os.ReadFile(name)
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&out, "== %s\n\n%s\n\n", filepath.ToSlash(pkg), strings.TrimSpace(string(text)))
+			fmt.Fprintf(&out, "== %s\n\n%s\n\n", pkg, strings.TrimSpace(string(text)))
 		}
 	}
 	return []byte(out.String()), nil
-}
-
-// bundled reports whether the libraries contain a package.
-func bundled(pkg string) bool {
-	scope, _, scoped := strings.Cut(filepath.ToSlash(pkg), "/")
-	if scoped {
-		return slices.Contains([]string{"@codemirror", "@lezer", "@marijn", "@xterm"}, scope)
-	}
-	return slices.Contains([]string{"codemirror", "crelt", "preact", "style-mod", "uplot", "w3c-keyname"}, pkg)
 }

@@ -78,7 +78,8 @@ const passedVariable = "SYSTEMD_TEST_PASSED"
 // TestListener: a process takes the one socket that was passed to it, and none for another process.
 func TestListener(t *testing.T) {
 	if passed := os.Getenv(passedVariable); passed != "" {
-		l, err := Listener(environment(map[string]string{"LISTEN_PID": strconv.Itoa(os.Getpid()), "LISTEN_FDS": passed}))
+		l, err := Listener(environment(map[string]string{
+			"LISTEN_PID": strconv.Itoa(os.Getpid()), "LISTEN_FDS": passed}))
 		switch {
 		case err != nil:
 			t.Fatalf("error: %v", err)
