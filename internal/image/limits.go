@@ -20,6 +20,10 @@ const (
 	maxPath    = 4095      // bytes of a path or a link's target; PATH_MAX without its end
 	maxDepth   = 256       // folders of a path
 	maxPadding = 512 << 20 // bytes of the tar headers and padding of one layer, beyond the content of its files
+
+	maxDocument = 2 << 20 // bytes of a manifest or a configuration from a registry; known ones have less than 1 MiB
+	maxValues   = 100_000 // commas in one
+	maxLayers   = 500     // of one image; Docker makes at most 127
 )
 
 func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }

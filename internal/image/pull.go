@@ -1,15 +1,18 @@
 package image
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,8 +37,8 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	}
 	ctx, moved, end := s.untilStalled(ctx)
 	defer end()
-	options, disconnect := s.registryOptions(ctx, ref)
-	defer disconnect()
+	options, guard := s.registryOptions(ctx, ref)
+	defer guard.CloseIdleConnections()
 	image, err := remote.Image(ref, append(options,
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))...)
 	if err == nil {
@@ -44,6 +47,7 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
+	guard.layers.Store(true)
 	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report, moved: moved})
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
@@ -64,11 +68,18 @@ func (s *Store) untilStalled(ctx context.Context) (stalling context.Context, mov
 	}
 }
 
-// fits refuses an image whose layers alone, before they are unpacked, are over the limit. The registry may lie.
+// fits refuses an image whose description, or whose layers before they are unpacked, are over the limits. The registry
+// may lie.
 func (s *Store) fits(image v1.Image) error {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return err
+	}
+	if len(manifest.Layers) > maxLayers {
+		return tooLarge("layers")
+	}
+	if manifest.Config.Size < 0 || manifest.Config.Size > maxDocument {
+		return tooLarge("bytes in its configuration")
 	}
 	total := int64(0)
 	for _, l := range manifest.Layers {
@@ -76,6 +87,19 @@ func (s *Store) fits(image v1.Image) error {
 			return tooLarge("bytes")
 		}
 		total += l.Size
+	}
+	config, err := image.RawConfigFile() // the image keeps it
+	if err != nil {
+		return err
+	}
+	return checkDocument(config)
+}
+
+// checkDocument refuses a JSON text that takes much memory when it is decoded: each value of a list, however short,
+// becomes a structure of some 200 bytes.
+func checkDocument(text []byte) error {
+	if len(text) > maxDocument || bytes.Count(text, []byte{','}) > maxValues {
+		return tooLarge("bytes or values in its manifest or configuration")
 	}
 	return nil
 }
@@ -97,8 +121,8 @@ func (s *Store) Push(ctx context.Context, text, to string, report func(string)) 
 		return "", err
 	}
 	defer release()
-	options, disconnect := s.registryOptions(ctx, ref)
-	defer disconnect()
+	options, guard := s.registryOptions(ctx, ref)
+	defer guard.CloseIdleConnections()
 	updates := make(chan v1.Update, 1)
 	reported := make(chan struct{})
 	go func() { // it ends when Write closes the channel
@@ -120,8 +144,8 @@ func (s *Store) Push(ctx context.Context, text, to string, report func(string)) 
 	return sum.String(), err
 }
 
-// registryOptions returns how to talk to the registry of a reference. Call end afterwards.
-func (s *Store) registryOptions(ctx context.Context, ref name.Reference) (options []remote.Option, end func()) {
+// registryOptions returns how to talk to the registry of a reference. The caller closes the connections of the guard.
+func (s *Store) registryOptions(ctx context.Context, ref name.Reference) ([]remote.Option, *transportGuard) {
 	client := remote.DefaultTransport.(*http.Transport).Clone()
 	client.ResponseHeaderTimeout = s.stall
 	dial := client.DialContext
@@ -133,27 +157,41 @@ func (s *Store) registryOptions(ctx context.Context, ref name.Reference) (option
 		d := net.Dialer{Timeout: s.stall, Control: refuse}
 		return d.DialContext(ctx, network, addr)
 	}
-	registry := transportGuard{client, ref.Context().RegistryStr()}
-	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(registry),
-		remote.WithAuthFromKeychain(authn.DefaultKeychain)}, client.CloseIdleConnections
+	guard := &transportGuard{Transport: client, registry: ref.Context().RegistryStr()}
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(guard),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain)}, guard
 }
 
 // transportGuard marks requests to other hosts and ports than the registry's, to which it redirects. They may not lead
-// to this machine, unless the registry is named so. Where a proxy connects, it decides.
+// to this machine, unless the registry is named so. Where a proxy connects, it decides. Until layers, it bounds all
+// answers: the client decodes each as a whole.
 type transportGuard struct {
 	*http.Transport
-	registry string // host and port
+	registry string      // host and port
+	layers   atomic.Bool // answers may be layers
 }
 
 type redirected struct{} // the key of the mark
 
-func (g transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.registry && (r.URL.Hostname() != hostOf(g.registry) || !isLocal(hostOf(g.registry))) {
 		if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy == nil {
 			r = r.WithContext(context.WithValue(r.Context(), redirected{}, true))
 		}
 	}
-	return g.Transport.RoundTrip(r)
+	answer, err := g.Transport.RoundTrip(r)
+	if err != nil || g.layers.Load() {
+		return answer, err
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
+	if err = errors.Join(err, answer.Body.Close()); err == nil {
+		err = checkDocument(text)
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 func hostOf(registry string) string {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,12 +88,32 @@ func TestBadRegistries(t *testing.T) {
 		"it understates a size": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = 10 }), sandbox.Unavailable, ""},
 		"it overstates a size": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = 30 * giga }),
 			sandbox.TooLarge, ""},
+		"its manifest is large": {inManifest(func(m *v1.Manifest) {
+			m.Annotations = map[string]string{"a": strings.Repeat("a", 3<<20)}
+		}), sandbox.TooLarge, "bytes or values"},
+		"its manifest has many values": {func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/manifests/") {
+				real.Header().Del("Content-Length")
+				real.Body = bytes.NewBufferString(`{"layers":[` + strings.Repeat("0,", 300_000) + `0]}`)
+			}
+			pass(w, real)
+		}, sandbox.TooLarge, "bytes or values"},
+		"it has many layers": {inManifest(func(m *v1.Manifest) {
+			m.Layers = slices.Repeat(m.Layers, 501)
+		}), sandbox.TooLarge, "layers"},
+		"its configuration is large": {inManifest(func(m *v1.Manifest) { m.Config.Size = 3 << 20 }),
+			sandbox.TooLarge, "configuration"},
+		"its configuration has an unknown size": {inManifest(func(m *v1.Manifest) { m.Config.Size = -1 }),
+			sandbox.TooLarge, "configuration"},
 		"a size is negative": {inManifest(func(m *v1.Manifest) { m.Layers[0].Size = -1 }), sandbox.TooLarge, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := openStore(t)
-			s.Limits.Bytes, s.stall = 10*giga, 200*time.Millisecond
+			s.Limits.Bytes, s.stall = 10*giga, time.Minute
+			if what == "it stalls" {
+				s.stall = 200 * time.Millisecond
+			}
 			text := serveBadly(t, imageOf(t, layerOf(t, entry{0, "a", strings.Repeat("a", 1000), 0o644})), test.answer)
 			_, err := s.Pull(t.Context(), text, nil)
 			if sandbox.KindOf(err) != test.kind || err == nil || !strings.Contains(err.Error(), test.text) {
