@@ -52,8 +52,11 @@ type Rooted interface {
 
 	// ImageOf returns the image that a name leads to now. With fetch, it fetches a missing one where that is allowed.
 	// NotFound: the image is not on this machine. The zero Image: it is unknown whether it is.
-	ImageOf(ctx context.Context, name string, fetch bool) (Image, error)
+	ImageOf(ctx context.Context, name string, fetch Fetch) (Image, error)
 }
+
+// Fetch carries out a pull of an image as soon as its caller may, or returns why it may not. nil fetches nothing.
+type Fetch func(ctx context.Context, pull func(context.Context) error) error
 
 // LineBuffered is a Backend with expensive system calls. The roots of its sandboxes have the scripts of Language.Lines.
 type LineBuffered interface {

@@ -79,7 +79,7 @@ func (e *openedEngine) byImage(ctx context.Context, image string) []sandbox.Back
 			continue
 		}
 		if rooted, ok := b.(sandbox.Rooted); ok {
-			if found, err := rooted.ImageOf(ctx, image, false); err == nil && found.Digest != "" {
+			if found, err := rooted.ImageOf(ctx, image, nil); err == nil && found.Digest != "" {
 				here = append(here, b)
 				continue
 			}

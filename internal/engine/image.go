@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -9,7 +10,8 @@ import (
 
 // imageOf returns the image of a spec's root on a backend. It is zero for a root without an image, and if the image is
 // unknown here. With fetch, a missing one may be fetched. A digest of the spec must be that of the image.
-func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Spec, fetch bool) (sandbox.Image, error) {
+func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Spec, fetch sandbox.Fetch) (sandbox.Image,
+	error) {
 	rooted, ok := b.(sandbox.Rooted)
 	root := rootOf(b, spec)
 	if !ok || root.Image == "" {
@@ -23,9 +25,36 @@ func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 	return image, err
 }
 
+// fetchFor returns how the pulls for an owner are admitted: each holds a slot, as a run does, and ends with the server.
+func (e *Engine) fetchFor(owner string) sandbox.Fetch {
+	return func(ctx context.Context, pull func(context.Context) error) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
+		begun := false
+		err := e.admission.acquire(ctx, owner, func() {
+			begun = true
+			e.runs.Add(1)
+		})
+		if begun {
+			defer e.runs.Done()
+		}
+		if err != nil {
+			return err
+		}
+		started := time.Now()
+		defer func() { e.admission.release(owner, time.Since(started)) }()
+		return pull(ctx)
+	}
+}
+
 // enterImage completes the plan of a run by the image of its root.
 func (e *Engine) enterImage(ctx context.Context, p *oneShot, fetch bool) error {
-	image, err := e.imageOf(ctx, p.backend, p.Spec, fetch)
+	var fetched sandbox.Fetch
+	if fetch {
+		fetched = e.fetchFor(p.owner)
+	}
+	image, err := e.imageOf(ctx, p.backend, p.Spec, fetched)
 	if err == nil && image.Digest != "" {
 		return e.plan(p, image)
 	}

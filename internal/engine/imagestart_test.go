@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -122,5 +123,40 @@ func TestImageStartResumed(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPullSlots: a pull of an image holds a slot of its owner.
+func TestPullSlots(t *testing.T) {
+	rig := newRig(t, engine.Config{Slots: 1, Queue: 1})
+	pulling, finish := make(chan bool), make(chan bool)
+	rig.set(func(f *faults) {
+		f.pull = func(context.Context) error {
+			pulling <- true
+			<-finish
+			return nil
+		}
+	})
+	run := engine.OneShot{Spec: sandbox.Spec{Root: sandbox.Root{Image: "web"}},
+		Request: sandbox.Request{Command: []string{"true"}}}
+	results := make(chan error)
+	for range 2 { // one pulls, one waits
+		go func() {
+			_, err := rig.Run(within(t), run)
+			results <- err
+		}()
+	}
+	<-pulling
+	eventually(t, "a full queue", func() bool { return rig.Stats().Queued == 1 })
+	if _, err := rig.Run(within(t), run); sandbox.KindOf(err) != sandbox.Busy {
+		t.Errorf("a third one: %v", err)
+	}
+	finish <- true
+	<-pulling
+	finish <- true
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -119,13 +119,22 @@ type faults struct {
 	spawned func(id sandbox.ID, n int) // after the n-th box was made
 	probe   func() (sandbox.Posture, error)
 	start   *sandbox.Start // of every image
+	pull    func(context.Context) error
 }
 
 func (*faults) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{} }
 
-func (f *faults) ImageOf(_ context.Context, name string, _ bool) (sandbox.Image, error) {
+func (f *faults) ImageOf(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if pull := f.pull; pull != nil && fetch != nil {
+		f.mu.Unlock()
+		err := fetch(ctx, pull)
+		f.mu.Lock()
+		if err != nil {
+			return sandbox.Image{}, err
+		}
+	}
 	return sandbox.Image{Digest: "digest of " + name, Start: f.start}, nil
 }
 

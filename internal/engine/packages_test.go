@@ -145,7 +145,7 @@ type rooted struct{ sandbox.Backend }
 
 func (rooted) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{Image: "own"} }
 
-func (rooted) ImageOf(_ context.Context, name string, _ bool) (sandbox.Image, error) {
+func (rooted) ImageOf(_ context.Context, name string, _ sandbox.Fetch) (sandbox.Image, error) {
 	return sandbox.Image{Digest: "digest of " + name}, nil
 }
 

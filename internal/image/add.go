@@ -76,9 +76,12 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 	if err := s.write(i); err != nil {
 		return i, err
 	}
-	_, _, _ = s.Prune(s.maxBytes) // the next image tries again
+	_ = s.reserve(0) // prunes; the next image tries again
 	return i, nil
 }
+
+// reserveStep is how much a tree reserves at once, in bytes, so that not each file looks for room.
+const reserveStep = 64 << 20
 
 // unpack makes the tree of an image's layers. It begins with a copy of the tree that has most of them, by hard links.
 func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, record *treeRecord) (err error) {
@@ -99,6 +102,15 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 	u, err := newUnpacker(draft.Files(), s.Limits.after(below))
 	if err != nil {
 		return err
+	}
+	reserved := int64(0)
+	defer func() { s.unreserve(reserved) }()
+	u.reserve = func(bytes int64) (more int64, err error) {
+		more = max(bytes, min(reserveStep, s.maxBytes/64))
+		if err = s.reserve(more); err == nil {
+			reserved += more
+		}
+		return more, err
 	}
 	for i := len(below.Layers); i < len(layers) && err == nil; i++ {
 		shown := time.Now()

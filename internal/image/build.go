@@ -198,7 +198,7 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 		return i, err
 	}
 	// The next image tries again.
-	_, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
+	_, _, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
 	return i, nil
 }
 

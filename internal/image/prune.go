@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // DefaultMaxBytes bounds the images of a store without another bound, in bytes.
@@ -50,16 +52,40 @@ func (t keptTree) isOf(owner string) bool {
 // that several trees share count in each. It also removes trees that no image has and nobody used for an hour, or for
 // KeepSteps those of builds. It returns the names of the removed images, and the bytes of the removed trees.
 func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
-	return s.prune(keep, func(keptTree) bool { return true })
+	names, bytes, _, err = s.prune(keep, func(keptTree) bool { return true })
+	return names, bytes, err
 }
 
-// prune is Prune for the trees that may go.
-func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, bytes int64, err error) {
+// reserve reserves bytes for an unpublished tree, which count as those of images do. Others make room for them.
+func (s *Store) reserve(bytes int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	drafted := s.drafted + bytes
+	_, _, total, err := s.prune(max(s.maxBytes-drafted, 0), func(keptTree) bool { return true })
+	if err == nil && total+drafted > s.maxBytes {
+		err = &sandbox.Error{Kind: sandbox.Busy, Op: "image", RetryAfter: time.Minute,
+			Msg: "images in use and those being unpacked take the " + sandbox.FormatBytes(s.maxBytes) +
+				" that are allowed", Fix: "try again later, or allow more: --image-cache-size"}
+	}
+	if err == nil {
+		s.drafted = drafted
+	}
+	return err
+}
+
+// unreserve ends a reservation.
+func (s *Store) unreserve(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drafted -= bytes
+}
+
+// prune is Prune for the trees that may go. It also returns the bytes of those that are left.
+func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, bytes, total int64, err error) {
 	kept, err := s.kept()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	total := int64(0)
 	for _, t := range kept {
 		total += t.bytes
 	}
@@ -81,7 +107,7 @@ func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, byte
 			}
 		}
 	}
-	return names, bytes, errors.Join(errs...)
+	return names, bytes, total, errors.Join(errs...)
 }
 
 // kept returns the trees, the least recently used first.

@@ -91,3 +91,24 @@ func TestPrune(t *testing.T) {
 		t.Errorf("an image over the bound of the store: %v", err)
 	}
 }
+
+// TestDraftsCount: images that are being unpacked count as those that are there.
+func TestDraftsCount(t *testing.T) {
+	s := openStore(t)
+	s.Bound(1 << 20)
+	add := func() error {
+		layer := layerOf(t, entry{0, "a", strings.Repeat("a", 300<<10), 0o644})
+		_, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layer)})
+		return err
+	}
+	if err := s.reserve(900 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(); sandbox.KindOf(err) != sandbox.Busy {
+		t.Errorf("beside another one: %v", err)
+	}
+	s.unreserve(900 << 10)
+	if err := add(); err != nil || s.drafted != 0 {
+		t.Errorf("alone: %v; %d bytes are reserved", err, s.drafted)
+	}
+}

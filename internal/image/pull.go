@@ -29,12 +29,54 @@ import (
 const stallTimeout = time.Minute
 
 // Pull fetches an image from its registry, with the credentials of Docker's configuration. A registry on loopback may
-// speak plain HTTP. report receives lines of progress.
+// speak plain HTTP. report receives lines of progress. Of concurrent calls for one name, one fetches it; the others wait
+// and use what it has fetched.
 func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Image, error) {
 	ref, err := name.ParseReference(text)
 	if err != nil {
 		return Image{}, sandbox.Invalidf("image", "%.200q is not the name of an image", text)
 	}
+	began := time.Now()
+	done, waited, err := s.enterPull(ctx, nameOf(ref))
+	if err != nil {
+		return Image{}, err
+	}
+	defer done()
+	if waited {
+		if i, err := s.Find(text); err == nil && i.AddedAt.After(began) {
+			return i, nil
+		}
+	}
+	return s.pull(ctx, ref, text, report)
+}
+
+// enterPull waits until no other call fetches an image. It reports whether it waited. Call done at the end.
+func (s *Store) enterPull(ctx context.Context, full string) (done func(), waited bool, err error) {
+	for {
+		s.mu.Lock()
+		other := s.pulls[full]
+		if other == nil {
+			mine := make(chan struct{})
+			s.pulls[full] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				delete(s.pulls, full)
+				s.mu.Unlock()
+				close(mine)
+			}, waited, nil
+		}
+		s.mu.Unlock()
+		waited = true
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, waited, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Store) pull(ctx context.Context, ref name.Reference, text string, report func(string)) (Image, error) {
 	ctx, moved, end := s.untilStalled(ctx)
 	defer end()
 	options, guard := s.registryOptions(ctx, ref)

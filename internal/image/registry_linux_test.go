@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,6 +160,35 @@ func serveBadly(t *testing.T, image v1.Image,
 	}
 	bad = true
 	return text
+}
+
+// TestPullOnce: concurrent pulls of one image fetch it once.
+func TestPullOnce(t *testing.T) {
+	var blobs atomic.Int32
+	text := serveBadly(t, imageOf(t, layerOf(t, entry{0, "a", "a", 0o644})),
+		func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/blobs/") {
+				blobs.Add(1)
+				time.Sleep(50 * time.Millisecond) // the others come meanwhile
+			}
+			pass(w, real)
+		})
+	s := openStore(t)
+	results := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := s.Pull(t.Context(), text, nil)
+			results <- err
+		}()
+	}
+	for range 8 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if blobs.Load() != 2 || len(s.pulls) != 0 {
+		t.Errorf("%d blobs", blobs.Load())
+	}
 }
 
 // TestHugeImage: an image of 30 GiB is refused by its headers under a limit of 10.

@@ -27,28 +27,38 @@ var _ hostbox.Images = (*Roots)(nil)
 func (r *Roots) Fetches() bool { return r.Fetch }
 
 // Find returns the image that a name leads to. With fetch, it fetches a missing one if it may.
-func (r *Roots) Find(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
+func (r *Roots) Find(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error) {
 	s, err := r.Open()
 	if err != nil {
 		return sandbox.Image{}, err
 	}
+	var pull func() (Image, error)
+	if fetch != nil && r.Fetch {
+		pull = func() (i Image, err error) {
+			err = fetch(ctx, func(ctx context.Context) error {
+				i, err = s.Pull(ctx, name, r.Report)
+				return err
+			})
+			return i, err
+		}
+	}
 	_, fresh := r.fresh.Load(name)
-	i, err := s.Get(ctx, name, fetch && r.Fetch, r.Refresh && !fresh, r.Report)
+	i, err := s.Get(name, pull, r.Refresh && !fresh)
 	if err != nil {
 		return sandbox.Image{}, err
 	}
-	if fetch && r.Refresh {
+	if fetch != nil && r.Refresh {
 		r.fresh.Store(name, true)
 	}
 	return s.settings(i), nil
 }
 
-// Get returns the image of a name. With fetch, it fetches one that is missing; with refresh, also one that is no
+// Get returns the image of a name. With pull, it fetches one that is missing; with refresh, also one that is no
 // template, as its registry may have another one by now.
-func (s *Store) Get(ctx context.Context, name string, fetch, refresh bool, report func(string)) (Image, error) {
+func (s *Store) Get(name string, pull func() (Image, error), refresh bool) (Image, error) {
 	i, err := s.Find(name)
-	if fetch && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && refresh && !i.Built) {
-		return s.Pull(ctx, name, report)
+	if pull != nil && (sandbox.KindOf(err) == sandbox.NotFound || err == nil && refresh && !i.Built) {
+		return pull()
 	}
 	return i, err
 }

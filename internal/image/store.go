@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -33,6 +34,10 @@ type Store struct {
 	dir      string
 	trees    *trees.Store
 	derives  chan struct{} // holds a value while one Derive uses what is left of Space
+
+	mu      sync.Mutex               // guards all below
+	drafted int64                    // bytes that are reserved for unpublished trees of images
+	pulls   map[string]chan struct{} // the images that are being fetched; closed at the end
 }
 
 // Image describes an image of the store.
@@ -69,7 +74,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept,
-		derives: make(chan struct{}, 1)}, nil
+		derives: make(chan struct{}, 1), pulls: map[string]chan struct{}{}}, nil
 }
 
 // fullName returns a name with its registry and tag.

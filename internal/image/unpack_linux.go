@@ -27,6 +27,10 @@ const (
 type unpacker struct {
 	root   *os.File // the tree
 	limits Limits   // what is left
+	room   int64    // bytes that are reserved and left
+	// reserve reserves at least some bytes, and returns how many. nil needs no reservation.
+	reserve func(bytes int64) (more int64, err error)
+
 	seed   maphash.Seed
 	added  map[uint64]bool // hashes of the paths that the current layer added: its removals do not concern them
 	parent *os.File        // the folder of the last entry, opened for its path only
@@ -41,6 +45,19 @@ func newUnpacker(dir string, limits Limits) (*unpacker, error) {
 	}
 	free := func(int, int64) error { return nil }
 	return &unpacker{root: root, limits: limits, seed: maphash.MakeSeed(), spend: free}, nil
+}
+
+// take accounts for bytes of a new entry.
+func (u *unpacker) take(bytes int64) error {
+	if u.limits.Bytes -= bytes; u.limits.Bytes < 0 {
+		return tooLarge("bytes")
+	}
+	if u.room -= bytes; u.room >= 0 || u.reserve == nil {
+		return nil
+	}
+	more, err := u.reserve(-u.room)
+	u.room += more
+	return err
 }
 
 func (u *unpacker) Close() error {
@@ -198,8 +215,8 @@ func (u *unpacker) folder(base string, h *tar.Header) error {
 
 // file creates a regular file.
 func (u *unpacker) file(base string, h *tar.Header, content io.Reader) (err error) {
-	if u.limits.Bytes -= h.Size; u.limits.Bytes < 0 {
-		return tooLarge("bytes")
+	if err := u.take(h.Size); err != nil {
+		return err
 	}
 	if err := u.free(base); err != nil {
 		return err

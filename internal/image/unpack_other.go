@@ -12,8 +12,9 @@ import (
 
 // unpacker unpacks the layers of one image into one tree.
 type unpacker struct {
-	limits Limits
-	spend  func(entries int, bytes int64) error
+	limits  Limits
+	spend   func(entries int, bytes int64) error
+	reserve func(int64) (int64, error)
 }
 
 func newUnpacker(string, Limits) (*unpacker, error) {

@@ -258,9 +258,15 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 	if err := b.check(name); err != nil {
 		return image.Image{}, err
 	}
-	return b.Images.Get(ctx, name, b.Fetch, b.Refresh, func(line string) {
-		b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
-	})
+	var pull func() (image.Image, error)
+	if b.Fetch {
+		pull = func() (image.Image, error) {
+			return b.Images.Pull(ctx, name, func(line string) {
+				b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
+			})
+		}
+	}
+	return b.Images.Get(name, pull, b.Refresh)
 }
 
 // check refuses images that the operator does not offer.

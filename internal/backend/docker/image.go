@@ -37,7 +37,7 @@ func (b *Backend) Root(spec sandbox.Spec) sandbox.Root { return sandbox.Root{Ima
 
 // ImageOf returns the image that a name leads to, in the store or the engine. The users of an image of the engine have
 // names only inside it.
-func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
+func (b *Backend) ImageOf(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error) {
 	to, err := b.engine.connect(ctx, callTimeout)
 	if err != nil {
 		return sandbox.Image{}, nil // Create reports it
@@ -46,8 +46,8 @@ func (b *Backend) ImageOf(ctx context.Context, name string, fetch bool) (sandbox
 		return l.Image, err
 	}
 	found, err := to.describe(ctx, name)
-	if fetch && b.options.Fetch && (errdefs.IsNotFound(err) || err == nil && b.isStale(name)) {
-		if err := to.pull(ctx, name); err != nil {
+	if fetch != nil && b.options.Fetch && (errdefs.IsNotFound(err) || err == nil && b.isStale(name)) {
+		if err := fetch(ctx, func(ctx context.Context) error { return to.pull(ctx, name) }); err != nil {
 			return sandbox.Image{}, err
 		}
 		b.fresh.Store(name, true)

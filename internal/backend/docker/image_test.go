@@ -121,7 +121,7 @@ func TestImages(t *testing.T) {
 			t.Error(err)
 		}
 		digest := func(name string) string {
-			i, err := b.ImageOf(within(t), name, false)
+			i, err := b.ImageOf(within(t), name, nil)
 			if err != nil {
 				t.Error(err)
 			}

@@ -14,7 +14,7 @@ import (
 type Images interface {
 	// Find returns the image that a name leads to. With fetch, it fetches a missing one if Fetches. NotFound: the image
 	// is not here.
-	Find(ctx context.Context, name string, fetch bool) (sandbox.Image, error)
+	Find(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error)
 	// Hold returns the root file system of a digest, which exists until release. NotFound: it is not here.
 	Hold(digest string) (ImageRoot, error)
 	// Loadable returns the image of a name for a container engine. NotFound: it is not here.
@@ -61,7 +61,7 @@ const imageFile = "image"
 func (b *Base) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{} }
 
 // ImageOf returns the image that a name leads to.
-func (b *Base) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Image, error) {
+func (b *Base) ImageOf(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error) {
 	if b.Images == nil {
 		return sandbox.Image{}, &sandbox.Error{Kind: sandbox.Unsupported, Op: b.Backend + ": image",
 			Msg: "there is no store of images"}
@@ -76,7 +76,7 @@ func (b *Base) ImageOf(ctx context.Context, name string, fetch bool) (sandbox.Im
 
 // CheckImage returns the error for an image that a box could not show.
 func (b *Base) CheckImage(name string) error {
-	_, err := b.ImageOf(context.Background(), name, false)
+	_, err := b.ImageOf(context.Background(), name, nil)
 	if b.Images != nil && b.Images.Fetches() && sandbox.KindOf(err) == sandbox.NotFound {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (b *Base) showImage(ctx context.Context, c *Core, spec *sandbox.Spec, made 
 		return nil
 	}
 	if digest == "" {
-		image, err := b.ImageOf(ctx, name, true)
+		image, err := b.ImageOf(ctx, name, nil)
 		if err != nil {
 			return err
 		}
