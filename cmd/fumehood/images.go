@@ -173,6 +173,11 @@ func (a *app) listImages(s *image.Store) error {
 		return err
 	}
 	if a.json {
+		for n := range list {
+			if i, err := s.Find(list[n].Name); err == nil { // it may be removed meanwhile
+				list[n] = i // with its configuration
+			}
+		}
 		return a.printJSON(answer.List(list))
 	}
 	rows := [][]string{{"NAME", "DIGEST", "SIZE", "ADDED", "USED"}}

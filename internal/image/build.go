@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -138,6 +139,18 @@ func (s *Store) boundBySpace(limits *Limits, owner string, besides int64) (full,
 			own -= record.Added
 		}
 	}
+	images, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range images {
+		if i.Built {
+			left -= i.recordBytes
+		}
+		if i.Built && i.Owner == owner {
+			own -= i.recordBytes
+		}
+	}
 	which, most := "all templates", s.Space
 	if owner != "" && own < left {
 		which, most, left = "the templates of one API key", s.Space/ownerShare, own
@@ -146,13 +159,41 @@ func (s *Store) boundBySpace(limits *Limits, owner string, besides int64) (full,
 		return nil, nil
 	}
 	limits.Bytes = left
-	full = &sandbox.Error{Kind: sandbox.Quota, Op: "templates",
-		Msg: which + " may take " + sandbox.FormatBytes(most) + " on this server",
-		Fix: "remove some on the server: fumehood image rm"}
+	full = quota(which + " may take " + sandbox.FormatBytes(most) + " on this server")
 	if left <= 0 {
 		return nil, full
 	}
 	return full, nil
+}
+
+func quota(msg string) error {
+	return &sandbox.Error{Kind: sandbox.Quota, Op: "templates", Msg: msg,
+		Fix: "remove some on the server: fumehood image rm"}
+}
+
+// checkSpace checks that there is room for a template with a record of some bytes.
+func (s *Store) checkSpace(full, owner string, bytes int64) error {
+	if s.Space == 0 {
+		return nil
+	}
+	images, err := s.List()
+	if err != nil {
+		return err
+	}
+	templates := 0
+	for _, i := range images {
+		if i.Built && i.Owner == owner && i.Name != full {
+			templates++
+		}
+	}
+	if templates >= s.Limits.Templates {
+		return quota(fmt.Sprintf("you have the %d that this server allows", templates))
+	}
+	noRoom, err := s.boundBySpace(&Limits{Bytes: blocks(bytes)}, owner, 0)
+	if err == nil {
+		err = noRoom
+	}
+	return err
 }
 
 // CheckName checks that an owner may build an image of a name: it has no digest, no other owner has one, and it is not
@@ -187,6 +228,9 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 		return Image{}, err
 	}
 	configText, err := json.Marshal(c)
+	if err == nil {
+		err = s.checkSpace(full, owner, int64(len(configText)))
+	}
 	if err != nil {
 		return Image{}, err
 	}

@@ -6,6 +6,8 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 type Limits struct {
 	Bytes   int64 // of all files, unpacked; holes count
 	Entries int   // files, folders and links, and removals of such
+
+	Templates int // of one owner, in a store with Space
 }
 
 // after returns the limits of what is unpacked above a tree.
@@ -14,7 +16,7 @@ func (l Limits) after(below treeRecord) Limits {
 }
 
 // DefaultLimits are the limits of a store without others. Most images of language models' tools stay below 10 GiB.
-var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000}
+var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000, Templates: 1000}
 
 const (
 	maxPath    = 4095      // bytes of a path or a link's target; PATH_MAX without its end
@@ -25,6 +27,11 @@ const (
 	maxValues   = 100_000 // commas in one
 	maxLayers   = 500     // of one image; Docker makes at most 127
 )
+
+const blockBytes = 4096 // of the disk; each file, folder and link counts as one or more
+
+// blocks returns the bytes on the disk of a file's bytes.
+func blocks(bytes int64) int64 { return (max(bytes, 1) + blockBytes - 1) / blockBytes * blockBytes }
 
 func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }
 

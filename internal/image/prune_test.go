@@ -112,3 +112,44 @@ func TestDraftsCount(t *testing.T) {
 		t.Errorf("alone: %v; %d bytes are reserved", err, s.drafted)
 	}
 }
+
+// TestTemplateRecords: List decodes no configuration. The records of templates and their number are bounded.
+func TestTemplateRecords(t *testing.T) {
+	s := openStore(t)
+	s.Space, s.Limits.Templates = 2<<20, 3 // 1 MiB for one key
+	base, err := s.add(t.Context(), source{name: "base", image: imageOf(t, layerOf(t, entry{0, "a", "a", 0o644}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, size int) (Image, error) {
+		return s.Put(name, "key", base.Tree, Config{Env: []string{"A=" + strings.Repeat("x", size)}})
+	}
+	made, err := put("a:1", 500<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a:1", "a@" + made.Digest} {
+		if i, err := s.Find(name); err != nil || len(i.Config.Env) != 1 {
+			t.Errorf("%s has no configuration: %v", name, err)
+		}
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 2 || list[1].Config.Env != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := put("b:1", 600<<10); sandbox.KindOf(err) != sandbox.Quota {
+		t.Errorf("records of more than 1 MiB: %v", err)
+	}
+	for n, name := range []string{"b:1", "c:1", "c:1", "d:1"} {
+		if _, err := put(name, 1); (sandbox.KindOf(err) == sandbox.Quota) != (n == 3) {
+			t.Errorf("template %s: %v", name, err)
+		}
+	}
+	made.Config.Env = []string{"A=1"} // a record of an earlier version
+	if err := writeRecord(s.nameFile(made.Name), made); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := s.Find("a:1"); err != nil || len(i.Config.Env) != 1 {
+		t.Errorf("%+v, %v", i, err)
+	}
+}

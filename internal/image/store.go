@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,10 +43,10 @@ type Store struct {
 
 // Image describes an image of the store.
 type Image struct {
-	Name       string    `json:"name"`   // with registry and tag, as it was added
-	Digest     string    `json:"digest"` // of the manifest; of the configuration if it comes from docker save
-	Tree       string    `json:"tree"`   // of its root file system
-	Config     Config    `json:"config"`
+	Name       string    `json:"name"`            // with registry and tag, as it was added
+	Digest     string    `json:"digest"`          // of the manifest; of the configuration if it comes from docker save
+	Tree       string    `json:"tree"`            // of its root file system
+	Config     Config    `json:"config,omitzero"` // of an image that Find returns
 	AddedAt    time.Time `json:"added_at"`
 	Bytes      int64     `json:"bytes"` // unpacked
 	Entries    int       `json:"entries"`
@@ -53,6 +54,8 @@ type Image struct {
 	LayerCount int       `json:"layers"`
 	Owner      string    `json:"owner,omitempty"` // the API key that built it
 	Built      bool      `json:"built,omitempty"` // it is a template
+
+	recordBytes int64 // of its record on the disk
 }
 
 // treeRecord is the record of a tree.
@@ -130,22 +133,48 @@ func (s *Store) findDigest(full string) (Image, bool) {
 	if err != nil || i < 0 {
 		return Image{}, false
 	}
-	return list[i], true
+	found, err := s.read(s.nameFile(list[i].Name))
+	return found, err == nil
 }
 
+// read reads the record of a name.
 func (s *Store) read(file string) (i Image, err error) {
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(text, &i)
-	}
+	f, err := os.Open(file)
 	if err != nil {
+		return i, err
+	}
+	defer f.Close()
+	record := json.NewDecoder(f)
+	if err = record.Decode(&i); err == nil {
+		err = record.Decode(&i.Config)
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // earlier versions wrote one line
 		return i, err
 	}
 	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
 	return i, err
 }
 
-// List returns the images by name.
+// head reads the record of a name without the configuration, which may be large.
+func (s *Store) head(file string) (i Image, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return i, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return i, err
+	}
+	if err = json.NewDecoder(f).Decode(&i); err != nil {
+		return i, err
+	}
+	i.Config, i.recordBytes = Config{}, blocks(info.Size())
+	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
+	return i, err
+}
+
+// List returns the images by name, without their configurations.
 func (s *Store) List() ([]Image, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, namesDir, "*.json"))
 	if err != nil {
@@ -153,7 +182,7 @@ func (s *Store) List() ([]Image, error) {
 	}
 	list := []Image{}
 	for _, file := range files {
-		if i, err := s.read(file); err == nil { // it may be removed meanwhile
+		if i, err := s.head(file); err == nil { // it may be removed meanwhile
 			list = append(list, i)
 		}
 	}
@@ -191,14 +220,22 @@ func (s *Store) Remove(text string) error {
 	return os.Remove(s.nameFile(i.Name))
 }
 
-// write records an image under its name.
-func (s *Store) write(i Image) error { return writeRecord(s.nameFile(i.Name), i) }
+// write records an image under its name: a line without its configuration, and a line with it.
+func (s *Store) write(i Image) error {
+	c := i.Config
+	i.Config = Config{}
+	return writeRecord(s.nameFile(i.Name), i, c)
+}
 
-// writeRecord replaces a file at once.
-func writeRecord(file string, record any) error {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return err
+// writeRecord replaces a file at once, by a line for each part.
+func writeRecord(file string, parts ...any) error {
+	var text []byte
+	for _, part := range parts {
+		line, err := json.Marshal(part)
+		if err != nil {
+			return err
+		}
+		text = append(append(text, line...), '\n')
 	}
 	f, err := os.CreateTemp(filepath.Dir(file), "new-")
 	if err != nil {
