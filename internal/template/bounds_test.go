@@ -2,6 +2,7 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -71,6 +72,34 @@ func TestLayerWork(t *testing.T) {
 	h.MaxWork = 10_000
 	if _, _, err := h.build(text); err == nil || !strings.Contains(err.Error(), "too much work") || len(h.runs) < 5 {
 		t.Errorf("%v after %d steps", err, len(h.runs))
+	}
+}
+
+// TestGlobWork: a pattern pays for each entry that it reads, and ends with the build.
+func TestGlobWork(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		if err := os.Symlink(".", fmt.Sprintf("%s/%d", dir, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &collector{ctx: ctx, root: root, build: &build{Builder: &Builder{MaxWork: 7_000_000}}}
+	if names, err := c.match("*/1[0-9]"); err != nil || len(names) != 200 {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	if _, err := c.match("*/*/*/*/*/none*"); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("without a match: %v", err)
+	}
+	cancel()
+	c.build.work = 0
+	if _, err := c.match("*/*"); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
 	}
 }
 

@@ -25,10 +25,9 @@ import (
 
 // The work of a COPY, as in Builder.MaxWork.
 const (
-	hashedBytes = 50        // of content: SHA-256 takes 2 ns for one
-	itemWork    = 500       // for a file: 200,000 of them are 10 s
-	globWork    = 1_000_000 // for each part of a pattern with wildcards
-	matchWork   = 5         // for a pattern of .dockerignore, and a part of a name
+	hashedBytes = 50  // of content: SHA-256 takes 2 ns for one
+	itemWork    = 500 // for a file: 200,000 of them are 10 s
+	matchWork   = 5   // for a pattern of .dockerignore, and a part of a name
 )
 
 // item is a file, folder or link of a layer.
@@ -267,18 +266,15 @@ func (c *collector) match(source string) ([]string, error) {
 		}
 		return []string{name}, nil
 	}
-	if err := c.build.spend(globWork * int64(strings.Count(name, "/")+1)); err != nil {
-		return nil, err
-	}
-	found, err := fs.Glob(c.root.FS(), name)
-	if err != nil {
+	found, err := c.glob(name)
+	if errors.Is(err, path.ErrBadPattern) {
 		return nil, sandbox.Invalidf("COPY", "%.200q: %v", source, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, name := range found {
-		if c.ctx.Err() != nil {
-			return nil, context.Cause(c.ctx)
-		}
 		if !c.isIgnored(name) {
 			names = append(names, name)
 		}
