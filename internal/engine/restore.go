@@ -222,11 +222,15 @@ func (r *takeover) contexts(unfinished []*Run) {
 		}
 		c.former = slices.Clone(record.Former)
 		c.runs = max(c.runs, r.counted(&record))
-		if p, lives := r.left[string(record.ID)]; lives && !p.Exited && r.interpreter(c, p, unfinished) {
-			delete(r.left, string(record.ID))
-		} else {
-			c.interpreter = endedInterpreter(c, record.ID) // endRest ends what is left of it
+		if p, lives := r.left[string(record.ID)]; lives && !p.Exited {
+			err := r.interpreter(c, p, unfinished)
+			if err == nil {
+				delete(r.left, string(record.ID))
+				continue
+			}
+			s.engine.log.Warn("cannot keep the interpreter of a context", "sandbox", s.id, "context", c.name, "err", err)
 		}
+		c.interpreter = endedInterpreter(c, record.ID) // endRest ends what is left of it
 	}
 }
 
@@ -240,9 +244,8 @@ func (r *takeover) counted(c *sandbox.ContextRecord) (runs uint64) {
 	return runs
 }
 
-// interpreter attaches to an interpreter, from the last report in a log, or else the oldest that its guest keeps. It
-// reports whether it could.
-func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) bool {
+// interpreter attaches to an interpreter, from the last report in a log, or else the oldest that its guest keeps.
+func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Run) error {
 	s := r.sandbox
 	at := guest.Attach{ID: p.ID, Stdout: p.Stdout, Stderr: p.Stderr}
 	var current *Run
@@ -255,20 +258,20 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 	}
 	process, err := s.attach(s.life, at)
 	if err != nil {
-		return false
+		return err
 	}
 	in := newInterpreter(c, sandbox.ID(p.ID), process)
 	if err := s.call(s.life, func(c *client.Client) (err error) {
 		in.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
 		return err
 	}); err != nil {
-		return false
+		return err
 	}
 	if current != nil {
 		begun, whole := current.resumed.awaits(in.sent, current.forDriver)
 		if !whole {
 			process.Close()
-			return false // half a request would spoil the next
+			return errors.New("it got only a part of a request, which would spoil the next")
 		}
 		if begun && current.resumed.rest == nil {
 			current.resumed.rest = current.resumed.restOfAnswer(in.sent)
@@ -285,7 +288,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		c.turn <- struct{}{} // before any other run
 	}
 	s.work.Go(in.watch)
-	return true
+	return nil
 }
 
 // awaits finds out which part of the request of code the interpreter lacks, by the bytes that it got. begun reports
@@ -320,6 +323,9 @@ func (r *takeover) goOn(x *Run) bool {
 	case x.resumed.saved && (x.context == nil || x.resumed.began == nil):
 		return false
 	}
+	s := x.sandbox
+	s.engine.log.Warn("a run was lost at a restart", "sandbox", s.id, "run", x.id, "process", process.PID,
+		"saved", x.resumed.saved)
 	x.finish(lostAtRestart(x))
 	x.leaveEnded()
 	return true
