@@ -154,7 +154,8 @@ func (s *Store) copyBelow(ctx context.Context, draft *trees.Draft, layers []stri
 	return best, nil
 }
 
-// copyTree copies folders, and links everything else. Nobody else changes either tree.
+// copyTree copies folders, and links everything else. It returns the bytes of the folders on the disk. Nobody else
+// changes either tree.
 func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
 	return folders, filepath.WalkDir(from, func(file string, e fs.DirEntry, err error) error {
 		if err == nil {
@@ -177,7 +178,7 @@ func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
 		if err := os.Mkdir(filepath.Join(to, rel), 0o700); err != nil {
 			return err
 		}
-		folders++
+		folders += blocks(info.Size())
 		return os.Chmod(filepath.Join(to, rel), info.Mode()&(fs.ModePerm|fs.ModeSticky))
 	})
 }

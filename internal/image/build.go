@@ -20,9 +20,6 @@ import (
 
 const stepsDir = "steps" // of the store: one record per step of a build
 
-// folderBytes is what a folder of a tree takes on the disk.
-const folderBytes = 4096
-
 // step is the record of a step of a build: which tree it made.
 type step struct {
 	Tree string `json:"tree"`
@@ -62,7 +59,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
-	folders := int64(0) // they cannot be shared, as files are
+	folders := int64(0) // bytes; they cannot be shared, as files are
 	if parent != "" {
 		if err = layer.spend(record.Entries, 0); err == nil {
 			folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files())
@@ -79,7 +76,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-		if full, err = s.boundBySpace(&limits, layer.Owner, folders*folderBytes); err != nil {
+		if full, err = s.boundBySpace(&limits, layer.Owner, folders); err != nil {
 			return "", err
 		}
 	}
@@ -102,7 +99,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
 	added := limits.Bytes - u.limits.Bytes
-	record.Added, record.Owner = added+folders*folderBytes, layer.Owner
+	record.Added, record.Owner = added+folders, layer.Owner
 	record.Bytes, record.Entries = record.Bytes+added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err

@@ -4,7 +4,7 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 
 // Limits bound one image.
 type Limits struct {
-	Bytes   int64 // of all files, unpacked; holes count
+	Bytes   int64 // of all files, unpacked, in blocks of 4 KiB, at least one for each entry; holes count
 	Entries int   // files, folders and links, and removals of such
 
 	Templates int // of one owner, in a store with Space

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"archive/tar"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,14 +56,14 @@ func TestPrune(t *testing.T) {
 	}
 	defer release()
 	age(images[1], 5)
-	gone, bytes, err := s.Prune(200)
-	if want := []string{"2", "0"}; err != nil || !slices.Equal(gone, want) || bytes != 200 {
+	gone, bytes, err := s.Prune(2 * blockBytes)
+	if want := []string{"2", "0"}; err != nil || !slices.Equal(gone, want) || bytes != 2*blockBytes {
 		t.Errorf("%q, %d, %v", gone, bytes, err)
 	}
 	if got := names(); !slices.Equal(got, []string{"1", "3"}) {
 		t.Errorf("left %q", got)
 	}
-	s.Bound(250)
+	s.Bound(2*blockBytes + 100)
 	add("4") // 3 makes room: 1 is in use
 	if got := names(); !slices.Equal(got, []string{"1", "4"}) {
 		t.Errorf("left %q", got)
@@ -82,11 +83,11 @@ func TestPrune(t *testing.T) {
 	}
 	for _, hours := range []time.Duration{0, 2} {
 		age(orphan, hours)
-		if _, _, err := s.Prune(1000); err != nil || s.trees.Has(orphan.Tree) != (hours == 0) {
+		if _, _, err := s.Prune(1 << 20); err != nil || s.trees.Has(orphan.Tree) != (hours == 0) {
 			t.Errorf("an orphan of %d hours: %v", hours, err)
 		}
 	}
-	s.Bound(50)
+	s.Bound(blockBytes / 2)
 	if _, err := try("5"); sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("an image over the bound of the store: %v", err)
 	}
@@ -151,5 +152,35 @@ func TestTemplateRecords(t *testing.T) {
 	}
 	if i, err := s.Find("a:1"); err != nil || len(i.Config.Env) != 1 {
 		t.Errorf("%+v, %v", i, err)
+	}
+}
+
+// TestEntriesTakeSpace: entries without content take space.
+func TestEntriesTakeSpace(t *testing.T) {
+	var entries []entry
+	for n := range 50 {
+		name := strconv.Itoa(n)
+		entries = append(entries, entry{tar.TypeDir, "d" + name, "", 0o755}, entry{0, "f" + name, "x", 0o644},
+			entry{tar.TypeSymlink, "s" + name, "x", 0}, entry{tar.TypeLink, "h" + name, "f0", 0})
+	}
+	s := openStore(t)
+	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t, entries...))})
+	if want := int64(len(entries)-1) * blockBytes; err != nil || i.Bytes < want || i.Bytes > want+2*blockBytes {
+		t.Fatalf("%d bytes, expected %d; %v", i.Bytes, want, err)
+	}
+	s.Space = 60 * blockBytes
+	content, err := layerOf(t, entry{tar.TypeDir, "x", "", 0o755}).Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := s.Derive(t.Context(), Layer{Parent: i.Tree, Content: content}) // it copies 50 folders
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content, err = layerOf(t, entries[:40]...).Uncompressed(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Derive(t.Context(), Layer{Content: content}); sandbox.KindOf(err) != sandbox.Quota {
+		t.Errorf("beside %s: %v", tree, err)
 	}
 }

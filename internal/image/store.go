@@ -48,7 +48,7 @@ type Image struct {
 	Tree       string    `json:"tree"`            // of its root file system
 	Config     Config    `json:"config,omitzero"` // of an image that Find returns
 	AddedAt    time.Time `json:"added_at"`
-	Bytes      int64     `json:"bytes"` // unpacked
+	Bytes      int64     `json:"bytes"` // unpacked, as in Limits
 	Entries    int       `json:"entries"`
 	UsedAt     time.Time `json:"-"`
 	LayerCount int       `json:"layers"`

@@ -366,3 +366,19 @@ func TestImport(t *testing.T) {
 		}
 	}
 }
+
+// TestDepth: links in a layer lead to no folder that is deeper than a path may be.
+func TestDepth(t *testing.T) {
+	deep := strings.Repeat("d/", 200)
+	for what, layer := range map[string][]entry{
+		"folders below a link": {{tar.TypeDir, deep, "", 0o755}, {tar.TypeSymlink, "l", deep, 0},
+			{tar.TypeDir, "l/" + deep, "", 0o755}},
+		"a link of many parts": {{tar.TypeSymlink, "l", strings.Repeat("./", 300), 0}},
+	} {
+		s := openStore(t)
+		_, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t, layer...))})
+		if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "too long") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

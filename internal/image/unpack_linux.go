@@ -47,8 +47,9 @@ func newUnpacker(dir string, limits Limits) (*unpacker, error) {
 	return &unpacker{root: root, limits: limits, seed: maphash.MakeSeed(), spend: free}, nil
 }
 
-// take accounts for bytes of a new entry.
+// take accounts for bytes of a new entry, which may have none.
 func (u *unpacker) take(bytes int64) error {
+	bytes = blocks(bytes)
 	if u.limits.Bytes -= bytes; u.limits.Bytes < 0 {
 		return tooLarge("bytes")
 	}
@@ -95,7 +96,8 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		return err
 	}
 	name := path.Clean("/" + h.Name)[1:]
-	if len(h.Name) > maxPath || len(h.Linkname) > maxPath || strings.Count(name, "/") > maxDepth {
+	if len(h.Name) > maxPath || len(h.Linkname) > maxPath || strings.Count(name, "/") > maxDepth ||
+		strings.Count(h.Linkname, "/") > maxDepth {
 		return errors.New("the path is too long")
 	}
 	dir, base := path.Split(name)
@@ -119,7 +121,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeReg:
 		return u.file(base, h, content)
 	case tar.TypeSymlink:
-		if err := u.free(base); err != nil {
+		if err := errors.Join(u.take(1), u.free(base)); err != nil {
 			return err
 		}
 		return unix.Symlinkat(h.Linkname, u.fd(), base)
@@ -163,6 +165,9 @@ func (u *unpacker) enter(dir string) error {
 		if err := u.enter(path.Dir("/" + dir)); err != nil {
 			return err
 		}
+		if err := u.take(1); err != nil {
+			return err
+		}
 		if err := unix.Mkdirat(u.fd(), path.Base(dir), 0o755); err != nil {
 			return err // a link to nowhere is in the way
 		}
@@ -172,14 +177,25 @@ func (u *unpacker) enter(dir string) error {
 		}
 		f, err = u.resolve(dir)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(u.checkDepth(f), u.leave())
 	}
-	if err := u.leave(); err != nil {
+	if err != nil {
+		f.Close() // also if nil
 		return err
 	}
 	u.parent, u.at = f, dir
 	return nil
+}
+
+// checkDepth refuses a folder that is too deep in the tree, however links shorten the path to it.
+func (u *unpacker) checkDepth(f *os.File) error {
+	at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err == nil && strings.Count(at, "/")-strings.Count(u.root.Name(), "/") > maxDepth ||
+		errors.Is(err, unix.ENAMETOOLONG) {
+		return errors.New("the path is too long")
+	}
+	return err
 }
 
 func (u *unpacker) leave() error {
@@ -205,6 +221,9 @@ func (u *unpacker) folder(base string, h *tar.Header) error {
 		return err
 	}
 	if st.Mode == 0 {
+		if err := u.take(1); err != nil {
+			return err
+		}
 		if err := unix.Mkdirat(u.fd(), base, 0o700); err != nil {
 			return err
 		}
@@ -278,7 +297,7 @@ func (u *unpacker) link(base, target string) error {
 	if err := unix.Fstatat(u.fd(), base, &here, unix.AT_SYMLINK_NOFOLLOW); err == nil && here.Ino == st.Ino {
 		return nil // it is this file already
 	}
-	if err := u.free(base); err != nil {
+	if err := errors.Join(u.take(1), u.free(base)); err != nil {
 		return err
 	}
 	return unix.Linkat(int(from.Fd()), path.Base(target), u.fd(), base, 0)
