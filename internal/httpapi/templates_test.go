@@ -35,7 +35,7 @@ func TestTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.Space = 30_000
+	store.Space = 60_000
 	b := &template.Builder{Images: store, Run: failing, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}},
 		Allowed: func(_, name string) bool { return name != "hidden" }}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
@@ -51,7 +51,7 @@ func TestTemplates(t *testing.T) {
 	for _, cached := range []int{1, 2} { // FROM always is
 		res, text := r.do("POST", path, body("made", "FROM scratch\nCOPY d /"), as("a"))
 		made := parse[api.Template](t, text)
-		if res.StatusCode != http.StatusOK || made.Name != "docker.io/library/made:latest" || made.Bytes != 6000 ||
+		if res.StatusCode != http.StatusOK || made.Name != "docker.io/library/made:latest" || made.Bytes != 8192 ||
 			made.Steps != 2 || made.CachedSteps != cached {
 			t.Errorf("%s: %s", res.Status, text)
 		}
@@ -76,7 +76,7 @@ func TestTemplates(t *testing.T) {
 		{body("made", "FROM scratch\nCOPY d /"), as("b"), 409, "made is taken"},
 		{body("made@sha256:"+strings.Repeat("a", 64), "FROM scratch\nCOPY d /"), as("b"), 400, "has a digest"},
 		{body("hidden", "FROM scratch\nCOPY d /"), as("b"), 400, "does not offer"},
-		{body("more", "FROM scratch\nCOPY d /w\nCOPY d /x\nCOPY d /y"), as("b"), 403, "one API key may take 14.6KiB"},
+		{body("more", "FROM scratch\nCOPY d /w\nCOPY d /x\nCOPY d /y"), as("b"), 403, "one API key may take 29.3KiB"},
 		{body("more", "FETCH x"), as("b"), 400, "unknown instruction"},
 		{body("more", "FROM none"), as("b"), 404, "not on this machine"},
 		{jsonOf(object{"name": "x"}), as("b"), 400, "either dockerfile or steps"},
