@@ -189,6 +189,15 @@ func TestPullOnce(t *testing.T) {
 	if blobs.Load() != 2 || len(s.pulls) != 0 {
 		t.Errorf("%d blobs", blobs.Load())
 	}
+	other := openStore(t)
+	roots := Roots{Open: func() (*Store, error) { return other, nil }, Fetch: true}
+	_, err := roots.Find(t.Context(), text, func(ctx context.Context, pull func(context.Context) error) error {
+		_, err := other.Pull(ctx, text, nil) // while this call waits
+		return errors.Join(err, pull(ctx))
+	})
+	if err != nil || blobs.Load() != 4 {
+		t.Errorf("after a wait: %d blobs, %v", blobs.Load(), err)
+	}
 }
 
 // TestHugeImage: an image of 30 GiB is refused by its headers under a limit of 10.

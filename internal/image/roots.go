@@ -32,18 +32,20 @@ func (r *Roots) Find(ctx context.Context, name string, fetch sandbox.Fetch) (san
 	if err != nil {
 		return sandbox.Image{}, err
 	}
+	_, fresh := r.fresh.Load(name)
+	refresh := r.Refresh && !fresh
 	var pull func() (Image, error)
 	if fetch != nil && r.Fetch {
 		pull = func() (i Image, err error) {
 			err = fetch(ctx, func(ctx context.Context) error {
-				i, err = s.Pull(ctx, name, r.Report)
+				// Another call may have fetched it while this one waited.
+				i, err = s.Get(name, func() (Image, error) { return s.Pull(ctx, name, r.Report) }, refresh)
 				return err
 			})
 			return i, err
 		}
 	}
-	_, fresh := r.fresh.Load(name)
-	i, err := s.Get(name, pull, r.Refresh && !fresh)
+	i, err := s.Get(name, pull, refresh)
 	if err != nil {
 		return sandbox.Image{}, err
 	}
