@@ -27,6 +27,7 @@ type source struct {
 	image  v1.Image
 	report func(text string) // receives a line of progress every progressEvery; may be nil
 	moved  func()            // is called for each piece that arrives; may be nil
+	remote bool              // it is in a registry
 }
 
 // add unpacks an image and records it under its name.
@@ -114,7 +115,11 @@ func (s *Store) unpack(ctx context.Context, from source, layers []v1.Layer, reco
 	}
 	for i := len(below.Layers); i < len(layers) && err == nil; i++ {
 		shown := time.Now()
-		err = s.unpackLayer(ctx, u, layers[i], record.Layers[i], func(done int64) {
+		open := layers[i].Uncompressed
+		if from.remote {
+			open = func() (io.ReadCloser, error) { return uncompressed(layers[i]) }
+		}
+		err = s.unpackLayer(ctx, u, open, record.Layers[i], func(done int64) {
 			if from.moved != nil {
 				from.moved()
 			}
@@ -184,9 +189,9 @@ func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
 }
 
 // unpackLayer unpacks one layer, and verifies its digest.
-func (s *Store) unpackLayer(ctx context.Context, u *unpacker, layer v1.Layer, digest string,
+func (s *Store) unpackLayer(ctx context.Context, u *unpacker, open func() (io.ReadCloser, error), digest string,
 	progress func(int64)) error {
-	content, err := layer.Uncompressed()
+	content, err := open()
 	if err != nil {
 		return unreadable(err)
 	}

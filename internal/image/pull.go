@@ -90,7 +90,8 @@ func (s *Store) pull(ctx context.Context, ref name.Reference, text string, repor
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}
 	guard.layers.Store(true)
-	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report, moved: moved})
+	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report, moved: moved,
+		remote: true})
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}

@@ -23,6 +23,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -160,6 +162,37 @@ func serveBadly(t *testing.T, image v1.Image,
 	}
 	bad = true
 	return text
+}
+
+// TestZstandard: a layer in Zstandard is unpacked, unless its window is large.
+func TestZstandard(t *testing.T) {
+	content, err := layerOf(t, entry{0, "a", strings.Repeat("a", 1<<20), 0o644}).Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for window, large := range map[int]bool{8 << 20: false, 256 << 20: true} {
+		var packed bytes.Buffer
+		w, err := zstd.NewWriter(&packed, zstd.WithWindowSize(window))
+		if err == nil {
+			_, err = w.Write(archive)
+			err = errors.Join(err, w.Flush(), w.Close()) // Flush: the size is unknown, so the frame names the window
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := uncompressed(static.NewLayer(packed.Bytes(), types.OCILayerZStd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := io.ReadAll(r)
+		if large != errors.Is(err, zstd.ErrWindowSizeExceeded) || !large && !bytes.Equal(found, archive) {
+			t.Errorf("a window of %d: %d bytes, %v", window, len(found), err)
+		}
+	}
 }
 
 // TestPullOnce: concurrent pulls of one image fetch it once.
