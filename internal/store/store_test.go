@@ -119,7 +119,7 @@ func fill(t *testing.T, v reflect.Value, n int) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(n) << 40)
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(n & 0x7f))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
