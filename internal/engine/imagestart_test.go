@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -82,6 +84,48 @@ func TestImageStartFails(t *testing.T) {
 		if _, _, err := rig.Engine.Create(within(t), engine.Create{Spec: run.Spec}); err == nil {
 			t.Errorf("%q: a living sandbox was made", c.start.Command)
 		}
+	}
+}
+
+// logLines receives the lines of a log.
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// TestWarmImageFails: an image whose sandboxes cannot start is in the log once, though they are requested again.
+func TestWarmImageFails(t *testing.T) {
+	log := make(logLines, 100)
+	rig := newRig(t, engine.Config{Warm: 1, Log: slog.New(slog.NewTextHandler(log, nil))})
+	rig.set(func(f *faults) { f.start = &sandbox.Start{Command: []string{"/none/such"}} })
+	warm := func() {
+		if err := rig.KeepWarm(within(t), []string{"web"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warm()
+	select {
+	case line := <-log:
+		if !strings.Contains(line, "image=web") || !strings.Contains(line, "the start command cannot run") {
+			t.Error(line)
+		}
+	case <-within(t).Done():
+		t.Fatal("no line in the log")
+	}
+	if testing.Short() {
+		return
+	}
+	before, _ := rig.count()
+	eventually(t, "another attempt", func() bool {
+		time.Sleep(time.Second) // boxes are not made again at once
+		warm()
+		after, _ := rig.count()
+		return after > before && rig.Stats().Live == 0
+	})
+	if len(log) > 0 {
+		t.Errorf("another line: %s", <-log)
 	}
 }
 

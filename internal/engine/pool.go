@@ -37,7 +37,9 @@ type shelf struct {
 	used    time.Time     // last
 	ready   []*Sandbox
 	filling bool
-	failed  time.Time // time of the last failure to make a box; zero after a success
+	failed  time.Time // time of the last failure to make a box
+	kept    bool      // for KeepWarm, which requests it again after a failure
+	warned  bool      // its last failure is in the log
 	idle    *time.Timer
 }
 
@@ -112,6 +114,7 @@ func (p *pool) warm(b sandbox.Backend, spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.shelf(b, spec, "", supplied{}); s != nil {
+		s.kept = true
 		p.fill(s)
 	}
 }
@@ -279,16 +282,34 @@ func (p *pool) put(s *shelf, l *Sandbox, err error) {
 			return // the engine closes
 		}
 		if kind := sandbox.KindOf(err); kind == sandbox.Invalid || kind == sandbox.Unsupported {
-			p.forget(s) // its runs get the error; clients must not fill shelves and the log
-			return
+			if !s.kept {
+				p.forget(s) // its runs get the error; clients must not fill shelves and the log
+				return
+			}
+			if p.warned(s.spec.Root) {
+				return
+			}
+			s.warned = true
 		}
-		p.engine.log.Warn("could not make a warm box", "backend", s.backend.Name(), "err", err)
+		p.engine.log.Warn("could not make a warm box", "backend", s.backend.Name(), "image", s.spec.Root.Image,
+			"err", err)
 	case p.closed || s.idle == nil:
 		p.discard(l)
 	default:
 		l.layers = s.held.share()
 		s.ready = append(s.ready, l)
+		s.warned = false
 	}
+}
+
+// warned reports whether the log has the failure of a shelf with this root. The caller holds mu.
+func (p *pool) warned(root sandbox.Root) bool {
+	for _, s := range p.shelves {
+		if s.warned && s.spec.Root.Image == root.Image && s.spec.Root.Digest == root.Digest {
+			return true
+		}
+	}
+	return false
 }
 
 // forget removes a shelf. The caller holds mu.
