@@ -46,6 +46,8 @@ if [ -n "$all" ]; then
     # For scripts/test-engines.sh; their services are not used, nor started in a container.
     docker.io podman runc
 
+    musl-tools # programs of an image with another C library
+
     chromium # the dashboard
 
     # Programs that use the network in sandboxes.

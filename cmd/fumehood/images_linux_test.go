@@ -17,19 +17,67 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// TestStaticImage: an image with one static program runs it, starts with it as a server, and reports what it lacks.
-func TestStaticImage(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can build templates")
+// muslProgram prints its user, as a C library other than glibc finds it.
+const muslProgram = `#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { struct passwd *p = getpwuid(getuid()); return printf("%d %s\n", getuid(), p ? p->pw_name : "?") < 0; }
+`
+
+// addMusl adds a program that needs musl, and musl, to a root. It reports whether this host has a compiler for it.
+func addMusl(t *testing.T, root string) bool {
+	t.Helper()
+	if _, err := exec.LookPath("musl-gcc"); err != nil {
+		return false
 	}
-	const at = "/static"
-	root := t.TempDir()
+	compile := exec.Command("musl-gcc", "-x", "c", "-o", root+"/musl", "-")
+	compile.Stdin = strings.NewReader(muslProgram)
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	loaders, err := filepath.Glob("/lib/ld-musl-*")
+	if err != nil || len(loaders) != 1 {
+		t.Fatalf("%q, %v", loaders, err)
+	}
+	if out, err := exec.Command("cp", "-L", "--parents", loaders[0], root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return true
+}
+
+// makeStatic makes a root with a static program, the same for root alone, and a secret.
+func makeStatic(t *testing.T, root, at string) {
+	t.Helper()
 	build := exec.Command("go", "build", "-o", root+at, "./testdata/static")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(root, "secret"), []byte("secret"), 0o600); err != nil {
+	program, err := os.ReadFile(root + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, mode := range map[string]os.FileMode{"secret": 0o600, "mine": 0o700, "private" + at: 0o755} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, file), program, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStaticImage: an image with one static program runs it, starts with it as a server, and reports what it lacks
+// or what only root may execute. Programs of an image may need another C library.
+func TestStaticImage(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can build templates")
+	}
+	const at = "/static"
+	root, rooted := t.TempDir(), t.TempDir()
+	makeStatic(t, root, at)
+	musl := addMusl(t, root)
+	if err := os.WriteFile(filepath.Join(rooted, "Dockerfile"), []byte("FROM static\nUSER root\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := testApp(t)
@@ -41,6 +89,7 @@ func TestStaticImage(t *testing.T) {
 		return code, out.String(), errs.String()
 	}
 	for _, args := range [][]string{{"image", "import", root, "--name", "static"},
+		{"template", "build", "rooted", rooted},
 		{"template", "build", "server", "--from", "static", "--start", `["` + at + `", "serve"]`, "--ready", "8080"},
 		{"template", "build", "broken", "--from", "static", "--start", "server", "--ready", "8080"}} {
 		if code, _, stderr := run(args...); code != 0 {
@@ -50,7 +99,11 @@ func TestStaticImage(t *testing.T) {
 	if _, stdout, stderr := run("languages", "--image", "static"); !strings.Contains(stdout, "command not found") {
 		t.Errorf("languages: %q, %q", stdout, stderr)
 	}
-	for _, backend := range []string{"native", "gvisor"} {
+	backends := []string{"native"}
+	if !testing.Short() {
+		backends = append(backends, "gvisor")
+	}
+	for _, backend := range backends {
 		for _, c := range []struct {
 			args   []string
 			code   int
@@ -59,10 +112,18 @@ func TestStaticImage(t *testing.T) {
 		}{
 			{[]string{"static", "--", at, "id"}, 0, "1000 1000 open /secret: permission denied\n", ""},
 			{[]string{"server", "--", at, "get"}, 0, "hello\n", ""},
+			{[]string{"rooted", "--", at, "id"}, 0, "1000 1000 open /secret: permission denied\n", ""},
+			{[]string{"static", "--", "/mine", "id"}, 127, "", "/mine: cannot execute: permission denied"},
+			{[]string{"static", "--", "/private" + at, "id"}, 127, "", "permission denied"},
+			{[]string{"static", "--", "/musl"}, 0, "1000 agent\n", ""},
 			{[]string{"static", "-c", "print(1)"}, 125, "", "choose another image"},
 			{[]string{"static", "--", "ls"}, 127, "", "ls: command not found"},
 			{[]string{"broken", "--", at, "id"}, 125, "", "cannot run: guest: start: execute /bin/sh: the program"},
 		} {
+			if c.args[len(c.args)-1] == "/musl" && !musl {
+				t.Log("NOT TESTED: musl, as there is no musl-gcc")
+				continue
+			}
 			args := append([]string{"run", "--backend", backend, "--allow-unenforced", "memory", "--image"}, c.args...)
 			if code, stdout, stderr := run(args...); code != c.code || stdout != c.stdout ||
 				!strings.Contains(stderr, c.says) {
