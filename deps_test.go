@@ -73,8 +73,8 @@ internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap int
                              internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
                              golang.org/x/sys github.com/opencontainers/runtime-spec
 test/backendtest:            sandbox internal/attack internal/engine internal/guest internal/guest/client
-                             internal/guest/server internal/libexec internal/host/nolink internal/host/seccomp
-                             internal/volume |
+                             internal/guest/server internal/image internal/libexec internal/host/nolink
+                             internal/host/seccomp internal/volume |
                              golang.org/x/sys
 
 # spelling

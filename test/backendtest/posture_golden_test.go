@@ -78,3 +78,23 @@ a: 1
 		t.Errorf("read again: %+v", read().facts["b: 4"])
 	}
 }
+
+// TestImageRecord: a record on an image equals a cold one, except for optional files of the host's root.
+func TestImageRecord(t *testing.T) {
+	const file = "inside: file /etc/x"
+	g := &golden{facts: map[string]*fact{"a: 1": {in: []string{wayCold, "pool"}}, file: {optional: true},
+		"c: of some hosts": {optional: true}}}
+	g.onThisHost([]record{{way: wayCold, lines: []string{"a: 1", "c: of some hosts", file}}})
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"a: 1", "c: of some hosts"}, ""},
+		{[]string{"a: 1", "c: of some hosts", file, "d: 1"}, "+ d: 1"},
+		{[]string{"a: 2"}, "- a: 1\n+ a: 2\n- c: of some hosts"},
+	} {
+		if got := strings.Join(g.diff(record{way: wayImage, lines: c.lines}), "\n"); got != c.want {
+			t.Errorf("%q: %s", c.lines, got)
+		}
+	}
+}

@@ -47,6 +47,9 @@ type Postured struct {
 	// Python is the language that takes the record, and whose forks are recorded if the backend makes any.
 	Python sandbox.Language
 
+	// Image names an image with Python on the backends of Open. "" records none.
+	Image string
+
 	// Accept lists the limits that this host cannot enforce.
 	Accept []string
 }
@@ -59,11 +62,12 @@ const (
 	wayFork     = "fork"     // in a fork of a waiting interpreter, if there is one
 	wayAttach   = "attach"   // in a used box, on another connection
 	wayReattach = "takeback" // in a box that a restarted server reattached
+	wayImage    = "image"    // in a new box with the root of an image
 )
 
 // Posture records the isolation around code in a sandbox, as seen from inside and, for its processes, from the host,
 // for every thread. The record must equal the reviewed one in testdata/posture, however the code came into the sandbox;
-// differences in a fork are reviewed too.
+// differences in a fork are reviewed too. With the root of an image, optional files of the host's root may be missing.
 func Posture(t *testing.T, p Postured) {
 	ForCheck(t, "what is recorded are facts of the host")
 	r := &postures{T: t, Postured: p}
@@ -77,6 +81,9 @@ func Posture(t *testing.T, p Postured) {
 	}
 	r.record(wayAttach, r.attached)
 	r.record(wayReattach, r.reattached)
+	if p.Image != "" {
+		r.record(wayImage, r.onImage)
+	}
 	if !t.Failed() {
 		r.compare()
 	}
@@ -109,6 +116,7 @@ func (r *postures) record(way string, take func(t *testing.T) []string) {
 // witness is a backend that remembers its boxes.
 type witness struct {
 	sandbox.Backend
+	sandbox.Rooted
 	mu    sync.Mutex // guards boxes
 	boxes []sandbox.Box
 }
@@ -142,7 +150,7 @@ func (w *witness) alive() (alive sandbox.Box) {
 func (r *postures) house(t *testing.T, b sandbox.Backend, warm int, python sandbox.Language) (*engine.Engine,
 	*witness) {
 	t.Helper()
-	w := &witness{Backend: b}
+	w := &witness{Backend: b, Rooted: b.(sandbox.Rooted)}
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{w}, Languages: []sandbox.Language{python},
 		Warm:            warm,
 		Slots:           8,
@@ -170,7 +178,14 @@ func (r *postures) alone(t *testing.T, b sandbox.Backend, settled bool) []string
 	if settled {
 		r.settle(b)
 	}
-	return r.during(t, e, w.alive)
+	return r.during(t, e, sandbox.Spec{}, w.alive)
+}
+
+func (r *postures) onImage(t *testing.T) []string {
+	b := r.Open(t)
+	r.settle(b)
+	e, w := r.house(t, b, 0, r.unforked())
+	return r.during(t, e, sandbox.Spec{Root: sandbox.Root{Image: r.Image}}, w.alive)
 }
 
 func (r *postures) settle(b sandbox.Backend) {
@@ -184,7 +199,7 @@ func (r *postures) fromPool(t *testing.T) []string {
 	r.settle(b)
 	e, w := r.house(t, b, 1, r.unforked())
 	box := r.warmUp(t, e, w)
-	return r.during(t, e, func() sandbox.Box { return box })
+	return r.during(t, e, sandbox.Spec{}, func() sandbox.Box { return box })
 }
 
 // warmUp makes a run and returns the warm box after it, which the next run takes.
@@ -220,7 +235,7 @@ func (r *postures) forked(t *testing.T) []string {
 	eventually(t, "a fork", func() bool { r.pass(t, e); return e.Stats().Forked > 0 })
 	box := r.warmUp(t, e, w)
 	before := e.Stats().Forked
-	record := r.during(t, e, func() sandbox.Box { return box })
+	record := r.during(t, e, sandbox.Spec{}, func() sandbox.Box { return box })
 	if e.Stats().Forked != before+1 {
 		t.Error("it was no fork")
 	}
@@ -228,7 +243,7 @@ func (r *postures) forked(t *testing.T) []string {
 }
 
 // during takes the record during a run.
-func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box) []string {
+func (r *postures) during(t *testing.T, e *engine.Engine, spec sandbox.Spec, box func() sandbox.Box) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
@@ -238,7 +253,7 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 	var err error
 	go func() { // ends with the run, which ends with ctx
 		defer close(over)
-		result, err = e.Run(ctx, engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: posturePy,
+		result, err = e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Language: r.Python.Name, Code: posturePy,
 			Output: func(s sandbox.Stream, data []byte) {
 				if s != sandbox.Stdout || bytes.HasSuffix(out.Bytes(), []byte(recordEnd)) {
 					return
@@ -251,7 +266,10 @@ func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box
 	select {
 	case <-ready:
 	case <-over:
-		t.Fatalf("no record was taken: %v, %+v", err, result)
+		if err == nil {
+			t.Fatalf("no record was taken: %v, %s", result.Status, result.Stderr.Head)
+		}
+		t.Fatalf("no record was taken: %v", err)
 	}
 	its := box()
 	if its == nil {

@@ -14,13 +14,20 @@ func TestPostureRecord(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: gVisor's posture has a reviewed record as root alone")
 	}
+	backendtest.ForCheck(t, "it records facts of the host")
+	images := backendtest.PythonImages(t)
 	backendtest.Posture(t, backendtest.Postured{
-		Open: whole,
+		Open: func(t *testing.T) sandbox.Backend {
+			b := whole(t).(*Backend)
+			b.Images = images
+			return b
+		},
 		Restart: func(t *testing.T) (dying, next sandbox.Backend, die func()) {
 			dir := filepath.Join(t.TempDir(), "run")
 			first, second := openIn(t, dir, ""), openIn(t, dir, "")
 			return first, second, func() { abandon(t, first) }
 		},
 		Python: python.Language,
+		Image:  backendtest.PythonImage,
 	})
 }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,8 +20,15 @@ func TestPostureRecordWithoutGroups(t *testing.T) {
 }
 
 func record(t *testing.T, accept []string, lack ...string) {
+	backendtest.ForCheck(t, "it records facts of the host")
+	options, image := Options{Guest: guestProgram, Lack: lack}, ""
+	if os.Geteuid() == 0 { // an ordinary user's records are of other hosts
+		options.Images, image = backendtest.PythonImages(t), backendtest.PythonImage
+	}
 	in := func(t *testing.T, dir string) *Backend {
-		b, err := New(Options{Guest: guestProgram, RunDir: dir, Lack: lack})
+		options := options
+		options.RunDir = dir
+		b, err := New(options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +64,7 @@ func record(t *testing.T, accept []string, lack ...string) {
 			}
 		},
 		Python: python.Language,
+		Image:  image,
 		Accept: accept,
 	})
 }
