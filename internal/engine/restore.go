@@ -323,9 +323,10 @@ func (r *takeover) goOn(x *Run) bool {
 	case x.resumed.saved && (x.context == nil || x.resumed.began == nil):
 		return false
 	}
-	s := x.sandbox
-	s.engine.log.Warn("a run was lost at a restart", "sandbox", s.id, "run", x.id, "process", process.PID,
-		"saved", x.resumed.saved)
+	if s := x.sandbox; x.req.Background {
+		s.engine.log.Warn("a run was lost at a restart", "sandbox", s.id, "run", x.id, "process", process.PID,
+			"saved", x.resumed.saved)
+	}
 	x.finish(lostAtRestart(x))
 	x.leaveEnded()
 	return true
