@@ -33,10 +33,7 @@ type fact struct {
 
 // holds reports whether a record must contain the fact.
 func (f *fact) holds(r record) bool {
-	way := r.way
-	if way == wayImage {
-		way = wayCold
-	}
+	way := strings.TrimPrefix(r.way, onImage)
 	return f.in == nil || slices.Contains(f.in, way) || slices.Contains(f.in, r.variant)
 }
 
@@ -45,7 +42,7 @@ var ofHostRoot = regexp.MustCompile(`^inside: (file|mount) /(etc|usr)/`)
 
 // mayLack reports whether a record need not contain a fact that holds: an image has other optional files than the host.
 func (f *fact) mayLack(r record, line string) bool {
-	return r.way == wayImage && f.optional && ofHostRoot.MatchString(line)
+	return strings.HasPrefix(r.way, onImage) && f.optional && ofHostRoot.MatchString(line)
 }
 
 // record is the facts of one box.
@@ -202,7 +199,9 @@ func (r *postures) compare() {
 		r.Fatal(err)
 	}
 	if *updatePosture {
-		g.take(slices.DeleteFunc(slices.Clone(r.records), func(r record) bool { return r.way == wayImage }))
+		g.take(slices.DeleteFunc(slices.Clone(r.records), func(r record) bool {
+			return strings.HasPrefix(r.way, onImage)
+		}))
 		if err := g.write(file); err != nil {
 			r.Fatal(err)
 		}

@@ -79,7 +79,7 @@ a: 1
 	}
 }
 
-// TestImageRecord: a record on an image equals a cold one, except for optional files of the host's root.
+// TestImageRecord: a record on an image equals that of the same way, except for optional files of the host's root.
 func TestImageRecord(t *testing.T) {
 	const file = "inside: file /etc/x"
 	g := &golden{facts: map[string]*fact{"a: 1": {in: []string{wayCold, "pool"}}, file: {optional: true},
@@ -93,7 +93,7 @@ func TestImageRecord(t *testing.T) {
 		{[]string{"a: 1", "c: of some hosts", file, "d: 1"}, "+ d: 1"},
 		{[]string{"a: 2"}, "- a: 1\n+ a: 2\n- c: of some hosts"},
 	} {
-		if got := strings.Join(g.diff(record{way: wayImage, lines: c.lines}), "\n"); got != c.want {
+		if got := strings.Join(g.diff(record{way: onImage + wayCold, lines: c.lines}), "\n"); got != c.want {
 			t.Errorf("%q: %s", c.lines, got)
 		}
 	}

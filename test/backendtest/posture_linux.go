@@ -62,7 +62,7 @@ const (
 	wayFork     = "fork"     // in a fork of a waiting interpreter, if there is one
 	wayAttach   = "attach"   // in a used box, on another connection
 	wayReattach = "takeback" // in a box that a restarted server reattached
-	wayImage    = "image"    // in a new box with the root of an image
+	onImage     = "image/"   // begins a way with the root of an image
 )
 
 // Posture records the isolation around code in a sandbox, as seen from inside and, for its processes, from the host,
@@ -74,7 +74,7 @@ func Posture(t *testing.T, p Postured) {
 	if p.Settle != nil {
 		r.record(wayFirst, func(t *testing.T) []string { return r.alone(t, p.Open(t), false) })
 	}
-	r.record(wayCold, func(t *testing.T) []string { return r.alone(t, p.Open(t), true) })
+	r.record(wayCold, r.cold)
 	r.record(wayPool, r.fromPool)
 	if sandbox.HasFeature(p.Open(t), sandbox.FeatureForkedPython) {
 		r.record(wayFork, r.forked)
@@ -82,7 +82,9 @@ func Posture(t *testing.T, p Postured) {
 	r.record(wayAttach, r.attached)
 	r.record(wayReattach, r.reattached)
 	if p.Image != "" {
-		r.record(wayImage, r.onImage)
+		r.spec.Root.Image = p.Image
+		r.record(onImage+wayCold, r.cold)
+		r.record(onImage+wayPool, r.fromPool) // interpreters of images are not forked
 	}
 	if !t.Failed() {
 		r.compare()
@@ -93,7 +95,8 @@ func Posture(t *testing.T, p Postured) {
 type postures struct {
 	*testing.T
 	Postured
-	kind    string // of host, by its effect on what is enforced
+	spec    sandbox.Spec // of the runs
+	kind    string       // of host, by its effect on what is enforced
 	records []record
 }
 
@@ -173,19 +176,14 @@ func (r *postures) unforked() sandbox.Language {
 	return l
 }
 
+func (r *postures) cold(t *testing.T) []string { return r.alone(t, r.Open(t), true) }
+
 func (r *postures) alone(t *testing.T, b sandbox.Backend, settled bool) []string {
 	e, w := r.house(t, b, 0, r.unforked())
 	if settled {
 		r.settle(b)
 	}
-	return r.during(t, e, sandbox.Spec{}, w.alive)
-}
-
-func (r *postures) onImage(t *testing.T) []string {
-	b := r.Open(t)
-	r.settle(b)
-	e, w := r.house(t, b, 0, r.unforked())
-	return r.during(t, e, sandbox.Spec{Root: sandbox.Root{Image: r.Image}}, w.alive)
+	return r.during(t, e, w.alive)
 }
 
 func (r *postures) settle(b sandbox.Backend) {
@@ -199,7 +197,7 @@ func (r *postures) fromPool(t *testing.T) []string {
 	r.settle(b)
 	e, w := r.house(t, b, 1, r.unforked())
 	box := r.warmUp(t, e, w)
-	return r.during(t, e, sandbox.Spec{}, func() sandbox.Box { return box })
+	return r.during(t, e, func() sandbox.Box { return box })
 }
 
 // warmUp makes a run and returns the warm box after it, which the next run takes.
@@ -218,7 +216,8 @@ func (r *postures) warmUp(t *testing.T, e *engine.Engine, w *witness) (box sandb
 func (r *postures) pass(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	result, err := e.Run(within(t),
-		engine.OneShot{Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
+		engine.OneShot{Spec: r.spec,
+			Request: sandbox.Request{Language: r.Python.Name, Code: []byte("pass")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +234,7 @@ func (r *postures) forked(t *testing.T) []string {
 	eventually(t, "a fork", func() bool { r.pass(t, e); return e.Stats().Forked > 0 })
 	box := r.warmUp(t, e, w)
 	before := e.Stats().Forked
-	record := r.during(t, e, sandbox.Spec{}, func() sandbox.Box { return box })
+	record := r.during(t, e, func() sandbox.Box { return box })
 	if e.Stats().Forked != before+1 {
 		t.Error("it was no fork")
 	}
@@ -243,7 +242,7 @@ func (r *postures) forked(t *testing.T) []string {
 }
 
 // during takes the record during a run.
-func (r *postures) during(t *testing.T, e *engine.Engine, spec sandbox.Spec, box func() sandbox.Box) []string {
+func (r *postures) during(t *testing.T, e *engine.Engine, box func() sandbox.Box) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
@@ -253,7 +252,8 @@ func (r *postures) during(t *testing.T, e *engine.Engine, spec sandbox.Spec, box
 	var err error
 	go func() { // ends with the run, which ends with ctx
 		defer close(over)
-		result, err = e.Run(ctx, engine.OneShot{Spec: spec, Request: sandbox.Request{Language: r.Python.Name, Code: posturePy,
+		result, err = e.Run(ctx, engine.OneShot{Spec: r.spec, Request: sandbox.Request{Language: r.Python.Name,
+			Code: posturePy,
 			Output: func(s sandbox.Stream, data []byte) {
 				if s != sandbox.Stdout || bytes.HasSuffix(out.Bytes(), []byte(recordEnd)) {
 					return
