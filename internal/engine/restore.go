@@ -153,12 +153,14 @@ func (s *Sandbox) contextNamed(name, language string) *Context {
 // errReplayed ends a replay at the last event.
 var errReplayed = errors.New("replayed")
 
-// replay restores the run from its log.
+// replay restores the run from its log, also in a server that is stopping: else a run that goes on would be lost.
 func (x *Run) replay(ctx context.Context) error {
 	last := x.resumed.last.ID
 	if last == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
+	defer cancel()
 	err := x.log.Follow(ctx, 0, func(e eventlog.Event) error {
 		x.replayEvent(e)
 		if e.ID == last {
