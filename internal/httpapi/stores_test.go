@@ -90,7 +90,7 @@ func TestStores(t *testing.T) {
 				entry += "=" + i.Owner
 			}
 			got = append(got, entry)
-			if i.Bytes != 4 || !i.Template || i.AddedAt.IsZero() || i.UsedAt.IsZero() || i.Sandboxes == nil {
+			if i.Bytes != 4096 || !i.Template || i.AddedAt.IsZero() || i.UsedAt.IsZero() || i.Sandboxes == nil {
 				t.Errorf("%s: %+v", name, i)
 			}
 		}
