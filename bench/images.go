@@ -121,13 +121,12 @@ func (r *report) cachedBuild(ctx context.Context, home, ref string) error {
 		fmt.Fprintln(r.w, "images: builds are not measured without root")
 		return nil
 	}
-	source := filepath.Join(home, "source")
-	if err := os.WriteFile(source, []byte("text\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "source"), []byte("text\n"), 0o600); err != nil {
 		return err
 	}
-	build := []string{"template", "build", "bench", "--quiet", "--from", ref}
+	build := []string{"template", "build", "bench", home, "--quiet", "--from", ref}
 	for n := range imageSteps {
-		build = append(build, "--copy", fmt.Sprintf("%s:/made/%d", source, n))
+		build = append(build, "--copy", fmt.Sprintf("source:/made/%d", n))
 	}
 	var all []time.Duration
 	for n := range imagePulls + 1 {
