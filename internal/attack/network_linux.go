@@ -38,7 +38,9 @@ func driveDescriptors(tr *trial) {
 	if _, err := tr.arena.engine.Run(tr.stepContext(), run); sandbox.KindOf(err) != sandbox.Invalid {
 		tr.fail("a client may request %d connections: %v", sandbox.MaxConnections, err)
 	}
-	r := tr.runUntil("ready", tr.request(tr.attack.code), func() {
+	run = tr.request(tr.attack.code)
+	run.Owner = "flood" // other attacks keep their share
+	r := tr.runUntil("ready", run, func() {
 		if err := tr.arena.Benign(tr.ctx); err != nil {
 			tr.fail("beside it: %v", err)
 		}
