@@ -29,7 +29,6 @@ type Image struct {
 	Entrypoint []string
 	Cmd        []string // arguments of Entrypoint, or a whole command without one
 	Start      *Start   // what its sandboxes start with; nil is nothing
-	Owner      string   // the API key that built it; "" for images of the operator
 	Note       string   // what of its configuration has no effect, and why; "" is nothing
 }
 

@@ -97,7 +97,7 @@ func (m *metadata) set(s *engine.Sandbox, file string, values map[string]string)
 	return m.put(s, key, values)
 }
 
-// move moves the metadata of a file, or of all files below a folder. What was at the new path is dropped.
+// move moves the metadata of a file, or of all files below a folder. It drops the metadata at the new path.
 func (m *metadata) move(s *engine.Sandbox, from, to string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -47,8 +47,9 @@ func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err 
 	if x.BuildDir == "" || x.resumed != nil { // an earlier server compiled it
 		return true, exited, nil
 	}
-	c := x.sandbox.newRun(job{Run: x.Compilation(x.sandbox.engine.rulesOf(x.sandbox.owner).Max), id: sandbox.NewID(), asked: x.asked,
-		plain: true}, RunRequest{})
+	rules := x.sandbox.engine.rulesOf(x.sandbox.owner)
+	c := x.sandbox.newRun(job{Run: x.Compilation(rules.Max), id: sandbox.NewID(), asked: x.asked, plain: true},
+		RunRequest{})
 	started := c.beginNow()
 	if exited, err = c.runProcess(ctx); err != nil {
 		return false, exited, err

@@ -73,8 +73,12 @@ func (s *Sandbox) startImage(ctx context.Context) error {
 	return nil
 }
 
-// startError returns the error about the start command of an image. Invalid: another sandbox of it fails, too.
+// startError returns the error about the start command of an image. Invalid: another sandbox of it fails, too. An
+// error of the guest stays as it is.
 func startError(msg string, err error) error {
+	if err != nil && sandbox.KindOf(err) == sandbox.Unavailable {
+		return err
+	}
 	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "image", Msg: msg, Err: err,
 		Fix: "try the command in a sandbox of the image that the template is built from"}
 	if errors.Is(err, syscall.ENOENT) {

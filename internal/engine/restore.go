@@ -267,6 +267,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		in.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
 		return err
 	}); err != nil {
+		process.Close()
 		return err
 	}
 	if current != nil {
@@ -325,11 +326,12 @@ func (r *takeover) goOn(x *Run) bool {
 	case x.resumed.saved && (x.context == nil || x.resumed.began == nil):
 		return false
 	}
-	if s := x.sandbox; x.req.Background {
+	result := lostAtRestart(x)
+	if s := x.sandbox; x.req.Background && result.Status == sandbox.StatusLost {
 		s.engine.log.Warn("a run was lost at a restart", "sandbox", s.id, "run", x.id, "process", process.PID,
 			"saved", x.resumed.saved)
 	}
-	x.finish(lostAtRestart(x))
+	x.finish(result)
 	x.leaveEnded()
 	return true
 }

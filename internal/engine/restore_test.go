@@ -9,7 +9,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestReplayWhileStopping: a run is restored whole from its log, although the server is told to stop meanwhile.
+// TestReplayWhileStopping: a stop of the server does not cut the replay of a run's log.
 func TestReplayWhileStopping(t *testing.T) {
 	log, err := eventlog.Create(t.TempDir()+"/log", nil, eventlog.Bounds{})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -56,8 +57,11 @@ func (s *surveys) of(root string) *surveyCache {
 	defer s.mu.Unlock()
 	c := s.byRoot[root]
 	if c == nil {
-		if len(s.byRoot) >= maxSurveys || s.byRoot == nil {
-			s.byRoot = map[string]*surveyCache{} // those in use end with their callers
+		if s.byRoot == nil {
+			s.byRoot = map[string]*surveyCache{}
+		}
+		if len(s.byRoot) >= maxSurveys { // those in use end with their callers
+			maps.DeleteFunc(s.byRoot, func(root string, _ *surveyCache) bool { return root != "" })
 		}
 		c = &surveyCache{}
 		s.byRoot[root] = c

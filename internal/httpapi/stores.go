@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -68,7 +69,7 @@ func (a *apiV1) nameFor(owner string, i *image.Image) string {
 
 // listPackages is GET /v1/packages. An operator sees all layers. Other keys see those whose packages their sandboxes
 // have, so that the list does not reveal the requests of others.
-func (a *apiV1) listPackages(w *httpd.Response, _ *http.Request) error {
+func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 	if a.stores.Packages == nil {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here"}
 	}
@@ -76,42 +77,57 @@ func (a *apiV1) listPackages(w *httpd.Response, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	layers, err := cache.List()
-	if err != nil {
-		return err
-	}
-	slices.Reverse(layers)
 	living := a.livingOf(w)
+	installed := installedIn(living)
 	out := a.NewList(w, "layers")
-	for i := range layers {
-		l := &layers[i]
+	if !w.Operator && len(installed) == 0 {
+		return out.End(nil)
+	}
+	err = cache.Each(func(l *packages.Layer) error {
+		if r.Context().Err() != nil {
+			return context.Cause(r.Context())
+		}
 		shown := api.PackageLayer{Digest: l.Digest, Language: l.Language, Requested: answer.List(l.Requested),
 			Packages: make([]api.NamedPackage, len(l.Packages)), Bytes: l.Bytes, Files: l.Files, Hits: l.Hits,
 			MadeAt: l.Made.UTC(), UsedAt: l.Used.UTC(),
-			Sandboxes: users(living, func(s *engine.Info) bool { return hasLayer(s, l) })}
+			Sandboxes: users(living, func(s *engine.Info) bool { return hasAll(installed[s.ID], l.Packages) })}
 		if !w.Operator && len(shown.Sandboxes) == 0 {
-			continue
+			return nil
 		}
 		for i, p := range l.Packages {
 			shown.Packages[i] = api.NamedPackage{Name: p.Name, Version: p.Version}
 		}
-		if err := out.Add(shown); err != nil {
-			return out.Fail(err)
-		}
+		return out.Add(shown)
+	})
+	if err != nil {
+		return out.Fail(err)
 	}
 	return out.End(nil)
 }
 
-// hasLayer reports whether a sandbox has all packages of a layer.
-func hasLayer(s *engine.Info, l *packages.Layer) bool {
-	has := map[[3]string]bool{}
-	for _, added := range s.Packages {
-		for _, p := range added.Installed {
-			has[[...]string{p.Name, p.Version, p.Hash}] = true
+// installation identifies a package by its name, its version and its hash.
+type installation [3]string
+
+// installedIn returns the packages of each sandbox that has any.
+func installedIn(living []engine.Info) map[sandbox.ID]map[installation]bool {
+	all := map[sandbox.ID]map[installation]bool{}
+	for i := range living {
+		for _, added := range living[i].Packages {
+			for _, p := range added.Installed {
+				if all[living[i].ID] == nil {
+					all[living[i].ID] = map[installation]bool{}
+				}
+				all[living[i].ID][installation{p.Name, p.Version, p.Hash}] = true
+			}
 		}
 	}
-	return len(l.Packages) > 0 && !slices.ContainsFunc(l.Packages, func(p sandbox.Package) bool {
-		return !has[[...]string{p.Name, p.Version, p.Hash}]
+	return all
+}
+
+// hasAll reports whether a sandbox has all packages of a layer.
+func hasAll(has map[installation]bool, layer []sandbox.Package) bool {
+	return len(layer) > 0 && !slices.ContainsFunc(layer, func(p sandbox.Package) bool {
+		return !has[installation{p.Name, p.Version, p.Hash}]
 	})
 }
 

@@ -27,9 +27,8 @@ var passedOn = headerSet("Content-Type", "Content-Length", "Content-Encoding", "
 
 // sitePassedOn are those of a program with its own origin: also cookies, CORS, caching and authentication.
 var sitePassedOn = passedOn.with("Access-Control-", "Age", "Cache-Control", "Clear-Site-Data", "Cross-Origin-",
-	"Expires",
-	"Last-Event-Id", "Location", "Origin-Agent-Cluster", "Pragma", "Refresh", "Service-Worker-Allowed", "Set-Cookie",
-	"Timing-Allow-Origin", "Www-Authenticate", "X-Request-Id", "X-Xsrf-Token", "X-Csrf-Token")
+	"Expires", "Last-Event-Id", "Location", "Origin-Agent-Cluster", "Pragma", "Refresh", "Service-Worker-Allowed",
+	"Set-Cookie", "Timing-Allow-Origin", "Www-Authenticate", "X-Request-Id", "X-Xsrf-Token", "X-Csrf-Token")
 
 // passedTrailers are the trailers of a program's answer that reach the client, as in passedOn.
 var passedTrailers = headerSet("Content-Digest", "Content-Md5", "Repr-Digest", "Digest", "Etag", "Server-Timing",

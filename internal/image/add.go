@@ -183,7 +183,7 @@ func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
 		if err := os.Mkdir(filepath.Join(to, rel), 0o700); err != nil {
 			return err
 		}
-		folders += blocks(info.Size())
+		folders += trees.SizeOnDisk(info.Size())
 		return os.Chmod(filepath.Join(to, rel), info.Mode()&(fs.ModePerm|fs.ModeSticky))
 	})
 }

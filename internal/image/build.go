@@ -186,7 +186,7 @@ func (s *Store) checkSpace(full, owner string, bytes int64) error {
 	if templates >= s.Limits.Templates {
 		return quota(fmt.Sprintf("you have the %d that this server allows", templates))
 	}
-	noRoom, err := s.boundBySpace(&Limits{Bytes: blocks(bytes)}, owner, 0)
+	noRoom, err := s.boundBySpace(&Limits{Bytes: trees.SizeOnDisk(bytes)}, owner, 0)
 	if err == nil {
 		err = noRoom
 	}

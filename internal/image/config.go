@@ -30,8 +30,7 @@ const maxPasswd = 1 << 20 // bytes that are read of an image's /etc/passwd
 // settings returns how an image is run in sandboxes. Its note says what they cannot have.
 func (s *Store) settings(i Image) sandbox.Image {
 	c := i.Config
-	out := sandbox.Image{Digest: i.Tree, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Command, Start: c.Start,
-		Owner: i.Owner}
+	out := sandbox.Image{Digest: i.Tree, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Command, Start: c.Start}
 	var notes []string
 	note := func(format string, values ...any) { notes = append(notes, fmt.Sprintf("the image "+format, values...)) }
 	files := s.trees.Files(i.Tree)

@@ -28,11 +28,6 @@ const (
 	maxLayers   = 500     // of one image; Docker makes at most 127
 )
 
-const blockBytes = 4096 // of the disk; each file, folder and link counts as one or more
-
-// blocks returns the bytes on the disk of a file's bytes.
-func blocks(bytes int64) int64 { return (max(bytes, 1) + blockBytes - 1) / blockBytes * blockBytes }
-
 func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }
 
 func tooLarge(what string) error {

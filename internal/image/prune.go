@@ -58,8 +58,8 @@ func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
 
 // reserve reserves bytes for an unpublished tree, which count as those of images do. Others make room for them.
 func (s *Store) reserve(bytes int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reserving.Lock()
+	defer s.reserving.Unlock()
 	drafted := s.drafted + bytes
 	_, _, total, err := s.prune(max(s.maxBytes-drafted, 0), func(keptTree) bool { return true })
 	if err == nil && total+drafted > s.maxBytes {
@@ -75,8 +75,8 @@ func (s *Store) reserve(bytes int64) error {
 
 // unreserve ends a reservation.
 func (s *Store) unreserve(bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reserving.Lock()
+	defer s.reserving.Unlock()
 	s.drafted -= bytes
 }
 

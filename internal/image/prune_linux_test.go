@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -56,14 +57,14 @@ func TestPrune(t *testing.T) {
 	}
 	defer release()
 	age(images[1], 5)
-	gone, bytes, err := s.Prune(2 * blockBytes)
-	if want := []string{"2", "0"}; err != nil || !slices.Equal(gone, want) || bytes != 2*blockBytes {
+	gone, bytes, err := s.Prune(2 * trees.BlockBytes)
+	if want := []string{"2", "0"}; err != nil || !slices.Equal(gone, want) || bytes != 2*trees.BlockBytes {
 		t.Errorf("%q, %d, %v", gone, bytes, err)
 	}
 	if got := names(); !slices.Equal(got, []string{"1", "3"}) {
 		t.Errorf("left %q", got)
 	}
-	s.Bound(2*blockBytes + 100)
+	s.Bound(2*trees.BlockBytes + 100)
 	add("4") // 3 makes room: 1 is in use
 	if got := names(); !slices.Equal(got, []string{"1", "4"}) {
 		t.Errorf("left %q", got)
@@ -87,7 +88,7 @@ func TestPrune(t *testing.T) {
 			t.Errorf("an orphan of %d hours: %v", hours, err)
 		}
 	}
-	s.Bound(blockBytes / 2)
+	s.Bound(trees.BlockBytes / 2)
 	if _, err := try("5"); sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("an image over the bound of the store: %v", err)
 	}
@@ -165,10 +166,10 @@ func TestEntriesTakeSpace(t *testing.T) {
 	}
 	s := openStore(t)
 	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t, entries...))})
-	if want := int64(len(entries)-1) * blockBytes; err != nil || i.Bytes < want || i.Bytes > want+2*blockBytes {
+	if want := int64(len(entries)-1) * trees.BlockBytes; err != nil || i.Bytes < want || i.Bytes > want+2*trees.BlockBytes {
 		t.Fatalf("%d bytes, expected %d; %v", i.Bytes, want, err)
 	}
-	s.Space = 60 * blockBytes
+	s.Space = 60 * trees.BlockBytes
 	content, err := layerOf(t, entry{tar.TypeDir, "x", "", 0o755}).Uncompressed()
 	if err != nil {
 		t.Fatal(err)

@@ -53,20 +53,20 @@ func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Ima
 // enterPull waits until no other call fetches an image. It reports whether it waited. Call done at the end.
 func (s *Store) enterPull(ctx context.Context, full string) (done func(), waited bool, err error) {
 	for {
-		s.mu.Lock()
+		s.pulling.Lock()
 		other := s.pulls[full]
 		if other == nil {
 			mine := make(chan struct{})
 			s.pulls[full] = mine
-			s.mu.Unlock()
+			s.pulling.Unlock()
 			return func() {
-				s.mu.Lock()
+				s.pulling.Lock()
 				delete(s.pulls, full)
-				s.mu.Unlock()
+				s.pulling.Unlock()
 				close(mine)
 			}, waited, nil
 		}
-		s.mu.Unlock()
+		s.pulling.Unlock()
 		waited = true
 		select {
 		case <-other:

@@ -36,8 +36,10 @@ type Store struct {
 	trees    *trees.Store
 	derives  chan struct{} // holds a value while one Derive uses what is left of Space
 
-	mu      sync.Mutex               // guards all below
-	drafted int64                    // bytes that are reserved for unpublished trees of images
+	reserving sync.Mutex // guards drafted; held while others make room
+	drafted   int64      // bytes that are reserved for unpublished trees of images
+
+	pulling sync.Mutex               // guards pulls
 	pulls   map[string]chan struct{} // the images that are being fetched; closed at the end
 }
 
@@ -169,7 +171,7 @@ func (s *Store) head(file string) (i Image, err error) {
 	if err = json.NewDecoder(f).Decode(&i); err != nil {
 		return i, err
 	}
-	i.Config, i.recordBytes = Config{}, blocks(info.Size())
+	i.Config, i.recordBytes = Config{}, trees.SizeOnDisk(info.Size())
 	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
 	return i, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -49,7 +50,7 @@ func newUnpacker(dir string, limits Limits) (*unpacker, error) {
 
 // take accounts for bytes of a new entry, which may have none.
 func (u *unpacker) take(bytes int64) error {
-	bytes = blocks(bytes)
+	bytes = trees.SizeOnDisk(bytes)
 	if u.limits.Bytes -= bytes; u.limits.Bytes < 0 {
 		return tooLarge("bytes")
 	}

@@ -121,18 +121,31 @@ func (c *Cache) tree(digest string) string { return c.trees.Files(digest) }
 
 // List returns the layers, the least recently used first.
 func (c *Cache) List() ([]Layer, error) {
-	digests, err := c.trees.Digests()
-	if err != nil {
-		return nil, err
-	}
 	var list []Layer
+	err := c.Each(func(l *Layer) error {
+		list = append(list, *l)
+		return nil
+	})
+	slices.Reverse(list)
+	return list, err
+}
+
+// Each passes the layers to take, the most recently used first, until take fails. Only one is in memory.
+func (c *Cache) Each(take func(*Layer) error) error {
+	digests, err := c.trees.ByUse()
+	if err != nil {
+		return err
+	}
 	for _, digest := range digests {
-		if l, err := c.describe(digest); err == nil { // it may be removed meanwhile
-			list = append(list, l)
+		l, err := c.describe(digest)
+		if err != nil {
+			continue // it was removed meanwhile
+		}
+		if err := take(&l); err != nil {
+			return err
 		}
 	}
-	slices.SortFunc(list, func(a, b Layer) int { return a.Used.Compare(b.Used) })
-	return list, nil
+	return nil
 }
 
 // Prune removes unused layers, the least recently used first, until the rest has at most that many bytes. It returns

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -75,7 +76,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	if removed, err := c.Prune(0); err != nil || len(removed) != 1 || removed[0].Digest != b ||
-		removed[0].Bytes != 3*diskBlock { // two files and the record
+		removed[0].Bytes != 3*trees.BlockBytes { // two files and the record
 		t.Errorf("%+v %v", removed, err)
 	}
 	if _, err := c.trees.Hold(b); !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if removed, err := c.Prune(2 * diskBlock); err != nil || len(removed) != 1 || removed[0].Digest != b {
+	if removed, err := c.Prune(2 * trees.BlockBytes); err != nil || len(removed) != 1 || removed[0].Digest != b {
 		t.Errorf("%+v %v", removed, err)
 	}
 	if list, err := c.List(); err != nil || len(list) != 1 || list[0].Hits != 0 {

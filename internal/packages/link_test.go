@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -209,7 +210,7 @@ func TestShowCopies(t *testing.T) {
 	tree := c.tree(layerOf(t, c, map[string]string{"dir/a": "1"}))
 	work := filepath.Join(t.TempDir(), "work")
 	linked, err := prepare(tree, work)
-	if err != nil || linked.Files != diskBlock || linked.Own < diskBlock || linked.Own > 2*diskBlock {
+	if err != nil || linked.Files != trees.BlockBytes || linked.Own < trees.BlockBytes || linked.Own > 2*trees.BlockBytes {
 		t.Errorf("%+v %v", linked, err)
 	}
 	other, err := os.MkdirTemp("/dev/shm", "fumehood-test-")

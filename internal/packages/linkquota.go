@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -142,14 +143,14 @@ func measure(dir string) (l linkedLayer, file string, err error) {
 		}
 		l.Own += nameBytes + int64(len(d.Name()))
 		if d.IsDir() {
-			l.Own += diskBlock
+			l.Own += trees.BlockBytes
 			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
-		l.Files += blocks(info.Size())
+		l.Files += trees.SizeOnDisk(info.Size())
 		file = path
 		return nil
 	})

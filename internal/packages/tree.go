@@ -22,7 +22,6 @@ import (
 // Limits of a layer.
 const (
 	maxLayerFiles = 200_000 // and as many folders
-	diskBlock     = 4096    // bytes; the minimum size of a file or a folder on a disk
 	maxPath       = 1024    // bytes
 )
 
@@ -80,13 +79,10 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 		return cacheError(err)
 	}
 	sum.Sum(file.sum[:0])
-	d.bytes += blocks(file.size)
+	d.bytes += trees.SizeOnDisk(file.size)
 	d.files = append(d.files, file)
 	return nil
 }
-
-// blocks returns the bytes that a file occupies on a disk. An empty file occupies one block.
-func blocks(size int64) int64 { return (size + diskBlock) / diskBlock * diskBlock }
 
 func (d *draft) makeDir(dir string) error {
 	if d.made[dir] {
@@ -99,7 +95,7 @@ func (d *draft) makeDir(dir string) error {
 		return tooMuch(fmt.Sprintf("they have more than %d folders", maxLayerFiles))
 	}
 	d.made[dir] = true
-	d.bytes += diskBlock
+	d.bytes += trees.BlockBytes
 	err := d.root.Mkdir(dir, 0o755)
 	if err == nil {
 		err = d.root.Chmod(dir, 0o755)
@@ -129,7 +125,7 @@ func (d *draft) publish(l Layer) (digest string, err error) {
 	if err != nil {
 		return "", errors.Join(err, d.discard())
 	}
-	l.Bytes = d.bytes + blocks(int64(len(record)))
+	l.Bytes = d.bytes + trees.SizeOnDisk(int64(len(record)))
 	if err := errors.Join(d.root.Close(), d.Publish(l.Digest, l)); err != nil {
 		return "", err
 	}

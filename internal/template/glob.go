@@ -37,7 +37,7 @@ func (c *collector) glob(pattern string) ([]string, error) {
 	return found, nil
 }
 
-// globIn returns the names in a folder that match one part of a pattern. What is no folder has none.
+// globIn returns the names in a folder that match one part of a pattern. A file has none.
 func (c *collector) globIn(dir, part string) (names []string, err error) {
 	if err := c.pay(openWork * int64(strings.Count(dir, "/")+1)); err != nil {
 		return nil, err

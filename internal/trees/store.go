@@ -165,6 +165,19 @@ func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err
 	return info.ModTime(), info.Size(), nil
 }
 
+// ByUse lists the trees, the most recently used first.
+func (s *Store) ByUse() ([]string, error) {
+	list, err := s.Digests()
+	used := map[string]time.Time{}
+	for _, digest := range list {
+		if info, err := os.Stat(s.path(treesDir, digest, usedFile)); err == nil { // it may be removed meanwhile
+			used[digest] = info.ModTime()
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int { return used[b].Compare(used[a]) })
+	return list, err
+}
+
 // Digests lists the trees.
 func (s *Store) Digests() ([]string, error) {
 	entries, err := os.ReadDir(s.path(treesDir))

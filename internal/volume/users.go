@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -20,28 +19,16 @@ type user struct {
 	RunDir   string `json:"run_dir"` // below which its box is
 }
 
-// lockPoll is the time between two attempts at a lock.
-const lockPoll = 2 * time.Millisecond
-
 // locked opens a file, which it makes if it is missing, and waits for its lock.
 func locked(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		switch err := filelock.Try(f); {
-		case err == nil:
-			return func() { _ = filelock.Close(f) }, nil
-		case !filelock.Held(err):
-			return nil, errors.Join(err, f.Close())
-		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), f.Close())
-		}
+	if err := filelock.Wait(ctx, f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
+	return func() { _ = filelock.Close(f) }, nil
 }
 
 // users returns the living users of a volume, and removes the files of the others. The caller holds the volume's lock.

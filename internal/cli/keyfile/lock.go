@@ -1,6 +1,7 @@
 package keyfile
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -10,11 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// How long lock waits, and how often it tries. A change takes a millisecond.
-const (
-	lockTime  = 10 * time.Second
-	lockPause = 10 * time.Millisecond
-)
+// lockTime is how long lock waits. A change takes a millisecond.
+const lockTime = 10 * time.Second
 
 // lock waits until no other process holds a lock file, which only its owner can open. A lock on the folder would let
 // every user of this host delay a revocation.
@@ -23,16 +21,11 @@ func lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(lockTime); ; time.Sleep(lockPause) {
-		if err = filelock.Try(f); err == nil {
-			return func() { _ = filelock.Close(f) }, nil
-		}
-		if filelock.Held(err) && time.Now().Before(deadline) {
-			continue
-		}
-		if filelock.Held(err) {
-			err = &sandbox.Error{Kind: sandbox.Busy, Op: path, Msg: "another process is changing the keys"}
-		}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockTime,
+		&sandbox.Error{Kind: sandbox.Busy, Op: path, Msg: "another process is changing the keys"})
+	defer cancel()
+	if err := filelock.Wait(ctx, f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	return func() { _ = filelock.Close(f) }, nil
 }

@@ -4,12 +4,31 @@
 package filelock
 
 import (
+	"context"
 	"errors"
 	"os"
+	"time"
 )
 
 // Close unlocks and closes a file.
 func Close(f *os.File) error { return errors.Join(unlock(f), f.Close()) }
+
+const waitPause = 2 * time.Millisecond // between the attempts of Wait
+
+// Wait waits for an exclusive lock. If ctx ends first, it returns the cause.
+func Wait(ctx context.Context, f *os.File) error {
+	for {
+		err := Try(f)
+		if err == nil || !Held(err) {
+			return err
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // Held reports whether Try failed because another open file holds the lock.
 func Held(err error) bool { return errors.Is(err, errHeld) }

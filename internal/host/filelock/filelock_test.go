@@ -3,6 +3,8 @@
 package filelock_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,10 +37,15 @@ func TestClose(t *testing.T) {
 	if err := filelock.Try(next); !filelock.Held(err) {
 		t.Fatalf("locked twice: %v", err)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := filelock.Wait(ended, next); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait for a held lock: %v", err)
+	}
 	if err := filelock.Close(held); err != nil {
 		t.Fatal(err)
 	}
-	if err := filelock.Try(next); err != nil {
+	if err := filelock.Wait(t.Context(), next); err != nil {
 		t.Errorf("the lock outlives Close: %v", err)
 	}
 }

@@ -136,7 +136,7 @@ func interpreter(t *testing.T) (dir string) {
 
 var varying = regexp.MustCompile(`0x[0-9a-f]{6,}`)
 
-// end runs a program in a folder of its own, and returns all that is left of it.
+// end runs a program in a new folder, and returns its output, its exit code and its files.
 func end(t *testing.T, library, way, code string) string {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "main.py"), []byte(code), 0o644); err != nil {
