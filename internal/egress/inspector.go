@@ -273,10 +273,12 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 		Sent: int64(len(head)) + max(q.Body.Length, 0), Rule: i.c.verdict.Rule,
 		Misplaced: intercept.Misplaced(i.c.gate.rules.Load().Secrets, q.Values)}
 	i.setRequest(a.Method, a.Path) // for the log, if it is refused
-	name, _, err := rules.Authority(strings.Clone(q.Host))
+	name, port, err := rules.Authority(strings.Clone(q.Host))
 	switch {
 	case err != nil && i.c.verdict.ByName:
 		return sniff.Body{}, sniff.ErrHost
+	case err == nil && i.enforces && port != 0 && port != i.c.to.Port(): // another virtual host may listen there
+		return sniff.Body{}, sniff.ErrPort
 	case err == nil && i.enforces:
 		if err := i.checkName(name); err != nil {
 			return sniff.Body{}, err

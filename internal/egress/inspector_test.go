@@ -65,7 +65,7 @@ func TestHTTPNames(t *testing.T) {
 	for _, c := range []struct{ sent, passes, reason string }{
 		{ok, ok, ""},
 		{"\r\n" + ok + ok, "\r\n" + ok + ok, ""},
-		{"GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example.:80 \r\n\r\n",
+		{"GET / HTTP/1.1\r\nhOST:\tSite.Example. \r\n\r\n", "GET / HTTP/1.1\r\nhOST:\tSite.Example. \r\n\r\n",
 			""},
 		{"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
 			"GET http://site.example/ HTTP/1.1\r\nHost: site.example\r\n\r\n",
@@ -89,6 +89,7 @@ func TestHTTPNames(t *testing.T) {
 		{"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", "", rules.NoRule},
 		{"GET http://site.example@evil.example/ HTTP/1.0\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"CONNECT site.example:443 HTTP/1.1\r\nHost: site.example\r\n\r\n", "", sniff.ErrConnect.Error()},
+		{"GET / HTTP/1.1\r\nHost: site.example:81\r\n\r\n", "", sniff.ErrPort.Error()},
 		{"GET / HTTP/1.1\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"GET / HTTP/1.0\r\n\r\n", "", sniff.ErrHost.Error()},
 		{"GET / HTTP/1.1\r\nHost: site.example\r\nHost: evil.example\r\n\r\n", "", sniff.ErrHost.Error()},

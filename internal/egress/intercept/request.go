@@ -119,7 +119,7 @@ func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Requ
 	case err != nil || name != x.conn.Name:
 		return http.StatusMisdirectedRequest, "the request is for another host than the connection"
 	case port != 0 && port != x.conn.To.Port():
-		return http.StatusMisdirectedRequest, "the request is for another port than the connection"
+		return http.StatusMisdirectedRequest, sniff.ErrPort.Error()
 	case r.Method == http.MethodConnect:
 		return http.StatusMethodNotAllowed, sniff.ErrConnect.Error()
 	case !strings.HasPrefix(r.RequestURI, "/"): // origin-form (RFC 9112, section 3.2.1)

@@ -30,6 +30,7 @@ type field struct{ name, value string }
 var (
 	ErrHead    = errors.New("a malformed HTTP request")
 	ErrHost    = errors.New("an HTTP request without one Host")
+	ErrPort    = errors.New("the request is for another port than the connection")
 	ErrBody    = errors.New("an HTTP request whose length can be read in two ways")
 	ErrVersion = errors.New("a version of HTTP that cannot be read in passing")
 	ErrConnect = errors.New("CONNECT hides the destination")
