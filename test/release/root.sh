@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Then it installs the
-# wheel and runs the Python example of the README. Only root can run it.
+# Installs the deb of a release in a bare Debian root, uses it, and removes it without a trace. Then it installs and
+# removes the rpm, installs the wheel, and runs the Python example of the README. Only root can run it.
 #
 #   test/release/root.sh RELEASE
 #
@@ -8,7 +8,7 @@
 set -euo pipefail
 
 readonly SUITE=bookworm BUILD_SECONDS=900
-readonly PACKAGES=uidmap,python3-venv,man-db,bash-completion
+readonly PACKAGES=uidmap,python3-venv,man-db,bash-completion,rpm
 
 # inside runs a command in the root, in new mount and pid namespaces.
 inside() {
@@ -35,6 +35,19 @@ inside() {
   after=$(inventory)
   diff <(echo "$before") <(echo "$after")
   echo 'removed without a trace'
+
+  echo '== the rpm'
+  rpm --checksig /release/fumehood-*.x86_64.rpm
+  rpm --install --nodeps /release/fumehood-*.x86_64.rpm # no rpm provides what it depends on here
+  rpm --verify fumehood
+  getent passwd fumehood
+  fumehood version
+  rpm --query --list fumehood >/tmp/files
+  rpm --erase fumehood
+  while read -r file; do
+    [ -d "$file" ] || [ ! -e "$file" ] || { echo "left: $file" >&2 && exit 1; }
+  done </tmp/files
+  rm /tmp/files
 
   echo '== the wheel'
   ls /release/wheels
@@ -81,7 +94,7 @@ python3 -m pip download --quiet --dest "$root/release/wheels" httpx==0.28.1
 cp "$release"/fumehood-*-py3-none-manylinux*x86_64*.whl "$root/release/wheels/"
 # shellcheck disable=SC2016 # backquotes of Markdown
 sed -n '/^from fumehood import Sandbox$/,/^```$/ { /^```$/ !p }' README.md >"$root/release/example.py"
-cp "$release"/fumehood_*_amd64.deb "$root/release/"
+cp "$release"/fumehood_*_amd64.deb "$release"/fumehood-*.x86_64.rpm "$root/release/"
 cp "$script" "$root/release/test"
 # Not chroot: the kernel refuses user namespaces there.
 # shellcheck disable=SC2016 # the inner shell expands $1

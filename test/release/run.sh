@@ -21,6 +21,11 @@ make release RELEASE="$release" RELEASE_TARGETS=linux/amd64
 (cd "$release" && sha256sum -c --quiet SHA256SUMS)
 [ "$(stat -c %s build/release-programs/linux-amd64/fumehood)" -lt "$MOST_BYTES" ]
 
+echo '== the formula'
+ruby -c "$release/fumehood.rb"
+sums=$(grep -oE '\b[0-9a-f]{64}\b' "$release/fumehood.rb")
+while read -r sum; do grep -q "^$sum " "$release/SHA256SUMS"; done <<<"$sums"
+
 echo '== the same release, from a copy and without caches'
 version=$(git describe --tags --always --dirty)
 git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -C "$copy" -xf -
@@ -29,5 +34,5 @@ mkdir "$copy/cache"
 GOCACHE=$copy/cache make -C "$copy" release RELEASE="$copy/again" RELEASE_TARGETS=linux/amd64 VERSION="$version"
 diff "$release/SHA256SUMS" "$copy/again/SHA256SUMS"
 
-echo '== the deb'
+echo '== the deb, the rpm and the wheel'
 bash test/release/root.sh "$release"
