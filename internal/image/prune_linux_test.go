@@ -166,7 +166,8 @@ func TestEntriesTakeSpace(t *testing.T) {
 	}
 	s := openStore(t)
 	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t, entries...))})
-	if want := int64(len(entries)-1) * trees.BlockBytes; err != nil || i.Bytes < want || i.Bytes > want+2*trees.BlockBytes {
+	want := int64(len(entries)-1) * trees.BlockBytes
+	if err != nil || i.Bytes < want || i.Bytes > want+2*trees.BlockBytes {
 		t.Fatalf("%d bytes, expected %d; %v", i.Bytes, want, err)
 	}
 	s.Space = 60 * trees.BlockBytes

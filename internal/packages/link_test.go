@@ -210,7 +210,8 @@ func TestShowCopies(t *testing.T) {
 	tree := c.tree(layerOf(t, c, map[string]string{"dir/a": "1"}))
 	work := filepath.Join(t.TempDir(), "work")
 	linked, err := prepare(tree, work)
-	if err != nil || linked.Files != trees.BlockBytes || linked.Own < trees.BlockBytes || linked.Own > 2*trees.BlockBytes {
+	const block = trees.BlockBytes
+	if err != nil || linked.Files != block || linked.Own < block || linked.Own > 2*block {
 		t.Errorf("%+v %v", linked, err)
 	}
 	other, err := os.MkdirTemp("/dev/shm", "fumehood-test-")
