@@ -17,7 +17,7 @@
 //   - Names to resolve: Rules.DecideLookup and Rules.MayResolveTo (rules/decide.go), in the resolver (dns.go).
 //   - Names that a connection states: Rules.CheckName (rules/namecheck.go), for TLS hellos and the Host of each HTTP/1
 //     request (inspector.go), and for each request of intercepted TLS (intercept/request.go).
-//   - Secrets: intercept/secrets.go inserts values into headers, intercept/clean.go removes them from answers.
+//   - Secrets: intercept/headers.go inserts values into headers, intercept/clean.go removes them from answers.
 //   - Bounds of connections, rate and bytes: meter.go. Bounds of all gates and of an owner's: budget.go.
 //   - CPU time of the gate: pace.go.
 //

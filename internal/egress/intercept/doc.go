@@ -4,7 +4,7 @@
 //   - authority.go signs a certificate for each name, with an authority that only this sandbox trusts
 //   - server.go ends TLS and serves HTTP/1 and HTTP/2
 //   - request.go decides about one request and forwards it
-//   - secrets.go replaces placeholders in headers by the values of secrets
+//   - headers.go replaces placeholders in headers by the values of secrets, beyondheaders.go elsewhere
 //   - transport.go connects to servers
 //   - clean.go replaces values in answers by their placeholders; finder.go finds them
 package intercept

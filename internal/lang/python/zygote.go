@@ -11,10 +11,10 @@ import (
 //go:embed zygote.py
 var zygote string
 
-// shortcut defines the zygote's function that lets its forks end early.
+// earlyEnd defines the zygote's function that lets its forks end early.
 //
-//go:embed shortcut.py
-var shortcut string
+//go:embed earlyend.py
+var earlyEnd string
 
 // readAtStart lists prefixes of variables that are read before the program starts: by the interpreter, its memory
 // allocator and the dynamic linker, for the locale, the time zone, and the locations of user modules and of the
@@ -26,7 +26,7 @@ const zygoteDir = "/run/fumehood"
 var warm = &sandbox.Zygote{
 	Startup: sandbox.Startup{
 		Path:   zygoteDir + "/sitecustomize.py",
-		Script: shortcut + zygote,
+		Script: earlyEnd + zygote,
 		Env: []string{
 			"PYTHONPATH=" + zygoteDir,
 			// Otherwise a fork keeps an rseq area that is not registered with the kernel (rseq(2)).

@@ -21,7 +21,7 @@ import ctypes
 def prepare():
     import atexit, gc, os
     way, keep = os.environ.pop("WAY"), ctypes.pythonapi.Py_IncRef
-    arm = shortcut() if way != "full" else int
+    arm = early_end() if way != "full" else int
     if way == "mark":
         ctypes.pythonapi.Py_AtExit(ctypes.CDLL(None).abort)
     def spare(modules, names):
@@ -127,7 +127,7 @@ func interpreter(t *testing.T) (dir string) {
 		t.Skipf("SKIPPED, NOT TESTED: no interpreter that can end early: %s: %q %v", python, version, err)
 	}
 	dir = t.TempDir()
-	err = os.WriteFile(filepath.Join(dir, "sitecustomize.py"), fmt.Appendf(nil, likeZygote, shortcut), 0o644)
+	err = os.WriteFile(filepath.Join(dir, "sitecustomize.py"), fmt.Appendf(nil, likeZygote, earlyEnd), 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-def shortcut():
+def early_end():
     """Returns a function for the last atexit call. After it the interpreter may end without freeing its objects, which
     writes to most pages of a fork and takes 2 ms.
 
