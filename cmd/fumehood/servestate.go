@@ -17,8 +17,8 @@ import (
 
 // The content of the state folder. Only one server can open it, because the store has one owner.
 const (
-	storeFile = "sandboxes.db" // records of living sandboxes
-	logsDir   = "logs"         // logs of their runs
+	storeDir = "sandboxes" // records of living sandboxes
+	logsDir  = "logs"      // logs of their runs
 )
 
 // state outlives the server.
@@ -41,12 +41,21 @@ func (a *app) openState(ctx context.Context, dir string) (*state, error) {
 	}
 	var s *store.Store
 	if err := a.afterPredecessor(ctx, "the state folder "+terminal.VisibleName(dir), func() (err error) {
-		s, err = store.Open(filepath.Join(dir, storeFile))
+		s, err = store.Open(filepath.Join(dir, storeDir))
 		return err
 	}); err != nil {
 		return nil, err
 	}
+	if old := filepath.Join(dir, "sandboxes.db"); exists(old) {
+		a.warn("%s is of an earlier version and is not read; its sandboxes end when their leases are over: rm %s",
+			terminal.VisibleName(old), terminal.VisibleName(old))
+	}
 	return &state{s, filepath.Join(dir, logsDir)}, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // tokens returns the access tokens of sandboxes for E2B's clients. Without a state they end with the server.

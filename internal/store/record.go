@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,23 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is signed, as SQLite's integers are.
-func sum(b []byte) int64 { return int64(crc32.Checksum(b, castagnoli)) }
+// version counts up with the form of a record. A newer one is refused.
+const version = 1
+
+// maxFile bounds the size of a record's file in bytes.
+const maxFile = MaxRecord + 1024
+
+// file is the content of a record's file, as JSON. All versions have these fields.
+type file struct {
+	Version int             `json:"version"`
+	Sum     uint32          `json:"sum"`
+	Record  json.RawMessage `json:"record"`
+}
+
+// sum is the checksum of the version and the record.
+func (f file) sum() uint32 {
+	return crc32.Checksum(append(strconv.AppendInt(nil, int64(f.Version), 10), f.Record...), castagnoli)
+}
 
 // encode makes sure that decode returns the same record. JSON would replace what is not UTF-8 in an environment or a
 // path, and a sandbox would be reattached with another spec than it has.
@@ -41,7 +57,12 @@ func encode(r sandbox.Record) ([]byte, error) {
 		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "store: save",
 			Msg: "the record of a sandbox has more than " + sandbox.FormatBytes(MaxRecord)}
 	}
-	again, err := decode(r.ID, sum(b), b)
+	f := file{Version: version, Record: b}
+	f.Sum = f.sum()
+	if b, err = json.Marshal(f); err != nil {
+		return nil, &sandbox.Error{Kind: sandbox.Internal, Op: "store: save", Err: err}
+	}
+	again, err := decode(r.ID, b)
 	if err != nil || !reflect.DeepEqual(again, r) {
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "store: save",
 			Msg: "a text in the request of a living sandbox is not UTF-8",
@@ -53,20 +74,31 @@ func encode(r sandbox.Record) ([]byte, error) {
 // plain is a time without the monotonic clock, which no other process shares, and without a zone.
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
-func decode(id sandbox.ID, want int64, b []byte) (r sandbox.Record, err error) {
-	if _, err := sandbox.ParseID(string(id)); err != nil {
-		return r, err
-	}
-	if sum(b) != want {
+// decode returns the record in the content of a file. Its error names the sandbox; it wraps newerError for a newer
+// version.
+func decode(id sandbox.ID, content []byte) (r sandbox.Record, err error) {
+	var f file
+	err = json.Unmarshal(content, &f)
+	switch {
+	case err != nil:
+	case f.Sum != f.sum():
 		err = errors.New("its sum is wrong")
-	} else if err = json.Unmarshal(b, &r); err == nil && r.ID != id {
-		err = errors.New("it is that of another")
+	case f.Version > version:
+		err = &newerError{f.Version}
+	default:
+		if err = json.Unmarshal(f.Record, &r); err == nil && r.ID != id {
+			err = errors.New("it is that of another")
+		}
 	}
 	if err != nil {
-		return r, &sandbox.Error{Kind: sandbox.Unavailable, Op: "store: load",
-			Msg: "the record of sandbox " + string(id) + " is damaged", Err: err}
+		return sandbox.Record{}, damaged(id, err)
 	}
 	return r, nil
+}
+
+func damaged(id sandbox.ID, err error) error {
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "store: load",
+		Msg: "the record of sandbox " + string(id) + " is damaged", Err: err}
 }
 
 func sortByAge(records []sandbox.Record) {

@@ -1,28 +1,26 @@
-// Package store keeps what must outlive the process about living sandboxes, in one SQLite file that one process has
-// open.
+// Package store keeps what must outlive the process about living sandboxes: a folder with one file for each record,
+// which one process has open.
 //
-// Writes are rare: a sandbox is made or ends, a context is made. So each is one transaction with a rollback journal and
-// is synced to the disk: it survives a kill at any instant, a full disk and a power failure, and at rest there is one
-// file. Only SQLite opens that file once it exists: closing another descriptor of it would drop this process's locks
-// (fcntl(2)).
+// Writes are rare: a sandbox is made or ends, a context is made. So each record is written to a new file, synced, and
+// renamed over the old one, and the folder is synced. A record that was saved survives a kill at any instant, a full
+// disk and a power failure (rename(2), fsync(2)), and damage of a file costs one record.
 package store
 
 import (
-	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/url"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/sandbox"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // Bounds of a store.
@@ -32,54 +30,54 @@ const (
 	MaxRecord = 4 << 20 // bytes of one record's encoding
 )
 
-// The marks of a store's file. The version counts up with the schema; a newer one is refused.
+// Files of a store. It ignores all others.
 const (
-	applicationID = 0x46756d65 // "Fume"
-	version       = 1
+	lockFile  = "lock"  // the process that has the store open holds its lock (flock(2))
+	suffix    = ".json" // of a record, after the id of its sandbox
+	newSuffix = ".new"  // of a file that is not complete yet
 )
-
-// schema has a sum for each record: SQLite notices damage of its structure, not of the content.
-const schema = `
-CREATE TABLE sandboxes (id TEXT PRIMARY KEY, ended INTEGER NOT NULL, sum INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;
-CREATE INDEX ended ON sandboxes (ended) WHERE ended <> 0;`
 
 // Store is an open store. Its methods may be called at the same time.
 type Store struct {
 	path string
-	db   *sql.DB
-	conn *sql.Conn // the only one; it has the lock
+	root *os.Root
+	lock *os.File // nil once closed
 
-	mu sync.Mutex // held during a transaction
+	mu    sync.Mutex
+	ended map[sandbox.ID]time.Time // of the records of ended sandboxes
 }
 
-// Open opens the store in a file, named by an absolute path without links, or makes it. The file is refused, and stays
-// as it is, with Busy if another process has it open, and with Unavailable if it is damaged, not a store, or of a newer
-// version.
+// Open opens the store in a folder, named by an absolute path without links, or makes it. The folder is refused, and its
+// records stay as they are, with Busy if another process has it open, and with Unavailable if it is not a folder, cannot
+// be written to, or has a record of a newer version.
 func Open(path string) (*Store, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
 	}
-	// The first transaction takes the lock, and the connection keeps it. journal_mode stays as it is: to set it would
-	// change another program's file.
-	name := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": {
-		"locking_mode(exclusive)", "synchronous(full)", "trusted_schema(off)", "cell_size_check(on)"}}.Encode()}
-	db, err := sql.Open("sqlite", name.String())
+	root, err := nolink.OpenRoot(path)
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	s := &Store{path: path, db: db}
-	if s.conn, err = db.Conn(context.Background()); err != nil {
-		db.Close()
+	s := &Store{path: path, root: root, ended: map[sandbox.ID]time.Time{}}
+	if s.lock, err = root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		root.Close()
 		return nil, failed("open", path, err)
 	}
-	if err := s.check(); err != nil {
+	if err = filelock.Try(s.lock); filelock.Held(err) {
+		err = &sandbox.Error{Kind: sandbox.Busy, Op: "store: open " + path, Msg: "another process has it open",
+			Fix: "stop the other server, or give this one another state folder"}
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
 		s.Close()
-		return nil, err
+		return nil, failed("open", path, err)
 	}
 	return s, nil
 }
 
-// prepare makes the file if it is missing, closed to others, and refuses links.
+// prepare makes the folder if it is missing, closes it to others, and refuses links.
 func prepare(path string) error {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return sandbox.Invalidf("store", "%q is not a clean absolute path", path)
@@ -87,113 +85,160 @@ func prepare(path string) error {
 	info, err := nolink.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		made, err := nolink.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return failed("make", path, err)
+		parent, err := nolink.OpenRoot(filepath.Dir(path))
+		if err == nil {
+			err = errors.Join(parent.Mkdir(filepath.Base(path), 0o700), syncFolder(parent), parent.Close())
 		}
-		return failed("make", path, made.Close())
+		return failed("make", path, err)
 	case err != nil:
 		return failed("open", path, err)
-	case !info.Mode().IsRegular():
-		return refuse(path, "it is not a regular file")
+	case !info.IsDir():
+		return refuse(path, "it is not a folder")
 	case info.Mode().Perm()&0o077 != 0:
-		return failed("close to others", path, os.Chmod(path, 0o600))
+		return failed("close to others", path, os.Chmod(path, 0o700))
 	}
 	return nil
 }
 
-// check takes the lock, makes sure that the file is a whole store of this version, fills a new one, and removes old
-// records.
+// check refuses records of newer versions, and removes incomplete files and old records.
 func (s *Store) check() error {
-	return s.write("open", func() error {
-		var application, found, tables int64
-		var sound string
-		for query, to := range map[string]any{"PRAGMA application_id": &application, "PRAGMA user_version": &found,
-			"SELECT count(*) FROM sqlite_schema": &tables} {
-			if err := s.scan(query, to); err != nil {
-				return err
-			}
+	err := s.each(func(id sandbox.ID, r sandbox.Record, err error) error {
+		if newer := new(newerError); errors.As(err, &newer) {
+			return newer.refuse(s.path)
 		}
-		switch {
-		case application == 0 && found == 0 && tables == 0:
-			return s.exec(fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID,
-				version))
-		case application != applicationID:
-			return refuse(s.path, "it is an SQLite file of another program")
-		case found > version:
-			return newer(s.path, found)
-		case found < version:
-			return refuse(s.path, fmt.Sprintf("it is damaged: there never was a version %d", found))
+		if err == nil && !r.Ended.IsZero() {
+			s.ended[id] = r.Ended
 		}
-		if err := s.scan("PRAGMA quick_check(1)", &sound); err != nil {
-			return err
-		}
-		if sound != "ok" {
-			return refuse(s.path, "it is damaged: "+sound)
-		}
-		if err := s.prune(); err != nil {
-			return err
-		}
-		// finds out now whether the folder can be written to
-		return s.exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(s.root.FS(), "*"+newSuffix)
+	for _, name := range names {
+		err = errors.Join(err, s.root.Remove(name))
+	}
+	return errors.Join(err, s.prune())
 }
 
-// write runs one transaction.
-func (s *Store) write(step string, do func() error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.exec("BEGIN EXCLUSIVE")
-	if err == nil {
-		if err = do(); err == nil {
-			err = s.exec("COMMIT")
+// each calls do with each record, or the reason why it cannot be read, until do fails.
+func (s *Store) each(do func(sandbox.ID, sandbox.Record, error) error) error {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name, is := strings.CutSuffix(entry.Name(), suffix)
+		id, err := sandbox.ParseID(name)
+		if !is || err != nil || !entry.Type().IsRegular() {
+			continue
 		}
-		if err != nil {
-			_ = s.exec("ROLLBACK") // fails where SQLite has done it already, as on a full disk
+		if err := do(s.read(id)); err != nil {
+			return err
 		}
 	}
-	return failed(step, s.path, err)
+	return nil
 }
 
-func (s *Store) exec(statement string, args ...any) error {
-	_, err := s.conn.ExecContext(context.Background(), statement, args...)
-	return err
+func (s *Store) read(id sandbox.ID) (sandbox.ID, sandbox.Record, error) {
+	info, err := s.root.Stat(string(id) + suffix)
+	if err == nil && info.Size() > maxFile {
+		err = errors.New("its file is too large")
+	}
+	var b []byte
+	if err == nil {
+		b, err = s.root.ReadFile(string(id) + suffix)
+	}
+	if err != nil {
+		return id, sandbox.Record{}, damaged(id, err)
+	}
+	r, err := decode(id, b)
+	return id, r, err
 }
 
-func (s *Store) scan(query string, to any) error {
-	return s.conn.QueryRowContext(context.Background(), query).Scan(to)
-}
-
-// prune removes what is beyond the bounds. It reads the index alone, unless there is something to remove.
+// prune removes the records beyond the bounds.
 func (s *Store) prune() error {
-	return s.exec(`DELETE FROM sandboxes WHERE ended <> 0 AND ended <= max(?,
-		ifnull((SELECT ended FROM sandboxes WHERE ended <> 0 ORDER BY ended DESC LIMIT 1 OFFSET ?), 0))`,
-		time.Now().Add(-EndedFor).UnixNano(), EndedMost)
+	oldest := slices.SortedFunc(maps.Keys(s.ended), func(a, b sandbox.ID) int { return s.ended[a].Compare(s.ended[b]) })
+	for i, id := range oldest {
+		if len(oldest)-i <= EndedMost && time.Since(s.ended[id]) < EndedFor {
+			break
+		}
+		if err := s.remove(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Save inserts or replaces a record. It is in the file when Save returns. A record that could not be restored exactly
+// Save inserts or replaces a record. It is on the disk when Save returns. A record that could not be restored exactly
 // is Invalid.
 func (s *Store) Save(r sandbox.Record) error {
 	b, err := encode(r)
 	if err != nil {
 		return err
 	}
-	ended := int64(0)
-	if !r.Ended.IsZero() {
-		ended = r.Ended.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.replace(string(r.ID)+suffix, b); err != nil {
+		return failed("save", s.path, err)
 	}
-	return s.write("save", func() error {
-		err := s.exec("INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?)", string(r.ID), ended, sum(b), b)
-		if err == nil && ended != 0 {
-			err = s.prune()
-		}
+	delete(s.ended, r.ID)
+	if r.Ended.IsZero() {
+		return nil
+	}
+	s.ended[r.ID] = r.Ended
+	return failed("save", s.path, s.prune())
+}
+
+// replace replaces the content of a file.
+func (s *Store) replace(name string, content []byte) error {
+	f, err := s.root.OpenFile(name+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
-	})
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = s.root.Rename(name+newSuffix, name)
+	}
+	if err != nil {
+		return errors.Join(err, s.root.Remove(name+newSuffix))
+	}
+	return syncFolder(s.root)
+}
+
+// syncFolder waits until the names in a folder are on the disk. Windows has no such call.
+func syncFolder(root *os.Root) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Remove removes a record. An unknown id is no error.
 func (s *Store) Remove(id sandbox.ID) error {
-	return s.write("remove", func() error { return s.exec("DELETE FROM sandboxes WHERE id = ?", string(id)) })
+	if _, err := sandbox.ParseID(string(id)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.remove(id)
+	if err == nil {
+		err = syncFolder(s.root)
+	}
+	return failed("remove", s.path, err)
+}
+
+func (s *Store) remove(id sandbox.ID) error {
+	err := s.root.Remove(string(id) + suffix)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		delete(s.ended, id)
+		return nil
+	}
+	return err
 }
 
 // Damaged is a record that cannot be read. It stays until it is removed or replaced.
@@ -206,39 +251,29 @@ type Damaged struct {
 func (s *Store) Load() (records []sandbox.Record, damaged []Damaged, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, err := s.conn.QueryContext(context.Background(), "SELECT id, sum, record FROM sandboxes")
-	if err != nil {
-		return nil, nil, failed("load", s.path, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		var want int64
-		var b []byte
-		if err := rows.Scan(&id, &want, &b); err != nil {
-			return nil, nil, failed("load", s.path, err)
-		}
-		r, err := decode(sandbox.ID(id), want, b)
+	err = s.each(func(id sandbox.ID, r sandbox.Record, err error) error {
 		if err != nil {
-			damaged = append(damaged, Damaged{sandbox.ID(id), err})
-			continue
+			damaged = append(damaged, Damaged{id, err})
+		} else {
+			records = append(records, r)
 		}
-		records = append(records, r)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, nil, failed("load", s.path, err)
 	}
 	sortByAge(records)
 	return records, damaged, nil
 }
 
-// Close closes the file and gives up its lock. It may be called twice.
+// Close gives up the lock. It may be called twice.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.conn.Close()
-	if errors.Is(err, sql.ErrConnDone) { // closed before
-		err = nil
+	if s.lock == nil {
+		return nil
 	}
-	return failed("close", s.path, errors.Join(err, s.db.Close()))
+	err := errors.Join(filelock.Close(s.lock), s.root.Close())
+	s.lock = nil
+	return failed("close", s.path, err)
 }
