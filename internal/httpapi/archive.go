@@ -192,9 +192,12 @@ func (z *zipWriter) add(f sandbox.FileInfo, content io.Reader) error {
 // kind, and the records of a pax head become a map.
 const tarHeads = 16 << 20
 
+// nextEntry returns an entry of an archive and the content of a file, or io.EOF.
+type nextEntry = func() (sandbox.FileInfo, io.Reader, error)
+
 // receiveFolder unpacks an archive into a folder. After an error, earlier entries stay.
 func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder, kind string) error {
-	var next func() (sandbox.FileInfo, io.Reader, error)
+	var next nextEntry
 	if kind == archiveTar {
 		body, err := a.StreamBody(w, r, a.MaxFile())
 		if err != nil {
@@ -214,11 +217,27 @@ func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sand
 			return err
 		}
 	}
-	files, size, err := s.UnpackFolder(r.Context(), folder, next)
+	files, size, err := s.UnpackFolder(r.Context(), folder, bounded(next, a.MaxFile()))
 	if err != nil {
 		return err
 	}
 	return a.WriteJSON(w, api.Unpacked{Files: files, Bytes: size})
+}
+
+// bounded bounds the bytes of all files of an archive. A small zip, or a tar with a sparse file, could have any number,
+// and the files of one name replace each other, so that no disk would be full.
+func bounded(next nextEntry, most int64) nextEntry {
+	total := int64(0)
+	return func() (sandbox.FileInfo, io.Reader, error) {
+		f, content, err := next()
+		if err == nil && f.Size > most-total {
+			return f, nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "body",
+				Msg: "the files of the archive have more than " + sandbox.FormatBytes(most),
+				Fix: "send several archives"}
+		}
+		total += f.Size
+		return f, content, err
+	}
 }
 
 func notArchive(kind string, err error) error {

@@ -121,6 +121,13 @@ func TestBadArchives(t *testing.T) {
 	w, _ := z.Create("../up")
 	io.WriteString(w, "x")
 	z.Close()
+	var bomb bytes.Buffer // its files have 5 MiB, and one name
+	z = zip.NewWriter(&bomb)
+	for range 5 {
+		w, _ := z.Create("zeros")
+		w.Write(make([]byte, 1<<20))
+	}
+	z.Close()
 	whole := tarOf(t, "a=hello", "b=hello")
 	for _, c := range []struct {
 		path, body string
@@ -135,6 +142,7 @@ func TestBadArchives(t *testing.T) {
 		{"?archive=tar", tarOf(t, "big="+strings.Repeat("x", 5<<20)), 413},
 		{"?archive=zip", many.String(), 400},
 		{"?archive=zip", "PK", 400},
+		{"?archive=zip", bomb.String(), 413},
 		{"?archive=zip", strings.Repeat("PK\x01\x02", 200_000), 413},
 		{"?archive=zip", strings.Repeat("x", 2<<20), 413},
 		{"?archive=rar", "", 400},
