@@ -125,12 +125,11 @@ func (x *Run) takeCall(f driver.Frame, end uint64) error {
 	if err := x.calls.enter(&r, len(f.Fields[3])); err != nil {
 		return err
 	}
-	arguments, err := x.calls.set.Arguments(r.Name, f.Fields[3])
+	err := x.calls.overLimit() // before the work of a check
 	if err == nil {
-		err = x.calls.overLimit()
+		r.Arguments, err = x.calls.set.Arguments(r.Name, f.Fields[3])
 	}
 	if err == nil {
-		r.Arguments = arguments
 		err = x.offer(r, end)
 	}
 	if err != nil {

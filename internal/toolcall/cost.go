@@ -15,6 +15,10 @@ import (
 // before, from the schema and from the sizes of the arguments at each depth.
 const (
 	maxWork        = 100e6 // bytes that one check of arguments may read or print, some 0.2 s
+	maxRunWork     = 3e9   // of all calls of a run, some 5 s
+	maxParts       = 10000 // schemas within the schemas of all tools of a run: each takes some 20 µs to resolve
+	byteWork       = 15    // of decoding and encoding a byte of arguments
+	decodedWork    = 500   // and a value
 	valueWork      = 64    // of one evaluation, beside the bytes of the value
 	weightBytes    = 64    // of a schema without its subschemas: each makes an evaluation as costly as another one
 	stepWork       = 4     // of an instruction of a pattern, for a byte
@@ -28,6 +32,7 @@ const (
 type work struct {
 	perDepth [MaxDepth + 1]cost // of a value at a depth of the arguments, at most
 	chain    float64            // evaluations of one value within each other, at most: each repeats the error
+	parts    int                // schemas of the document
 }
 
 // cost is what a schema costs for a value: evaluations, the instructions of patterns, and uniqueItems.
@@ -94,7 +99,7 @@ func workOf(text []byte) (*work, error) {
 			return nil, err
 		}
 	}
-	w := &work{chain: root.chain}
+	w := &work{chain: root.chain, parts: len(g.nodes)}
 	for depth := range w.perDepth {
 		for _, n := range g.settled {
 			if n.next = n.own; depth > 0 {
@@ -226,7 +231,8 @@ func (g *graph) add(n *node, how keyword, pointer string, value any) error {
 		if how.several {
 			pointers = nil
 			for name := range value {
-				pointers = append(pointers, pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+				name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+				pointers = append(pointers, pointer+"/"+name)
 			}
 		}
 	}
@@ -271,7 +277,7 @@ func (g *graph) refer(n *node, value any) error {
 // at returns the value at a JSON pointer.
 func at(value any, pointer string) (any, error) {
 	for _, name := range strings.Split(pointer, "/")[1:] {
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 		known := false
 		switch container := value.(type) {
 		case map[string]any:
@@ -369,10 +375,10 @@ func loadOf(text []byte) *load {
 	return &l
 }
 
-// check refuses arguments that are too costly to check. measure has bounded their depth.
-func (w *work) check(text []byte) error {
+// of estimates the work of checking arguments. measure has bounded their depth.
+func (w *work) of(text []byte) (total float64, err error) {
 	l := loadOf(text)
-	total, inside := 0.0, 0.0
+	inside := 0.0
 	for depth, n := range slices.Backward(l.bytes[:MaxDepth+1]) {
 		inside += n
 		at := w.perDepth[depth]
@@ -381,7 +387,18 @@ func (w *work) check(text []byte) error {
 		total += l.pairs[depth] * at.uniques * uniqueWork
 	}
 	if total > maxWork {
-		return fmt.Errorf("are too large for the schema of the tool, or too deep")
+		return 0, fmt.Errorf("are too large for the schema of the tool, or too deep")
 	}
+	return total, nil
+}
+
+// spend takes work from that of the run.
+func (s *Set) spend(work float64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spent+work > maxRunWork {
+		return fmt.Errorf("take too much work to check, with those of the other calls of the run")
+	}
+	s.spent += work
 	return nil
 }

@@ -86,3 +86,35 @@ func TestCostlySchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkOfRun: the checks of all calls of a run are bounded together, and so are the schemas of its tools.
+func TestWorkOfRun(t *testing.T) {
+	pairs := `{"n":[` + strings.Repeat(`["x","xx"],`, 1999) + `[]]}`
+	tools := []sandbox.Tool{{Name: "costly", Schema: []byte(`{"properties":{"n":{"uniqueItems":true}}}`)},
+		{Name: "cheap", Schema: []byte(`{}`)}}
+	s, err := Check(sandbox.Calls{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for ; calls < 100; calls++ {
+		if _, err = s.Arguments("costly", []byte(pairs)); strings.Contains(err.Error(), "other calls") {
+			break
+		}
+	}
+	if _, cheap := s.Arguments("cheap", []byte(`{}`)); calls < 10 || calls == 100 || cheap != nil {
+		t.Errorf("%d calls: %v; then %v", calls, err, cheap)
+	}
+	list := `{"anyOf":[` + strings.Repeat(`{},`, 999) + `{}]}`
+	tools = nil
+	for i := range 9 {
+		tools = append(tools, sandbox.Tool{Name: fmt.Sprint("f", i), Schema: []byte(list)})
+	}
+	if _, err := Check(sandbox.Calls{Tools: tools}); err != nil {
+		t.Error(err)
+	}
+	tools = append(tools, sandbox.Tool{Name: "more", Schema: []byte(list)})
+	if _, err := Check(sandbox.Calls{Tools: tools}); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("%d schemas: %v", 10*1001, err)
+	}
+}

@@ -16,15 +16,16 @@ const (
 )
 
 // measure checks the bounds of JSON text without decoding it. It counts brackets and commas outside of strings, so text
-// that is not JSON passes.
-func measure(text []byte, most int) error {
+// that is not JSON passes. It returns how many values there are at most.
+func measure(text []byte, most int) (values int, err error) {
 	if len(text) > most {
-		return fmt.Errorf("have %d bytes; at most %d are allowed", len(text), most)
+		return 0, fmt.Errorf("have %d bytes; at most %d are allowed", len(text), most)
 	}
 	if !utf8.Valid(text) {
-		return fmt.Errorf("are not UTF-8")
+		return 0, fmt.Errorf("are not UTF-8")
 	}
-	depth, values, quoted := 0, 1, false
+	depth, quoted := 0, false
+	values = 1
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':
@@ -35,7 +36,7 @@ func measure(text []byte, most int) error {
 		case c == '[', c == '{':
 			values++
 			if depth++; depth > MaxDepth {
-				return fmt.Errorf("are nested more than %d deep", MaxDepth)
+				return 0, fmt.Errorf("are nested more than %d deep", MaxDepth)
 			}
 		case c == ']', c == '}':
 			depth--
@@ -44,9 +45,9 @@ func measure(text []byte, most int) error {
 		}
 	}
 	if values > MaxValues {
-		return fmt.Errorf("have more than %d values", MaxValues)
+		return 0, fmt.Errorf("have more than %d values", MaxValues)
 	}
-	return nil
+	return values, nil
 }
 
 // canonical decodes one JSON value and encodes it anew. Numbers keep their digits.

@@ -27,6 +27,9 @@ type Set struct {
 	Limits sandbox.CallLimits // complete
 	stubs  []byte
 	tools  map[string]*checked // nil: any object
+
+	mu    sync.Mutex
+	spent float64 // work of the checks of arguments, guarded by mu
 }
 
 // checked is the schema of a tool.
@@ -58,7 +61,7 @@ func Check(calls sandbox.Calls) (*Set, error) {
 	if len(calls.Tools) > maxTools {
 		return nil, tooLarge("tools", fmt.Sprintf("has more than %d entries", maxTools))
 	}
-	total := 0
+	total, parts := 0, 0
 	var stubs []stub
 	for i, t := range calls.Tools {
 		field := fmt.Sprintf("tools[%d]", i)
@@ -67,6 +70,12 @@ func Check(calls sandbox.Calls) (*Set, error) {
 		}
 		if s.tools[t.Name], err = check(field, t); err != nil {
 			return nil, err
+		}
+		if one := s.tools[t.Name]; one != nil {
+			parts += one.work.parts
+		}
+		if parts > maxParts {
+			return nil, tooLarge("tools", fmt.Sprintf("have schemas of more than %d parts together", maxParts))
 		}
 		if total += Size(calls.Tools[i : i+1]); total > maxAll {
 			return nil, tooLarge("tools", "together are over the limit of "+sandbox.FormatBytes(maxAll))
@@ -138,7 +147,7 @@ func check(field string, t sandbox.Tool) (*checked, error) {
 		return nil, nil
 	}
 	field += ".schema"
-	if err := measure(t.Schema, maxSchema); err != nil {
+	if _, err := measure(t.Schema, maxSchema); err != nil {
 		return nil, sandbox.Invalidf(field, "its bytes %v", err)
 	}
 	var schema jsonschema.Schema
@@ -168,16 +177,20 @@ func tooLarge(what, msg string) error {
 }
 
 // Arguments checks the hostile arguments of a call and returns them encoded anew. An error is a text for the code that
-// calls.
+// calls. The work of all calls is bounded: beyond it, further arguments are refused unread.
 func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
 	schema, known := s.tools[tool]
 	if !known {
 		return nil, fmt.Errorf("this run has no tool %.64q", tool)
 	}
-	if err := measure(text, MaxArguments); err != nil {
-		return nil, fmt.Errorf("the arguments %w", err)
+	values, err := measure(text, MaxArguments)
+	if err == nil {
+		err = s.spend(float64(len(text)*byteWork + values*decodedWork))
 	}
-	arguments, err := canonical(text)
+	var arguments []byte
+	if err == nil {
+		arguments, err = canonical(text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the arguments %w", err)
 	}
@@ -188,7 +201,11 @@ func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
 	if schema == nil {
 		return arguments, nil
 	}
-	if err := schema.work.check(arguments); err != nil {
+	work, err := schema.work.of(arguments)
+	if err == nil {
+		err = s.spend(work)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the arguments %w", err)
 	}
 	if err := schema.Validate(object); err != nil {
@@ -210,7 +227,7 @@ func (s *Set) Answer(a sandbox.CallAnswer) (sandbox.CallAnswer, error) {
 		return a, &sandbox.Error{Kind: sandbox.TooLarge, Op: "value", Msg: sandbox.FormatBytes(int64(len(a.Value))) +
 			" is over the limit of " + sandbox.FormatBytes(MaxAnswer), Fix: "answer with an error, or write a file"}
 	}
-	err := measure(a.Value, MaxAnswer)
+	_, err := measure(a.Value, MaxAnswer)
 	if err == nil {
 		a.Value, err = canonical(a.Value)
 	}
