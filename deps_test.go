@@ -45,7 +45,8 @@ internal/host/capacity:      sandbox internal/host/cgroup | golang.org/x/sys
 internal/host/cgroup:        sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/host/hostid:        sandbox | golang.org/x/sys
 internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid internal/host/instance
-                             internal/host/pidfd internal/host/tap internal/host/undo
+                             internal/host/overlay internal/host/pidfd internal/host/rootfs internal/host/tap
+                             internal/host/undo
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir
 internal/host/nolink:        sandbox | golang.org/x/sys
@@ -64,9 +65,8 @@ internal/backend/docker:     sandbox internal/host/enforce internal/host/tap int
                              github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/client
                              internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid
-                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/overlay
-                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
-                             golang.org/x/sys
+                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd
+                             internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
                              internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
                              internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink

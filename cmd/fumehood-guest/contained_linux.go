@@ -26,7 +26,7 @@ func contained(plan *confine.Plan, err error) {
 	}
 	cfg := config(plan, stage)
 	cfg.Hold = func() error { return unlink(plan.Listen) }
-	cfg.Visited, cfg.Memory = plan.Visited, plan.Memory
+	cfg.Visited, cfg.Memory, cfg.RootMemory = plan.Visited, plan.Memory, plan.Builder
 	s, err := server.New(cfg)
 	if err != nil {
 		fail(err)

@@ -6,14 +6,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
@@ -196,7 +199,23 @@ func TestTemplateEverywhere(t *testing.T) {
 	}
 	must("image", "import", "docker:"+backendtest.EngineImage, "--name", "base")
 	host := "host:" + port
-	must("template", "build", "everywhere", dir, "--build-arg", "INDEX="+host, "--allow", host)
+	for name, backend := range map[string]string{"everywhere": "gvisor", "native": "native"} {
+		must("template", "build", name, dir, "--build-arg", "INDEX="+host, "--allow", host, "--backend", backend,
+			"--no-cache")
+	}
+	store, err := a.backendOptions().OpenImages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvisor, native := listImage(t, store, "everywhere"), listImage(t, store, "native")
+	for name, entry := range gvisor {
+		if native[name] != entry {
+			t.Errorf("built on gvisor: %s %s; on native: %q", name, entry, native[name])
+		}
+	}
+	if len(gvisor) != len(native) {
+		t.Errorf("%d entries built on gvisor, %d on native", len(gvisor), len(native))
+	}
 	first := ""
 	for _, backend := range []string{"native", "gvisor", "docker", "podman"} {
 		got := must("run", "--backend", backend, "--image", "everywhere", "--allow-unenforced", "inodes",
@@ -217,6 +236,48 @@ func TestTemplateEverywhere(t *testing.T) {
 	if strings.Contains(said.String(), "loading") {
 		t.Errorf("loaded again: %s", said.String())
 	}
+}
+
+// written are files whose content has the time of their making.
+var written = regexp.MustCompile(`^var/(log/|cache/(apt|ldconfig)/)|\.pyc$|^etc/shadow-?$|^var/lib/dpkg/.*-old$`)
+
+// listImage returns the entries of an image by name: mode, target of a link, and digest of the content.
+func listImage(t *testing.T, store *image.Store, name string) map[string]string {
+	t.Helper()
+	i, err := store.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, list := store.Files(i.Tree), map[string]string{}
+	err = filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		list[name] = info.Mode().String()
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(file)
+			list[name] += " " + target
+			return err
+		case e.Type().IsRegular() && !written.MatchString(name):
+			content, err := os.ReadFile(file)
+			list[name] += fmt.Sprintf(" %x", sha256.Sum256(content))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // makePackages makes a Debian package with its index, and a wheel.

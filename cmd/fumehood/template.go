@@ -146,8 +146,8 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	b := template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: options.FetchImages,
-		Refresh: options.RefreshImages}
+	b := template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Probe: e.ProbeOf,
+		Fetch: options.FetchImages, Refresh: options.RefreshImages}
 	made, err := b.Build(ctx, build)
 	var failed *template.Failed
 	if errors.As(err, &failed) {
@@ -168,7 +168,7 @@ func (a *app) openTemplates(f *serveFlags, e *openedEngine) (*template.Builder, 
 		return nil, err
 	}
 	store.Space = int64(f.templates)
-	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Fetch: f.pull,
+	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Probe: e.ProbeOf, Fetch: f.pull,
 		Allowed: e.Offers, MaxWork: template.ServerWork, Max: func(owner string) sandbox.Limits {
 			_, most, _ := e.LimitsOf(owner)
 			return most

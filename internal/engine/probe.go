@@ -48,6 +48,15 @@ func (e *Engine) ProbeDefault(ctx context.Context) Probed {
 	return e.probe(ctx, b)
 }
 
+// ProbeOf probes the backend of a name, if runs may name it.
+func (e *Engine) ProbeOf(ctx context.Context, name string) Probed {
+	b, err := e.backend(ctx, name, nil)
+	if err != nil {
+		return Probed{Backend: name, Err: err}
+	}
+	return e.probe(ctx, b)
+}
+
 // probeTimeout limits the probe of one backend, as a container engine or the kernel may hang.
 const probeTimeout = 15 * time.Second
 

@@ -34,12 +34,22 @@ type Builder struct {
 	// Refresh fetches base images again, unless they are templates.
 	Refresh bool
 
-	Backends []sandbox.Backend                  // of the engine, the preferred one first
-	Allowed  func(owner, reference string) bool // reports whether builds may name an image; nil is all
-	Max      func(owner string) sandbox.Limits  // a zero field is no maximum; nil is none at all
+	Backends []sandbox.Backend // of the engine
+	// Probe is Engine.ProbeOf, for builds that name no backend; nil takes the first that has writable roots.
+	Probe   func(ctx context.Context, backend string) engine.Probed
+	Allowed func(owner, reference string) bool // reports whether builds may name an image; nil is all
+	Max     func(owner string) sandbox.Limits  // a zero field is no maximum; nil is none at all
 	// MaxWork bounds the work of one build outside of sandboxes, in some 100 ns of CPU time. Making trees of layers may
 	// take treeShare times as much. 0 is no bound.
 	MaxWork int64
+
+	chosen chosen
+}
+
+// chosen is the backend of builds that name none. A probe makes a sandbox, so the first RUN that is not cached probes.
+type chosen struct {
+	mu   sync.Mutex
+	name string
 }
 
 // Work of making the tree of a layer. The tree has a link to each file of its parent.
@@ -56,7 +66,7 @@ const ServerWork = 100_000_000
 type Build struct {
 	Name       string // of the image that it makes
 	Owner      string // as in engine.OneShot
-	Backend    string // of the builders; "" is the first that can
+	Backend    string // of the builders; "" is the strongest that works here
 	Dockerfile []byte // or else Steps
 	Steps      []Step
 	Start      string            // as in startOf; "" is that of the base image
@@ -96,8 +106,6 @@ type build struct {
 	held   map[string]*hold  // by tree
 	work   int64             // as in Builder.MaxWork
 	trees  int64             // the work of making trees
-
-	backend string
 }
 
 // hold keeps a tree, with a descriptor, for so many states.
@@ -133,7 +141,7 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	if err != nil {
 		return i, err
 	}
-	if w.backend, err = w.choose(); err != nil {
+	if err = w.checkBackend(); err != nil {
 		return i, err
 	}
 	if err = w.check(request.Name); err == nil {

@@ -71,9 +71,13 @@ func (b *build) run(ctx context.Context, st *state, i instruction) (cached bool,
 		if dir == "" {
 			dir = "/"
 		}
+		backend := b.want.Backend
+		if backend == "" {
+			backend = b.choose(ctx)
+		}
 		step := b.done
 		result, err := b.Run(ctx, engine.OneShot{
-			Owner: b.want.Owner, Backend: b.backend,
+			Owner: b.want.Owner, Backend: backend,
 			Spec: sandbox.Spec{Root: sandbox.Root{Dir: b.folder(st), Writable: true}, Limits: b.want.Limits,
 				Network: b.want.Network, User: user, Env: env, AllowUnenforced: b.want.AllowUnenforced},
 			Request: sandbox.Request{Command: command, Dir: dir, Output: func(s sandbox.Stream, data []byte) {
@@ -178,21 +182,48 @@ func DefaultLimits(host, most sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// choose returns the backend of the builders.
-func (b *build) choose() (string, error) {
-	var names []string
+// able returns the names of the backends with writable roots.
+func (b *Builder) able() (names []string) {
 	for _, backend := range b.Backends {
-		if !sandbox.HasFeature(backend, sandbox.FeatureBuild) {
-			continue
+		if sandbox.HasFeature(backend, sandbox.FeatureBuild) {
+			names = append(names, backend.Name())
 		}
-		if b.want.Backend == "" || b.want.Backend == backend.Name() {
-			return backend.Name(), nil
-		}
-		names = append(names, backend.Name())
+	}
+	return names
+}
+
+// checkBackend refuses a backend without writable roots.
+func (b *build) checkBackend() error {
+	names := b.able()
+	if b.want.Backend == "" && len(names) > 0 || slices.Contains(names, b.want.Backend) {
+		return nil
 	}
 	err := &sandbox.Error{Kind: sandbox.Unsupported, Op: "template", Msg: "no backend here has writable roots"}
 	if len(names) > 0 {
 		err.Msg, err.Fix = b.want.Backend+" has no writable roots", "use "+strings.Join(names, " or ")
 	}
-	return "", err
+	return err
+}
+
+// choose returns the backend of builds that name none: the strongest that works here.
+func (b *Builder) choose(ctx context.Context) string {
+	names := b.able()
+	if b.Probe == nil {
+		return names[0]
+	}
+	b.chosen.mu.Lock()
+	defer b.chosen.mu.Unlock()
+	if b.chosen.name != "" {
+		return b.chosen.name
+	}
+	var probed []engine.Probed
+	for _, name := range names {
+		probed = append(probed, b.Probe(ctx, name))
+	}
+	name, ok := engine.Strongest(probed)
+	if !ok {
+		return names[0] // the run reports why it cannot work here, or the build waives that
+	}
+	b.chosen.name = name
+	return name
 }

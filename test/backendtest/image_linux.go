@@ -26,6 +26,20 @@ func PythonImages(t testing.TB) *image.Roots {
 	files := append(strings.Fields(string(python)), "/usr/bin/python3", "/usr/bin/bash", "/usr/bin/sh")
 	files = append(files, librariesOf(t, files[0], files[2], "/usr/bin/bash", "/usr/bin/sh")...)
 	root := t.TempDir()
+	copyFiles(t, root, files)
+	store, err := image.Open(filepath.Join(t.TempDir(), "store"))
+	if err == nil {
+		_, err = store.Import(t.Context(), root, PythonImage, func(string) {})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &image.Roots{Open: func() (*image.Store, error) { return store, nil }}
+}
+
+// copyFiles copies files below /usr into a root.
+func copyFiles(t testing.TB, root string, files []string) {
+	t.Helper()
 	for _, link := range []string{"bin", "lib", "lib64", "sbin"} {
 		if err := os.Symlink("usr/"+link, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
@@ -35,14 +49,6 @@ func PythonImages(t testing.TB) *image.Roots {
 	if out, err := copied.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	store, err := image.Open(filepath.Join(t.TempDir(), "store"))
-	if err == nil {
-		_, err = store.Import(t.Context(), root, PythonImage, func(string) {})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &image.Roots{Open: func() (*image.Store, error) { return store, nil }}
 }
 
 // librariesOf returns the files that the loader of a C library maps for programs, below /usr.

@@ -44,6 +44,11 @@ func Run(t *testing.T, open Open) {
 	} else {
 		t.Logf("%s mounts no volumes", b.Name())
 	}
+	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureBuild) {
+		runCases(t, open, builderCases)
+	} else {
+		t.Logf("%s has no writable roots", b.Name())
+	}
 	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureCheckpoint) {
 		runCases(t, open, checkpointCases)
 	} else {

@@ -46,8 +46,12 @@ func (b *Backend) mapped(code uint32, p *hostid.Pair) []specs.LinuxIDMapping {
 // bundle writes runsc's config.json into the box's folder. It holds the guest's key, so only its owner may read it.
 // memory reports whether the memory limit is enforced.
 func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
-	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User,
-		Container: confine.Container{Listen: path.Join(socketDir, socketFile)}, OneShot: !spec.Lifetime.Living,
+	guest, folder, caps := guestPath, socketDir, guestCaps
+	if spec.Root.Writable {
+		guest, folder, caps = builderGuest, builderSocket, append(slices.Clone(caps), "CAP_DAC_OVERRIDE")
+	}
+	plan := &confine.Plan{ID: string(spec.ID), Key: box.Key[:], Code: spec.User, Builder: spec.Root.Writable,
+		Container: confine.Container{Listen: path.Join(folder, socketFile)}, OneShot: !spec.Lifetime.Living,
 		Lease: int64(spec.Lifetime.GuestLease()), FailAt: box.backend.options.FailAt}
 	if memory {
 		plan.Memory = uint64(spec.Limits.MemoryBytes)
@@ -65,19 +69,24 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
 		}
 	}
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
-	writable := rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
-	plan.Root = rootfs.CoverProcessors(writable, spec.Limits)
+	if spec.Root.Writable {
+		plan.Guest = sandbox.User{UID: hostid.RangeIDs, GID: hostid.RangeIDs}
+		plan.Root = builderPlaces(spec.Limits)
+	} else {
+		writable := rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
+		plan.Root = rootfs.CoverProcessors(writable, spec.Limits)
+	}
 	for _, v := range spec.MemoryVolumes() {
 		plan.Root = append(plan.Root, rootfs.Memory(v, spec.Limits, false))
 	}
 	config := specs.Spec{
 		Version:  "1.0.0",
 		Hostname: rootfs.Hostname,
-		Root:     &specs.Root{Path: s.path(stagingRoot), Readonly: true},
+		Root:     &specs.Root{Path: s.path(stagingRoot), Readonly: !spec.Root.Writable},
 		Process: &specs.Process{
-			Args: []string{guestPath}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/",
+			Args: []string{guest}, Env: []string{confine.EnvPlan + "=" + plan.Encode(), "GOMAXPROCS=2"}, Cwd: "/",
 			NoNewPrivileges: true,
-			Capabilities:    &specs.LinuxCapabilities{Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps},
+			Capabilities:    &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
 		},
 		Mounts: append([]specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
@@ -88,6 +97,10 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
 			{Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace}},
 			UIDMappings: box.backend.mapped(spec.User.UID, box.IDs), GIDMappings: box.backend.mapped(spec.User.GID,
 				box.IDs)},
+	}
+	if spec.Root.Writable {
+		ids := builderIDs(box.IDs)
+		config.Linux.UIDMappings, config.Linux.GIDMappings = ids, ids
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
+	"github.com/fumehood-dev/fumehood/internal/host/instance"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
@@ -52,6 +53,7 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 		backend: b, spec: spec}
 	rand.Read(box.Key[:])
 	var made undo.Stack
+	made.Add(box.CloseRoot)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.Run())
@@ -63,18 +65,9 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	if err := b.Fail(failSocket, box.makeSocketFolder()); err != nil {
 		return nil, err
 	}
-	r, err := b.root(in, &spec, box.Dir)
+	s, err := box.stage(in, &spec, from)
 	if err != nil {
-		return nil, at("build root", err)
-	}
-	if from != nil {
-		if err := r.unchanged(from.held, &spec); err != nil {
-			return nil, err
-		}
-	}
-	s, err := box.set(&spec, r)
-	if err != nil {
-		return nil, at("set staging", err)
+		return nil, err
 	}
 	defer s.close()
 	if err := b.Fail(failBundle, box.bundle(&spec, s, in.Tree.Enforcer(cgroup.Memory) != "")); err != nil {
@@ -102,10 +95,29 @@ func (b *Backend) build(ctx context.Context, spec sandbox.Spec, from *checkpoint
 	return box, nil
 }
 
+// stage makes the box's root and its staging area.
+func (box *Box) stage(in *instance.Instance, spec *sandbox.Spec, from *checkpoint) (*staging, error) {
+	if spec.Root.Writable {
+		s, err := box.setBuilder(in, spec)
+		return s, at("set staging", err)
+	}
+	r, err := box.backend.root(in, spec, box.Dir)
+	if err != nil {
+		return nil, at("build root", err)
+	}
+	if from != nil {
+		if err := r.unchanged(from.held, spec); err != nil {
+			return nil, err
+		}
+	}
+	s, err := box.set(spec, r)
+	return s, at("set staging", err)
+}
+
 func (b *Backend) resources(tree *cgroup.Tree, spec *sandbox.Spec) hostbox.Resources {
 	r := hostbox.Resources{Tree: tree, Limits: groupLimits(spec)}
 	if b.caller.UID == 0 {
-		r.IDs = b.options.HostIDs
+		r.IDs, r.Range = b.options.HostIDs, spec.Root.Writable
 	}
 	return r
 }
@@ -193,6 +205,9 @@ func (box *Box) awaitGuest(ctx context.Context, greet func(net.Conn) error) erro
 // refuse returns an error for what this backend does not support.
 func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := enforce.Refuse(Name, spec); err != nil {
+		return err
+	}
+	if err := b.RefuseBuilder(spec); err != nil {
 		return err
 	}
 	switch {

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
@@ -70,6 +71,10 @@ func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 		{Name: sandbox.LimitTimeout, By: "guest and server clocks"},
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
+	if spec.Root.Writable { // its files are in a file system of the host's kernel
+		i := slices.IndexFunc(list, func(l enforce.Limit) bool { return l.Name == sandbox.LimitInodes })
+		list[i] = enforce.Limit{Name: sandbox.LimitInodes, By: "tmpfs inodes"}
+	}
 	if spec.Commands != nil {
 		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true,
 			Why: "gVisor cannot limit which programs are executed: it has no Landlock",
@@ -117,6 +122,6 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureNetwork, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Has: true},
 		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
-		{Name: sandbox.FeatureBuild, Detail: "templates are built on native"},
+		{Name: sandbox.FeatureBuild, Has: true, Detail: "as root, on Linux 5.19 or newer"},
 	}
 }

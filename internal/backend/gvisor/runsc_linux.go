@@ -48,7 +48,7 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 	}
 	order.Cgroup, order.Tasks = door.V2, door.Tasks
 	order.Files = append(order.Files, int(b.null.Fd()))
-	if box.spec.HostWritable() {
+	if box.spec.HostWritable() || box.spec.Root.Writable {
 		// Only the gofer opens the code's files in host directories, not the user-space kernel, which the code can
 		// attack. For a root that is read-only inside, that is not worth 12 ms of Python's start.
 		order.Argv = append(order.Argv, "--directfs=false")

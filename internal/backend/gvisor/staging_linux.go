@@ -121,22 +121,27 @@ func (box *Box) set(spec *sandbox.Spec, r *root) (_ *staging, err error) {
 			return nil, err
 		}
 	}
+	return s, s.add(box, spec, socketDir)
+}
+
+// add stages the folder of the guest's socket, and the spec's host files.
+func (s *staging) add(box *Box, spec *sandbox.Spec, socketDir string) error {
 	socket := s.next()
 	if err := s.put(socket, filepath.Join(box.Dir, socketFolder), 0); err != nil {
-		return nil, err
+		return err
 	}
 	s.show(socket, socketDir, true)
 	for _, m := range rootfs.HostMounts(spec) {
 		if err := rootfs.CheckTarget(m.Target); err != nil {
-			return nil, err
+			return err
 		}
 		name := s.next()
 		if err := s.putHost(name, m, box.IDs); err != nil {
-			return nil, err
+			return err
 		}
 		s.show(name, m.Target, m.Writable)
 	}
-	return s, nil
+	return nil
 }
 
 // bind mounts a host file or folder over the root in the staging area, so that gVisor has one mount: each further one

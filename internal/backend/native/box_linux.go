@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/guest/confine"
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
-	"github.com/fumehood-dev/fumehood/internal/host/overlay"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -23,12 +21,11 @@ type Box struct {
 	walls   *confine.Plan // how a zygote's fork confines itself here; nil if none may enter
 	entry   entry         // lock of Fork
 	living  atomic.Bool
-	root    *overlay.Root // of a builder, else nil
 }
 
 // Close ends the sandbox and frees its resources.
 func (box *Box) Close() error {
-	err := errors.Join(box.Box.Close(), box.root.Close())
+	err := box.Box.Close()
 	box.entry.Lock()
 	defer box.entry.Unlock()
 	box.entry.unpark()

@@ -53,7 +53,7 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec, t *template) (_
 		backend: b}
 	rand.Read(box.Key[:])
 	var made undo.Stack
-	made.Add(func() error { return box.root.Close() })
+	made.Add(box.CloseRoot)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.Run())
@@ -145,7 +145,7 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 	if err := enforce.Refuse(Name, spec); err != nil {
 		return err
 	}
-	if err := b.refuseBuilder(spec); err != nil {
+	if err := b.RefuseBuilder(spec); err != nil {
 		return err
 	}
 	switch {

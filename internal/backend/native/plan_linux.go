@@ -62,7 +62,7 @@ func (b *Backend) makePlan(from *planning) (_ *planned, err error) {
 	var commands []string
 	switch {
 	case spec.Root.Writable:
-		if err := p.buildIn(b, spec, m, box); err != nil {
+		if err := p.buildIn(spec, m, box); err != nil {
 			return nil, err
 		}
 	case t != nil:

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/binary"
+	"path"
 	"runtime"
 	"slices"
 	"syscall"
@@ -105,12 +106,23 @@ func (p *Plan) codeWalls() (ruleset, rest []Call) {
 		// In a container the kernel may be gVisor's: it has no securebits, and its root has only the capabilities of
 		// its bounding set.
 		rest[len(rest)-1].Pass = unix.EINVAL
+		if p.Builder {
+			rest = append(p.hideSocket(), rest...)
+		}
 	} else {
 		// A cgroup namespace's root is its maker's group. On v1 the guest was spawned in its server's group, so the
 		// code gets a new namespace, which shows "/" instead of the host's names. A container has its own.
 		rest = append([]Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)}, rest...)
 	}
 	return p.Landlock.calls(), rest
+}
+
+// hideSocket returns the calls that give the code's processes a mount namespace without the folder of the guest's
+// socket: it is the host's, and root inside could fill it.
+func (p *Plan) hideSocket() []Call {
+	return []Call{call(unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_FS),
+		call(unix.SYS_MOUNT, cstring("none"), cstring("/"), cstring(""), unix.MS_REC|unix.MS_PRIVATE, 0),
+		call(unix.SYS_UMOUNT2, cstring(path.Dir(p.Listen)), unix.MNT_DETACH)}
 }
 
 func credentialCalls(builder bool) []Call {

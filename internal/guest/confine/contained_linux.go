@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,10 +41,26 @@ func Contained(p *Plan) (*Stage, error) {
 	err := a.all([]step{
 		{StepKnobs, a.containedKnobs},
 		{StepRoot, a.mountWritable},
-		{StepIdentity, func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }},
+		{StepIdentity, a.containedIdentity},
 		{StepRlimits, a.rlimits},
 	})
 	return a.stage, err
+}
+
+// containedIdentity makes the guest of a builder a user other than root, which is the code's user there, and keeps its
+// capabilities: the limit of processes counts those of a user.
+func (a *applying) containedIdentity() error {
+	if g := a.plan.Guest; a.plan.Builder {
+		kept := permitted()
+		_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0)
+		if errno != 0 {
+			return errno
+		}
+		if err := errors.Join(takeIdentity(g.UID, g.GID, true), capabilities(kept)); err != nil {
+			return err
+		}
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 func (a *applying) containedKnobs() error {
@@ -80,6 +97,9 @@ func (a *applying) mountWritable() error {
 			err = os.Symlink(s.Source, target)
 		case Detach:
 			err = unix.Unmount(target, unix.MNT_DETACH)
+			if err == unix.EINVAL && s.Flags&Optional != 0 { // it is no mount
+				err = nil
+			}
 		default:
 			err = unix.EINVAL
 		}

@@ -35,7 +35,8 @@ type memoryWatch struct {
 	kills  atomic.Uint32 // processes that were killed
 }
 
-func (w *memoryWatch) begin(limit uint64) {
+func (w *memoryWatch) begin(limit uint64, root bool) {
+	w.kernel.root = root
 	w.base = w.kernel.used(0)
 	w.limit.Store(limit)
 }
@@ -152,7 +153,10 @@ func (f *procfs) resident(pid int) uint64 {
 }
 
 // kernelMemory counts the memory of gVisor.
-type kernelMemory struct{ total, mapped uint64 } // at the last look beyond the limit
+type kernelMemory struct {
+	root          bool   // the files of the root are in the host's memory, and count
+	total, mapped uint64 // at the last look beyond the limit
+}
 
 // used returns the bytes in use. sysinfo(2) also counts mapped files of the host, which are no memory of the sandbox.
 // They are subtracted where the sum is beyond the limit: reading them takes 2 ms.
@@ -162,6 +166,12 @@ func (k *kernelMemory) used(limit uint64) uint64 {
 		return 0
 	}
 	used := (info.Totalram-info.Freeram)*uint64(max(info.Unit, 1)) + uint64(info.Procs)*taskMemory
+	if k.root {
+		var fs unix.Statfs_t
+		if unix.Statfs("/", &fs) == nil {
+			used += (fs.Blocks - fs.Bfree) * uint64(fs.Bsize)
+		}
+	}
 	if used <= limit {
 		return used
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	// Memory makes a pid 1 kill the largest processes when more bytes are used than at its start and these. The kernel
 	// must be gVisor, which counts those of the sandbox alone. 0 is no limit.
 	Memory uint64
+	// RootMemory makes the used bytes of the root's file system count as memory.
+	RootMemory bool
 
 	// Visited means that processes enter the sandbox from outside and connect hosts. The guest must not kill them.
 	Visited bool
@@ -102,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 		s.run(s.reapAll)
 	}
 	if cfg.Init && cfg.Memory > 0 {
-		s.memory.begin(cfg.Memory)
+		s.memory.begin(cfg.Memory, cfg.RootMemory)
 		s.run(s.watchMemory)
 	}
 	if cfg.Lifeline != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/hostid"
 	"github.com/fumehood-dev/fumehood/internal/host/instance"
+	"github.com/fumehood-dev/fumehood/internal/host/overlay"
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -31,6 +32,7 @@ type Box struct {
 	Entry    sync.Locker // held while the box's resources are released; may be nil
 
 	last *sandbox.Usage // the figures at the end
+	root *overlay.Root  // of a builder, else nil
 }
 
 // The steps of Claim after StepDir.
@@ -181,7 +183,7 @@ func (box *Box) close() error {
 		box.Lifeline.Close()
 	}
 	box.Process.Close()
-	err = errors.Join(err, os.RemoveAll(box.Dir))
+	err = errors.Join(err, box.CloseRoot(), os.RemoveAll(box.Dir))
 	if box.Claims != nil {
 		err = errors.Join(err, box.Claims.Release(context.Background(), box.Dir))
 	}

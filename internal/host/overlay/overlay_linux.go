@@ -41,6 +41,27 @@ type Options struct {
 	Folders []string
 }
 
+// Available returns nil if this process can make writable roots, otherwise the reason and a fix.
+func Available() error {
+	if os.Geteuid() != 0 {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "writable root",
+			Msg: "only root can map the ids of its users", Fix: "run as root"}
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return os.NewSyscallError("uname", err)
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 19) {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "writable root", Msg: "this kernel is " + release,
+			Fix: fixKernel}
+	}
+	return nil
+}
+
+const fixKernel = "use Linux 5.19 or newer"
+
 // New makes a writable root. It needs root's rights, Linux 5.19 for the ids of the lower folder, and a file system of
 // it that can map ids.
 func New(o Options) (*Root, error) {
@@ -107,7 +128,7 @@ func (o *Options) mount() (_ *Root, err error) {
 	if r.mount, err = mountOf("overlay", "lowerdir", "lower", "upperdir", "upper", "workdir", "work",
 		"redirect_dir", "off", "index", "off", "metacopy", "off", "xino", "off"); err != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "make a writable root", Err: err,
-			Msg: "this kernel does not combine an overlay with mapped ids", Fix: "use Linux 5.19 or newer"}
+			Msg: "this kernel does not combine an overlay with mapped ids", Fix: fixKernel}
 	}
 	return r, nil
 }
