@@ -136,7 +136,7 @@ internal/engine:             sandbox api internal/diagnose internal/driver inter
                              internal/guest/client internal/nearest internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
-internal/eventlog:           sandbox internal/host/nolink
+internal/eventlog:           sandbox internal/host/nolink internal/room
 internal/store:              sandbox internal/host/filelock internal/host/nolink
 
 # attacks on sandboxes, and the oracle

@@ -8,19 +8,27 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // begin enters the run and starts its goroutine, which releases its slot.
-func (x *Run) begin(ctx context.Context) error {
+func (x *Run) begin(ctx context.Context) (err error) {
 	s := x.sandbox
+	if x.counted = s.engine.living.runs.Take(s.owner, 1); !x.counted {
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "run", Msg: "too many runs in living sandboxes have not ended",
+			Fix: "end some that are no longer needed, or try again later"}
+	}
+	defer func() {
+		if err != nil {
+			x.uncount()
+		}
+	}()
 	x.began = time.Now()
 	head, err := x.head()
 	if err != nil {
 		return err
 	}
-	if x.log.Log, err = eventlog.Create(s.logs.File(x.id), head, eventlog.Bounds{}); err != nil {
+	if x.log.Log, err = s.logs.Create(x.id, head); err != nil {
 		return err
 	}
 	err = x.log.Sync() // before its caller knows its id, so that the next server finds it
@@ -35,6 +43,14 @@ func (x *Run) begin(ctx context.Context) error {
 		return errors.Join(err, x.log.Remove())
 	}
 	return nil
+}
+
+// uncount gives back the run's place among those that have not ended.
+func (x *Run) uncount() {
+	if x.counted {
+		x.counted = false
+		x.sandbox.engine.living.runs.Give(x.sandbox.owner, 1)
+	}
 }
 
 // enter makes the run one of the sandbox's.

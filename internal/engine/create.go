@@ -32,6 +32,9 @@ type Create struct {
 const (
 	DefaultSandboxes = 512 // that live at once
 
+	// DefaultRuns is for LivingConfig.Runs. Slots do not limit runs without a time limit, and each takes some 40 KiB.
+	DefaultRuns = 4096
+
 	maxEnded  = 1000           // ended sandboxes that are remembered, to say why one is gone,
 	keepEnded = 24 * time.Hour // and for how long
 	maxPage   = 1000           // sandboxes in one listing
@@ -43,8 +46,11 @@ type LivingConfig struct {
 	OwnerMost int    // of one owner; 0 is all
 	StateDir  string // keeps the logs of runs; "" is a temporary folder
 	Store     Store  // keeps their records; with it and StateDir, they outlive the engine
-	LogBytes  int64  // of the logs of all ended runs together, the oldest go first; 0 is eventlog.DefaultQuota
-	Ports     int    // open connections to their ports, half of them of one owner; 0 is DefaultPorts
+	// LogBytes bounds the logs of all ended runs: the oldest of the owner with the most bytes go first. Those of other
+	// runs may have as much, half of it of one owner; their further output is not kept. 0 is eventlog.DefaultQuota.
+	LogBytes int64
+	Ports    int // open connections to their ports, half of them of one owner; 0 is DefaultPorts
+	Runs     int // that have not ended, half of them of one owner; 0 is DefaultRuns
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.
@@ -64,17 +70,19 @@ type table struct {
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
-	ports *room.Room     // of open connections to ports of sandboxes
-	logs  eventlog.Quota // of all sandboxes
+	ports *room.Room      // of open connections to ports of sandboxes
+	runs  *room.Room      // of runs that have not ended
+	logs  *eventlog.Quota // of all sandboxes
 
 	callers callers // runs in fresh sandboxes
 }
 
 type ownedName struct{ owner, name string }
 
-func newTable(ports int) *table {
+func newTable(c *LivingConfig) *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
-		ports: room.New(int64(ports), int64(ports+1)/2)}
+		ports: room.New(int64(c.Ports), int64(c.Ports+1)/2), runs: room.New(int64(c.Runs), int64(c.Runs+1)/2),
+		logs: eventlog.NewQuota(c.LogBytes)}
 }
 
 var validSandboxName = sync.OnceValue(func() *regexp.Regexp {

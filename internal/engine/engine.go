@@ -159,6 +159,9 @@ func New(config Config) (*Engine, error) {
 	if config.Living.Ports == 0 {
 		config.Living.Ports = DefaultPorts
 	}
+	if config.Living.Runs == 0 {
+		config.Living.Runs = DefaultRuns
+	}
 	if config.Living.LogBytes == 0 {
 		config.Living.LogBytes = eventlog.DefaultQuota
 	}
@@ -174,7 +177,7 @@ func New(config Config) (*Engine, error) {
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one
 		checking: newAdmission(config.Slots, math.MaxInt, config.QueueTimeout),
-		living:   newTable(config.Living.Ports),
+		living:   newTable(&config.Living),
 		state:    state{dir: config.Living.StateDir},
 	}
 	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
@@ -183,7 +186,6 @@ func New(config Config) (*Engine, error) {
 		NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
 		Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
 		VolumeDir: config.Volumes.Dir})
-	e.living.logs.Most = config.Living.LogBytes
 	e.setShares(&config)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())

@@ -305,6 +305,32 @@ func code(language, text string) engine.RunRequest {
 	return engine.RunRequest{Request: sandbox.Request{Language: language, Code: []byte(text)}}
 }
 
+// TestUnendedRuns: the runs of an owner that have not ended are bounded, as no slot limits them.
+func TestUnendedRuns(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: lang.All(), Living: engine.LivingConfig{Runs: 4}})
+	a, b := rig.make(t, engine.Create{Owner: "a"}), rig.make(t, engine.Create{Owner: "b"})
+	background := script("sleep 100")
+	background.Detach()
+	var runs []*engine.Run
+	for range 2 {
+		x, err := a.Start(within(t), background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, x)
+	}
+	if _, err := a.Start(within(t), background); sandbox.KindOf(err) != sandbox.Busy {
+		t.Errorf("one too many: %v", err)
+	}
+	do(t, b, script("true"))
+	runs[0].Cancel()
+	<-runs[0].Done()
+	eventually(t, "another may begin", func() bool {
+		_, err := a.Start(within(t), background)
+		return err == nil
+	})
+}
+
 // TestEndless: a run in the background or with no time limit holds no slot and runs longer than the limit of its
 // sandbox, also code in a context. A limit that it names ends it.
 // What a run leaves behind goes on.

@@ -71,7 +71,7 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	if entry.Err != nil || json.Unmarshal(entry.Head, &h) != nil {
 		return nil
 	}
-	log, _, err := eventlog.Open(s.logs.File(entry.ID))
+	log, err := s.logs.Open(entry.ID)
 	if err != nil {
 		return nil
 	}
@@ -373,6 +373,7 @@ func (x *Run) enterAgain(carryOut func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs.add(x)
+	x.counted = s.engine.living.runs.Take(s.owner, 1) // an earlier server had others; this one goes on in any case
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())
 	if !x.req.Background {

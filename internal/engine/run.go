@@ -328,6 +328,7 @@ func (x *Run) leave() {
 	}
 	x.retire()
 	x.slim()
+	x.uncount()
 	s.mu.Lock()
 	s.runs.running--
 	forgotten := s.runs.forget()

@@ -190,7 +190,7 @@ func (s *Sandbox) openLogs() (*eventlog.Folder, []eventlog.Entry, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return eventlog.OpenFolder(filepath.Join(dir, string(s.id)), eventlog.Retention{}, &s.engine.living.logs)
+	return eventlog.OpenFolder(filepath.Join(dir, string(s.id)), s.owner, eventlog.Retention{}, s.engine.living.logs)
 }
 
 // save puts the record into the store.

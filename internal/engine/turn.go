@@ -37,6 +37,7 @@ func (r *RunRequest) Detach() {
 // it.
 type slot struct {
 	awaited bool   // Drain waits for the run
+	counted bool   // it has a place among the runs that have not ended
 	release func() // nil without a slot
 	yield   func() // nil without the turn of a context
 }

@@ -25,6 +25,7 @@ var DefaultRetention = Retention{Logs: 100, Bytes: 256 << 20}
 // Folder holds the logs of one sandbox's runs, each in a file named after its id. It removes the oldest finished ones.
 type Folder struct {
 	dir   string
+	owner string
 	keep  Retention
 	quota *Quota
 
@@ -45,9 +46,9 @@ type Entry struct {
 
 const suffix = ".log"
 
-// OpenFolder opens or makes a folder, named by an absolute path without links, closes it to other users, and lists its
-// logs, the oldest first. Its finished logs count for the quota until Remove.
-func OpenFolder(dir string, keep Retention, quota *Quota) (*Folder, []Entry, error) {
+// OpenFolder opens or makes an owner's folder, named by an absolute path without links, closes it to other users, and
+// lists its logs, the oldest first. Its finished logs count for the quota until Remove.
+func OpenFolder(dir, owner string, keep Retention, quota *Quota) (*Folder, []Entry, error) {
 	if keep == (Retention{}) {
 		keep = DefaultRetention
 	}
@@ -66,7 +67,7 @@ func OpenFolder(dir string, keep Retention, quota *Quota) (*Folder, []Entry, err
 	if err != nil {
 		return nil, nil, failed("list", err)
 	}
-	f := &Folder{dir: dir, keep: keep, quota: quota}
+	f := &Folder{dir: dir, owner: owner, keep: keep, quota: quota}
 	var entries []Entry
 	for _, file := range files {
 		name, isLog := strings.CutSuffix(file.Name(), suffix)
@@ -114,9 +115,29 @@ func (f *Folder) Dir() string { return f.dir }
 // File returns the path of the log of a run.
 func (f *Folder) File(id sandbox.ID) string { return filepath.Join(f.dir, string(id)+suffix) }
 
-// Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those
-// beyond the quota: their ids are returned. It costs no listing. A follower that still reads a removed log may fail
-// with NotFound.
+// Create is the function Create for a log of the folder, which counts for the quota. Without room, its output is
+// counted and not stored.
+func (f *Folder) Create(id sandbox.ID, head []byte) (*Log, error) {
+	l, err := Create(f.File(id), head, Bounds{})
+	if err == nil {
+		l.part.folder = f
+	}
+	return l, err
+}
+
+// Open is the function Open for a log of the folder, which counts for the quota unless it is finished.
+func (f *Folder) Open(id sandbox.ID) (*Log, error) {
+	l, _, err := Open(f.File(id))
+	if err == nil && !l.finished {
+		l.part.folder = f
+		l.hold(l.base) // without room, what is on the disk stays
+	}
+	return l, err
+}
+
+// Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those of
+// the owner with the most bytes beyond the quota: their ids are returned. It costs no listing. A follower that still
+// reads a removed log may fail with NotFound.
 func (f *Folder) Retire(id sandbox.ID, bytes int64) (removed []sandbox.ID, err error) {
 	for _, d := range f.trim(Entry{ID: id, Bytes: bytes}) {
 		if gone := os.Remove(d.folder.File(d.ID)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f, entries, err := OpenFolder(dir, Retention{}, &Quota{})
+	f, entries, err := OpenFolder(dir, "", Retention{}, &Quota{})
 	if err != nil || len(entries) != 0 {
 		t.Fatal(entries, err)
 	}
@@ -39,7 +39,7 @@ func TestFolder(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "other.log"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	f, entries, err = OpenFolder(dir, Retention{Logs: 3, Bytes: 1000}, &Quota{})
+	f, entries, err = OpenFolder(dir, "", Retention{Logs: 3, Bytes: 1000}, &Quota{})
 	if err != nil || len(entries) != 5 || entries[4].ID != torn || entries[4].Err == nil {
 		t.Fatal(entries, err)
 	}
@@ -70,13 +70,13 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestQuota: of all folders together, the oldest finished logs go first.
+// TestQuota: of all folders together, the oldest finished logs of the owner with the most bytes go first.
 func TestQuota(t *testing.T) {
-	quota := &Quota{Most: 250}
+	quota := NewQuota(250)
 	var folders []*Folder
 	var ids []sandbox.ID
-	for i := range 3 {
-		f, _, err := OpenFolder(filepath.Join(folder(t), "logs"), Retention{}, quota)
+	for i, owner := range []string{"few", "many", "many"} {
+		f, _, err := OpenFolder(filepath.Join(folder(t), "logs"), owner, Retention{}, quota)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,11 +91,101 @@ func TestQuota(t *testing.T) {
 		folders, ids = append(folders, f), append(ids, id)
 	}
 	for i, f := range folders {
-		if _, err := os.Stat(f.File(ids[i])); (err == nil) != (i > 0) {
+		if _, err := os.Stat(f.File(ids[i])); (err == nil) != (i != 1) {
 			t.Errorf("log %d: %v", i, err)
 		}
 	}
-	if err := folders[1].Remove(); err != nil || quota.Bytes() != 100 || len(quota.folders) != 2 {
+	if err := folders[2].Remove(); err != nil || quota.Bytes() != 100 || len(quota.folders) != 2 {
 		t.Error(quota.Bytes(), err)
+	}
+}
+
+// TestUnfinished: the output of runs that have not ended is bounded together, and for each owner.
+func TestUnfinished(t *testing.T) {
+	quota := NewQuota(8 * freeBytes)
+	begin := func(owner string) (*Folder, sandbox.ID, *Log) {
+		f, _, err := OpenFolder(filepath.Join(folder(t), "logs"), owner, Retention{}, quota)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := sandbox.NewID()
+		l, err := f.Create(id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, id, l
+	}
+	write := func(l *Log, pieces int) (stored int) {
+		at := l.Last().Stdout
+		for i := range uint64(pieces) {
+			id, err := l.Append(Stdout, at+(i+1)*freeBytes/2, make([]byte, freeBytes/2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id > 0 {
+				stored++
+			}
+		}
+		return stored
+	}
+	f, id, first := begin("a")
+	_, _, second := begin("a")
+	_, _, other := begin("b")
+	if n := write(first, 20); n != 9 { // some of each 64 KiB are its header and those of records
+		t.Errorf("%d pieces of the first are stored", n)
+	}
+	if n, m := write(second, 20), write(other, 4); n != 1 || m != 4 {
+		t.Errorf("%d pieces of the second are stored, %d of another owner", n, m)
+	}
+	if _, err := second.Append(Result, 0, make([]byte, freeBytes)); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("a result: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.Open(id) // as the next server does
+	if err != nil || quota.unfinished.HeldBy("a") != 4*freeBytes {
+		t.Fatal(quota.unfinished.HeldBy("a"), err)
+	}
+	if err := again.Finish(nil); err != nil || write(second, 5) != 5 {
+		t.Errorf("no room after the end of the first: %v", err)
+	}
+	if second.Finish(nil) != nil || other.Remove() != nil || quota.unfinished.Held() != 0 {
+		t.Errorf("%d bytes are held", quota.unfinished.Held())
+	}
+}
+
+// TestDescriptors: few of many logs keep their descriptors.
+func TestDescriptors(t *testing.T) {
+	dir, before := folder(t), open.most
+	open.most = 3
+	defer func() { open.most = before }()
+	var logs []*Log
+	for range 8 {
+		l, err := Create(filepath.Join(dir, string(sandbox.NewID())), nil, Bounds{})
+		if err == nil {
+			err = l.Sync()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
+	}
+	kept := 0
+	for _, l := range logs {
+		if l.disk.file != nil {
+			kept++
+		}
+	}
+	for _, l := range logs {
+		if _, err := l.Append(Stdout, 1, []byte("x")); err != nil || l.Finish(nil) != nil {
+			t.Error(err)
+		}
+		if events := collect(t, l, 0); len(events) != 2 || string(events[0].Data) != "x" {
+			t.Errorf("%+v", events)
+		}
+	}
+	if kept != 3 || open.logs.Len() != 0 {
+		t.Errorf("%d of 8 have descriptors, %d at the end", kept, open.logs.Len())
 	}
 }

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"container/list"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,18 +15,18 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Log is the log of one run. Its methods may be called at the same time. While it is written it holds one descriptor;
-// finished, none.
+// Log is the log of one run. Its methods may be called at the same time. While it is written it may hold one
+// descriptor; finished, none.
 type Log struct {
 	path   string
 	bounds Bounds
 	began  time.Time
 
 	writing sync.Mutex // held while the file is written; taken before mu
-	file    *os.File   // nil until the first write, and after the last
-	exists  bool       // the file was made
+	disk    onDisk
 
 	mu      sync.Mutex
+	part    part // of the quota of its folder
 	written slot // as it is in the file
 	// the end of the file, from base; bytes once added never change, so a follower may read them without the lock
 	mem      []byte
@@ -38,6 +39,19 @@ type Log struct {
 	finished bool
 	closed   bool
 	more     chan struct{} // closed at the next change; nil without waiters
+}
+
+// onDisk is the file of a log.
+type onDisk struct {
+	exists bool
+	file   *os.File      // nil until the first write, after the last, and while many others are written
+	place  *list.Element // among those with a descriptor, whose lock guards it
+}
+
+// part is what a log takes of the quota of its folder.
+type part struct {
+	folder *Folder // nil is none
+	held   int64
 }
 
 // mark says where in the file a record begins, and what was stored of the streams before it.
@@ -109,15 +123,38 @@ func (l *Log) Append(kind Kind, offset uint64, data []byte) (id uint64, err erro
 		if next := max(l.stored[s], l.lost[s]); offset < uint64(len(data)) || offset-uint64(len(data)) < next {
 			return 0, sandbox.Invalidf("event log", "%v goes back from %d to %d", kind, next, offset-uint64(len(data)))
 		}
-		if size > room-l.bounds.Reserve {
+		if size > room-l.bounds.Reserve || !l.hold(l.end()+size) {
 			l.lost[s] = offset
 			return 0, nil
 		}
 	} else if size > room {
 		return 0, tooLarge(kind, room)
+	} else if !l.hold(l.end() + size) {
+		return 0, tooLarge(kind, freeBytes+l.part.held-l.end())
 	}
 	l.add(Event{Kind: kind, Offset: offset, Data: data})
 	return l.last.ID, nil
+}
+
+// hold takes the room that the file needs with so many bytes.
+func (l *Log) hold(bytes int64) bool {
+	if l.part.folder == nil || l.part.folder.quota.unfinished == nil || bytes <= freeBytes+l.part.held {
+		return true
+	}
+	more := (bytes - l.part.held - 1) / freeBytes * freeBytes
+	if !l.part.folder.quota.unfinished.Take(l.part.folder.owner, more) {
+		return false
+	}
+	l.part.held += more
+	return true
+}
+
+// give gives back the room of the file.
+func (l *Log) give() {
+	if l.part.held > 0 {
+		l.part.folder.quota.unfinished.Give(l.part.folder.owner, l.part.held)
+		l.part.held = 0
+	}
 }
 
 func tooLarge(kind Kind, most int64) error {
@@ -185,12 +222,13 @@ func (l *Log) Finish(data []byte) error {
 func (l *Log) Written() bool {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	return l.exists
+	return l.disk.exists
 }
 
 func (l *Log) finish(data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.give() // whatever happens: the run is over
 	if err := l.makeRoom(len(data)); err != nil {
 		return err
 	}
@@ -252,29 +290,30 @@ func (l *Log) unwritten() (unwritten, error) {
 
 // write writes records, and then the slot that tells of them. The next Sync repeats all of a write that failed.
 func (l *Log) write(w unwritten) error {
-	if l.file == nil {
+	if l.disk.file == nil {
 		flags := os.O_WRONLY
-		if !l.exists {
+		if !l.disk.exists {
 			flags |= os.O_CREATE | os.O_EXCL
 		}
 		file, err := nolink.Open(l.path, flags, 0o600)
 		if err != nil {
 			return failed("open", err)
 		}
-		l.file, l.exists = file, true
+		l.disk.file, l.disk.exists = file, true
 	}
+	open.use(l)
 	records := w.records
 	if w.at == 0 { // a follower never reads the header, but Append may be copying it to a larger buffer
 		records = slices.Clone(records)
 		w.slot.put(records[slotAt:])
 	}
-	if _, err := l.file.WriteAt(records, w.at); err != nil {
+	if _, err := l.disk.file.WriteAt(records, w.at); err != nil {
 		return failed("write", err)
 	}
 	if w.at > 0 && w.slot != l.written {
 		var fixed [slotSize]byte
 		w.slot.put(fixed[:])
-		if _, err := l.file.WriteAt(fixed[:], int64(slotAt)); err != nil {
+		if _, err := l.disk.file.WriteAt(fixed[:], int64(slotAt)); err != nil {
 			return failed("write", err)
 		}
 	}
@@ -286,11 +325,12 @@ func (l *Log) write(w unwritten) error {
 
 // shut closes the descriptor. The caller holds writing.
 func (l *Log) shut() error {
-	if l.file == nil {
+	if l.disk.file == nil {
 		return nil
 	}
-	err := l.file.Close()
-	l.file = nil
+	open.drop(l)
+	err := l.disk.file.Close()
+	l.disk.file = nil
 	return failed("close", err)
 }
 
@@ -320,7 +360,7 @@ func (l *Log) Remove() error {
 	err := l.release()
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	if !l.exists {
+	if !l.disk.exists {
 		return err
 	}
 	if gone := os.Remove(l.path); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
@@ -332,6 +372,7 @@ func (l *Log) Remove() error {
 func (l *Log) release() error {
 	l.mu.Lock()
 	l.closed = true
+	l.give()
 	l.wake()
 	l.mu.Unlock()
 	l.writing.Lock()

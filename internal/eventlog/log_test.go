@@ -194,8 +194,8 @@ func TestFollow(t *testing.T) {
 	}
 	close(written)
 	followers.Wait()
-	if len(l.mem) > kept || l.file != nil {
-		t.Errorf("a finished log keeps %d bytes and file %v", len(l.mem), l.file)
+	if len(l.mem) > kept || l.disk.file != nil {
+		t.Errorf("a finished log keeps %d bytes and file %v", len(l.mem), l.disk.file)
 	}
 	if got := collect(t, l, l.Last().ID-1); len(got) != 1 || got[0].Kind != Done {
 		t.Errorf("the end alone: %v", got)

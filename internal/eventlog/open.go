@@ -24,7 +24,7 @@ func Open(path string) (l *Log, head []byte, err error) {
 	if err != nil {
 		return nil, nil, failed("read "+path, err)
 	}
-	l = &Log{path: path, bounds: h.bounds, began: h.began, exists: true, lost: s.lost, written: s}
+	l = &Log{path: path, bounds: h.bounds, began: h.began, disk: onDisk{exists: true}, lost: s.lost, written: s}
 	l.base = int64(headerHead + len(h.head))
 	l.marks = []mark{{id: 1, at: l.base}}
 	if err := l.scan(file, info.Size()); err != nil {

@@ -4,20 +4,29 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/room"
 )
 
 // DefaultQuota is a quota in bytes for a server.
 const DefaultQuota = 4 << 30
 
-// Quota bounds the finished logs of several folders together. The zero value has no bound. Its lock guards the lists of
-// all its folders.
+// Quota bounds the logs of several folders together: the finished ones, and as much again of those that are not
+// finished, half of it of one owner. The zero value has no bound. Its lock guards the lists of all its folders.
 type Quota struct {
-	Most int64 // bytes; 0 is no bound
+	most       int64      // bytes of finished logs; 0 is no bound
+	unfinished *room.Room // bytes of the others, beyond freeBytes of each; nil is no bound
 
 	mu      sync.Mutex
 	bytes   int64
 	folders []*Folder
 }
+
+// NewQuota returns a quota of so many bytes.
+func NewQuota(most int64) *Quota { return &Quota{most: most, unfinished: room.New(most, most/2)} }
+
+// freeBytes is how much of each unfinished log is not counted, and the unit in which the rest is.
+const freeBytes = 64 << 10
 
 // Bytes returns what the finished logs of all folders take.
 func (q *Quota) Bytes() int64 {
@@ -26,13 +35,21 @@ func (q *Quota) Bytes() int64 {
 	return q.bytes
 }
 
-// over takes the oldest finished log off the list of its folder, if there are too many bytes. The caller holds mu.
+// over takes the oldest finished log of the owner with the most bytes off the list of its folder, if there are too many
+// bytes. The caller holds mu.
 func (q *Quota) over() (of *Folder, e Entry, is bool) {
-	if q.Most == 0 || q.bytes <= q.Most {
+	if q.most == 0 || q.bytes <= q.most {
 		return nil, e, false
 	}
+	bytes := map[string]int64{}
 	for _, f := range q.folders {
-		if len(f.finished) > 0 && (of == nil || f.finished[0].Written.Before(of.finished[0].Written)) {
+		bytes[f.owner] += f.bytes
+	}
+	for _, f := range q.folders {
+		if len(f.finished) == 0 || of != nil && bytes[f.owner] < bytes[of.owner] {
+			continue
+		}
+		if of == nil || bytes[f.owner] > bytes[of.owner] || f.finished[0].Written.Before(of.finished[0].Written) {
 			of = f
 		}
 	}
