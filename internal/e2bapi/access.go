@@ -34,11 +34,11 @@ func (f *face) inside(h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		a, _ := f.addressOf(r)
 		w.Sandbox = string(a.id)
-		owner, ok := f.tokenOwner(r, a.id)
+		owner, key, ok := f.tokenOwner(r, a.id)
 		if !ok {
 			return errToken
 		}
-		if err := f.Admit(w, r, owner); err != nil {
+		if err := f.Admit(w, r, key); err != nil {
 			return err
 		}
 		s, err := f.Engine().Sandbox(r.Context(), owner, string(a.id))
@@ -49,17 +49,20 @@ func (f *face) inside(h inside) handler {
 	}
 }
 
-// tokenOwner returns the owner of a sandbox whose access token a request has.
-func (f *face) tokenOwner(r *http.Request, id sandbox.ID) (string, bool) {
+// tokenOwner returns the owner of a sandbox whose access token a request has, and the key that the token is bound to.
+func (f *face) tokenOwner(r *http.Request, id sandbox.ID) (owner string, key httpd.Identity, ok bool) {
 	for _, name := range []string{headerToken, headerTraffic} {
 		token := r.Header.Get(name)
-		owner, ok := ownerIn(token)
-		key, known := f.Identity(r, owner)
-		if ok && known && f.tokens.fits(token, key, id) {
-			return owner, true
+		if owner, ok = ownerIn(token); !ok {
+			continue
+		}
+		for _, key := range f.Identities(r, owner) {
+			if f.tokens.fits(token, key, id) {
+				return owner, key, true
+			}
 		}
 	}
-	return "", false
+	return "", key, false
 }
 
 // living returns a sandbox that was found, or nil if it has ended: then the request is answered in the words of E2B's
@@ -90,7 +93,7 @@ func (f *face) signed(op string, h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		a, named := f.addressOf(r)
 		if r.Header.Get(headerToken) != "" {
-			if _, ok := f.tokenOwner(r, a.id); !named || !ok {
+			if _, _, ok := f.tokenOwner(r, a.id); !named || !ok {
 				return unauthorized("access token present in header but does not match")
 			}
 			return f.inside(h)(w, r)
@@ -99,7 +102,7 @@ func (f *face) signed(op string, h inside) handler {
 		if q.Get("signature") == "" {
 			return unauthorized("missing signature query parameter")
 		}
-		s, err := f.signer(r, a.id, newSignature(op, q.Get("path"), q.Get("username"),
+		s, key, err := f.signer(r, a.id, newSignature(op, q.Get("path"), q.Get("username"),
 			q.Get("signature_expiration")), q.Get("signature"))
 		if s == nil {
 			return unauthorized("invalid signature")
@@ -110,7 +113,7 @@ func (f *face) signed(op string, h inside) handler {
 				return unauthorized("signature is already expired")
 			}
 		}
-		if err := f.Admit(w, r, s.Owner()); err != nil {
+		if err := f.Admit(w, r, key); err != nil {
 			return err
 		}
 		if s, err = f.living(w, s.ID(), s, err); s == nil {
@@ -120,53 +123,56 @@ func (f *face) signed(op string, h inside) handler {
 	}
 }
 
-// signer returns the sandbox whose access token signed: that of an id, or any if the id is "".
-func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, given string) (*engine.Sandbox, error) {
+// signer returns the sandbox whose access token signed: that of an id, or any if the id is "". It also returns the key
+// that the token is bound to.
+func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, given string) (s *engine.Sandbox,
+	key httpd.Identity, err error) {
 	text, ok := strings.CutPrefix(given, signatureVersion)
 	code, err := base64.RawStdEncoding.DecodeString(text)
 	if !ok || err != nil || len(code) != sha256.Size {
-		return nil, nil
+		return nil, key, nil
 	}
 	if id == "" {
 		id = f.search(r, signature, code)
 	}
-	s, err := f.Engine().SandboxOfAny(r.Context(), id)
-	if s == nil {
-		return nil, nil
+	if s, err = f.Engine().SandboxOfAny(r.Context(), id); s == nil {
+		return nil, key, nil
 	}
-	key, known := f.Identity(r, s.Owner())
-	if !known || !signature.isBy(f.tokens.of(s.Owner(), key, s.ID()), code) {
-		return nil, nil
+	for _, key := range f.Identities(r, s.Owner()) {
+		if signature.isBy(f.tokens.of(s.Owner(), key, s.ID()), code) {
+			return s, key, err
+		}
 	}
-	return s, err
+	return nil, key, nil
 }
 
 // search returns the id of the sandbox whose token made a signature, or "". Anybody may cause a search. So one runs at
-// a time, and uses the tokens that the last one made: with 512 sandboxes it costs about as much as any refused request.
+// a time, and uses the tokens that the last one made: with 512 sandboxes, whose
+// owners have one key each, it costs about as much as any refused request.
 func (f *face) search(r *http.Request, signature *signature, code []byte) (found sandbox.ID) {
 	f.searching.Lock()
 	defer f.searching.Unlock()
-	made := make(map[sandbox.ID]madeToken, len(f.made))
+	made := make(map[tokenFor]string, len(f.made))
 	f.Engine().Each(func(owner string, id sandbox.ID) {
-		key, known := f.Identity(r, owner)
-		if !known {
-			return
-		}
-		token, ok := f.made[id]
-		if !ok || token.key != string(key) {
-			token = madeToken{string(key), f.tokens.of(owner, key, id)}
-		}
-		if made[id] = token; signature.isBy(token.text, code) {
-			found = id
+		for _, key := range f.Identities(r, owner) {
+			is := tokenFor{id, key}
+			token, ok := f.made[is]
+			if !ok {
+				token = f.tokens.of(owner, key, id)
+			}
+			if made[is] = token; signature.isBy(token, code) {
+				found = id
+			}
 		}
 	})
 	f.made = made
 	return found
 }
 
-// madeToken is a token that a search made, and the hash of the API key that it is bound to.
-type madeToken struct {
-	key, text string
+// tokenFor identifies a token.
+type tokenFor struct {
+	id  sandbox.ID
+	key httpd.Identity
 }
 
 // signature is what a signature signs, besides the access token that is its key.

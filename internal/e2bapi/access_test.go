@@ -3,9 +3,18 @@ package e2bapi_test
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -46,4 +55,93 @@ func TestSignedURL(t *testing.T) {
 	if status, text := r.do("GET", signed("/nothing", r.token), "", nil, nil); status != http.StatusUnauthorized {
 		t.Errorf("after the end: %d, %s", status, text)
 	}
+}
+
+// TestTokensOfKeys: a token ends with the key that got it, and with no other key of the name. So do its streams, and
+// a stream of a public port with a key of the owner.
+func TestTokensOfKeys(t *testing.T) {
+	var secrets [2]string
+	var keys [2]httpd.Key
+	for i := range keys {
+		var err error
+		secrets[i] = httpd.NewSecret()
+		if keys[i], err = httpd.NewKey("alice", secrets[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring := httpd.NewKeyring(keys[:]...)
+	r := &rig{t: t, secret: secrets[0]}
+	r.start(httpd.Config{Keys: ring, Domain: "fh.test"}, (*httptest.Server).Start)
+	first := r.token
+	status, text := r.do("POST", "/sandboxes/"+r.id+"/connect", "application/json", []byte("{}"),
+		http.Header{"X-Api-Key": {secrets[1]}})
+	var again struct{ EnvdAccessToken string }
+	if err := json.Unmarshal(text, &again); err != nil || status != http.StatusOK {
+		t.Fatalf("%d: %s", status, text)
+	}
+	list := func(token string) int {
+		r.token = token
+		status, _ := r.call("/filesystem.Filesystem/ListDir", `{"path":"/"}`)
+		return status
+	}
+	for _, token := range []string{first, again.EnvdAccessToken} {
+		if status := list(token); status != http.StatusOK {
+			t.Errorf("a token of a valid key: %d", status)
+		}
+	}
+	r.serve()
+	public := r.stream()
+	ring.Replace(keys[1:])
+	if status := list(first); status != http.StatusUnauthorized {
+		t.Errorf("the token of a revoked key: %d", status)
+	}
+	if status := list(again.EnvdAccessToken); status != http.StatusOK {
+		t.Errorf("the token of the key that remains: %d", status)
+	}
+	_ = public.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, public); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a stream of a public port outlives the key")
+	}
+	if err := r.stream().Close(); err != nil { // the name still has a key
+		t.Error(err)
+	}
+}
+
+// serve starts a program on port 8000 that answers with endless streams.
+func (r *rig) serve() {
+	r.t.Helper()
+	const program = `import socket
+kept = []
+at = socket.create_server(("127.0.0.1", 8000))
+print("ready", flush=True)
+while True:
+    kept.append(at.accept()[0])
+    kept[-1].sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+`
+	start, err := json.Marshal(map[string]any{"process": map[string]any{"cmd": "python3",
+		"args": []string{"-c", program}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out := r.ask("POST", "/process.Process/Start", "application/connect+json", framed(string(start)), r.to(envd)).Body
+	r.t.Cleanup(func() { out.Close() })
+	for range 2 { // its start and its line
+		readFrame(r.t, out)
+	}
+}
+
+// stream opens a stream of a program by the public name of its port.
+func (r *rig) stream() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: 8000-%s.fh.test\r\n\r\n", r.id)
+	line := make([]byte, len("HTTP/1.1 200"))
+	if _, readErr := io.ReadFull(conn, line); err != nil || readErr != nil || string(line) != "HTTP/1.1 200" {
+		r.t.Fatalf("%q, %v, %v", line, err, readErr)
+	}
+	return conn
 }

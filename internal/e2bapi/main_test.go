@@ -29,6 +29,7 @@ type rig struct {
 	url    string
 	client *http.Client
 	log    bytes.Buffer // to be read once the server is idle
+	secret string       // of the API key; "" is none
 
 	id, token string // of the sandbox
 }
@@ -52,6 +53,13 @@ func startTLS(at *httptest.Server) {
 func startRig(t testing.TB, config httpd.Config, start func(*httptest.Server)) *rig {
 	t.Helper()
 	r := &rig{t: t}
+	r.start(config, start)
+	return r
+}
+
+func (r *rig) start(config httpd.Config, start func(*httptest.Server)) {
+	t := r.t
+	t.Helper()
 	var err error
 	r.engine, err = engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)},
 		Languages: lang.All()[:3], Max: sandbox.Limits{Timeout: time.Hour}})
@@ -73,18 +81,26 @@ func startRig(t testing.TB, config httpd.Config, start func(*httptest.Server)) *
 		r.engine.Close()
 	})
 	r.id, r.token = r.create()
-	return r
 }
 
 // create makes a sandbox without a network.
 func (r *rig) create() (id, token string) {
 	r.t.Helper()
-	status, text := r.do("POST", "/sandboxes", "application/json", []byte(`{"allow_internet_access":false}`), nil)
+	status, text := r.do("POST", "/sandboxes", "application/json", []byte(`{"allow_internet_access":false}`),
+		r.key())
 	var made struct{ SandboxID, EnvdAccessToken string }
 	if err := json.Unmarshal(text, &made); err != nil || status != http.StatusCreated {
 		r.t.Fatalf("%d: %s", status, text)
 	}
 	return made.SandboxID, made.EnvdAccessToken
+}
+
+// key is the header of requests with the API key.
+func (r *rig) key() http.Header {
+	if r.secret == "" {
+		return nil
+	}
+	return http.Header{"X-Api-Key": {r.secret}}
 }
 
 // do sends a request; with a port, to that service of the sandbox.

@@ -21,6 +21,15 @@ func homeOf(s *engine.Sandbox) string {
 	return sandbox.WorkspaceAlias
 }
 
+// complete gives a sandbox what E2B's templates have.
+func complete(ctx context.Context, s *engine.Sandbox) error {
+	err := findHome(ctx, s)
+	if err == nil {
+		err = linkPython(ctx, s)
+	}
+	return err
+}
+
 // findHome notes the home folder of a new sandbox whose backend does not show the workspace at E2B's path.
 func findHome(ctx context.Context, s *engine.Sandbox) error {
 	_, err := s.Stat(ctx, sandbox.WorkspaceAlias)
@@ -28,6 +37,9 @@ func findHome(ctx context.Context, s *engine.Sandbox) error {
 		return err
 	}
 	metadata := s.Info().Spec.Metadata
+	if metadata == nil { // another API made it
+		metadata = map[string]string{}
+	}
 	metadata[homeName] = sandbox.Workspace
 	return s.Update(engine.Patch{Metadata: metadata})
 }

@@ -22,21 +22,20 @@ const (
 
 // isPublic reports whether everybody may reach the ports of a sandbox. Its owner's API key must be valid.
 func (f *face) isPublic(r *http.Request, s *engine.Sandbox) bool {
-	_, known := f.Identity(r, s.Owner())
-	return known && s.Info().Spec.Metadata[portsName] == portsPublic
+	return len(f.Identities(r, s.Owner())) > 0 && s.Info().Spec.Metadata[portsName] == portsPublic
 }
 
 // passPort passes a request on to a port of a sandbox. The access token opens all ports of its sandbox. A name of the
 // port alone opens it to everybody if its sandbox has public ports.
 func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	a, _ := f.addressOf(r)
-	owner, trusted := f.tokenOwner(r, a.id)
+	_, key, trusted := f.tokenOwner(r, a.id)
 	if !trusted && !a.byHost {
 		return errToken
 	}
 	s, err := f.Engine().SandboxOfAny(r.Context(), a.id)
 	if trusted {
-		if err := f.Admit(w, r, owner); err != nil {
+		if err := f.Admit(w, r, key); err != nil {
 			return err
 		}
 	} else if s != nil && err == nil && !f.isPublic(r, s) {
@@ -47,6 +46,11 @@ func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	}
 	if s, err = f.living(w, a.id, s, err); s == nil {
 		return err
+	}
+	if !trusted {
+		if err := f.EndWith(w, s.Owner()); err != nil {
+			return err
+		}
 	}
 	to := httpd.PortTarget{Sandbox: s, Port: a.port, Tail: httpd.Tail(r), OwnOrigin: a.byHost}
 	if mask := s.Info().Spec.Metadata[maskName]; mask != "" {

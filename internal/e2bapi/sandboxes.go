@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -91,17 +90,10 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	create.Owner = w.Key
+	create.Owner, create.Prepare = w.Key, complete
 	s, err := f.createOnce(r, &req, create)
 	if err != nil {
 		return err
-	}
-	err = findHome(r.Context(), s)
-	if err == nil {
-		err = linkPython(r.Context(), s)
-	}
-	if err != nil {
-		return errors.Join(err, s.Close())
 	}
 	return f.WriteStatus(w, http.StatusCreated, f.show(w, r, s).created)
 }
@@ -206,8 +198,7 @@ func (f *face) domainOf(r *http.Request) string {
 // show describes a sandbox.
 func (f *face) show(w *httpd.Response, r *http.Request, s *engine.Sandbox) detail {
 	i := s.Info()
-	key, _ := f.Identity(r, w.Key)
-	token := f.tokens.of(w.Key, key, s.ID())
+	token := f.tokens.of(w.Key, f.IdentityOf(w), s.ID())
 	out := detail{
 		created: created{TemplateID: i.Spec.Metadata[templateName], SandboxID: string(s.ID()), ClientID: clientID,
 			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token,

@@ -25,7 +25,7 @@ type face struct {
 	files  *metadata
 
 	searching sync.Mutex // guards made
-	made      map[sandbox.ID]madeToken
+	made      map[tokenFor]string
 }
 
 type handler = func(*httpd.Response, *http.Request) error

@@ -10,12 +10,13 @@ import (
 	"os"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Tokens makes the access tokens of sandboxes: the name of the owner, and a code of it, of the hash of the owner's API
-// key and of the sandbox's id (HMAC-SHA256, RFC 2104). So a token needs no memory, is valid for its sandbox only, and
-// ends with the key.
+// Tokens makes the access tokens of sandboxes: the name of the owner, and a code of it, of the hash of the API key that
+// got the token, and of the sandbox's id (HMAC-SHA256, RFC 2104). So a token needs no memory, is valid for its sandbox
+// only, and ends with that key.
 type Tokens struct{ key []byte }
 
 // keyFile is the file of the key, in the state folder.
@@ -45,16 +46,18 @@ func OpenTokens(state *os.Root) (*Tokens, error) {
 	return &Tokens{key}, err
 }
 
-// of returns the token of a sandbox, whose owner has an API key of this hash.
-func (t *Tokens) of(owner string, key []byte, id sandbox.ID) string {
+// of returns the token of a sandbox for a key of its owner.
+func (t *Tokens) of(owner string, key httpd.Identity, id sandbox.ID) string {
 	name := base64.RawURLEncoding.EncodeToString([]byte(owner))
 	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name, key, id))
 }
 
-func (t *Tokens) code(name string, key []byte, id sandbox.ID) []byte {
+func (t *Tokens) code(name string, key httpd.Identity, id sandbox.ID) []byte {
 	mac := hmac.New(sha256.New, t.key)
 	mac.Write([]byte(name + "." + string(id) + "."))
-	mac.Write(key)
+	if key != (httpd.Identity{}) {
+		mac.Write(key[:])
+	}
 	return mac.Sum(nil)
 }
 
@@ -66,7 +69,7 @@ func ownerIn(token string) (owner string, ok bool) {
 }
 
 // fits reports whether a token is that of a sandbox.
-func (t *Tokens) fits(token string, key []byte, id sandbox.ID) bool {
+func (t *Tokens) fits(token string, key httpd.Identity, id sandbox.ID) bool {
 	name, code, _ := strings.Cut(token, ".")
 	given, err := base64.RawURLEncoding.DecodeString(code)
 	return err == nil && hmac.Equal(given, t.code(name, key, id))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -22,7 +23,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, other := sandbox.NewID(), sandbox.NewID()
-	key := []byte("hash")
+	key := httpd.Identity{1}
 	token := tokens.of("alice", key, id)
 	again, err := OpenTokens(dir)
 	if err != nil {
@@ -32,8 +33,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%q, %t", owner, ok)
 	}
 	for _, wrong := range []string{"", ".", token[:len(token)-1], token + "A",
-		tokens.of("bob", key, id)[:8] + token[8:], tokens.of("alice", key, other), tokens.of("alice", nil, id),
-		NewTokens().of("alice", key, id)} {
+		tokens.of("bob", key, id)[:8] + token[8:], tokens.of("alice", key, other),
+		tokens.of("alice", httpd.Identity{}, id), NewTokens().of("alice", key, id)} {
 		if tokens.fits(wrong, key, id) {
 			t.Errorf("%q is a token", wrong)
 		}
@@ -56,9 +57,9 @@ func TestSignature(t *testing.T) {
 // BenchmarkSignature is one sandbox of a search for a signature without the sandbox's id.
 func BenchmarkSignature(b *testing.B) {
 	tokens, id, s := NewTokens(), sandbox.NewID(), newSignature(opRead, "a", "user", "")
-	key := make([]byte, sha256.Size)
+	key := httpd.Identity{1}
 	for b.Loop() {
-		s.isBy(tokens.of("alice", key, id), key)
+		s.isBy(tokens.of("alice", key, id), key[:])
 	}
 }
 

@@ -159,6 +159,7 @@ func (all *watchers) begin(ctx context.Context, id sandbox.ID, w *watcher, recur
 	w.cancel = cancel
 	ready := make(chan struct{})
 	if !all.enter(id, w) {
+		cancel() // or the server's context would keep the watcher's
 		return &sandbox.Error{Kind: sandbox.Quota, Op: "watch", Fix: "remove one that is no longer needed",
 			Msg: fmt.Sprintf("the sandbox has %d watchers, the most that are allowed", maxWatchers)}
 	}

@@ -1,6 +1,7 @@
 package e2bapi
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -69,4 +70,31 @@ func TestForgottenWatcher(t *testing.T) {
 	if held := all.room.Held(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
+}
+
+// TestRefusedWatchers: a watcher over the limit leaves nothing behind.
+func TestRefusedWatchers(t *testing.T) {
+	all := newWatchers()
+	defer all.close()
+	s := &engine.Sandbox{}
+	for n := range maxWatchers {
+		all.enter(sandbox.ID(rune('a'+n)), &watcher{sandbox: s})
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const refused, most = 30_000, 1 << 20
+	before := heap()
+	for range refused {
+		if err := all.begin(t.Context(), "z", &watcher{sandbox: s}, false); sandbox.KindOf(err) != sandbox.Quota {
+			t.Fatal(err)
+		}
+	}
+	if after := heap(); after > before+most {
+		t.Errorf("%d refused watchers hold %d bytes", refused, after-before)
+	}
+	runtime.KeepAlive(all)
 }

@@ -26,6 +26,9 @@ type Create struct {
 	Ends    Ends
 	// by language; they are installed when Create returns
 	Packages map[string]sandbox.Packages
+	// Prepare, if not nil, completes the sandbox before Create returns it, also one that exists. It does not end with
+	// the call: others may wait for the same sandbox.
+	Prepare func(context.Context, *Sandbox) error
 }
 
 // Limits of living sandboxes.
@@ -123,12 +126,19 @@ func (e *Engine) Create(ctx context.Context, c Create) (s *Sandbox, made bool, e
 			return nil, false, err
 		}
 		if mine {
-			if err := s.addAll(ctx, c.Packages); err != nil {
-				return nil, false, errors.Join(err, s.Close())
+			err := s.addAll(ctx, c.Packages)
+			if err == nil {
+				err = s.prepare(ctx, &c)
+			}
+			if err != nil {
+				return nil, false, errors.Join(err, s.giveUp())
 			}
 			return s, true, nil
 		}
 		if s.Ended() == nil {
+			if err := s.prepare(ctx, &c); err != nil {
+				return nil, false, err
+			}
 			return s, false, nil
 		}
 		if sandbox.KindOf(s.Ended()) != sandbox.NotFound { // the server is stopping
@@ -136,6 +146,30 @@ func (e *Engine) Create(ctx context.Context, c Create) (s *Sandbox, made bool, e
 		}
 		_ = s.Close() // waits for its end, which frees the name
 	}
+}
+
+// prepare completes a sandbox that Create returns.
+func (s *Sandbox) prepare(ctx context.Context, c *Create) error {
+	if c.Prepare == nil {
+		return nil
+	}
+	return c.Prepare(context.WithoutCancel(ctx), s)
+}
+
+// giveUp ends a sandbox that the call which made it cannot return, unless another call has found it by its name: its
+// client may have the answer already.
+func (s *Sandbox) giveUp() error {
+	t := s.engine.living
+	t.mu.Lock()
+	shared := s.shared
+	if !shared { // who finds it from now on waits for its end
+		s.endLife(&endedError{"it could not be completed"})
+	}
+	t.mu.Unlock()
+	if shared {
+		return nil
+	}
+	return s.Close()
 }
 
 // planLiving completes the record of a sandbox to make, and chooses its backend.
@@ -188,6 +222,7 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 	}
 	key := ownedName{record.Owner, record.Name}
 	if found := t.byName[key]; record.Name != "" && found != nil {
+		found.shared = true
 		return found, false, nil
 	}
 	if most := t.most; len(t.byID) >= most {

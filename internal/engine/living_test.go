@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -395,5 +396,37 @@ func TestEndOfOutput(t *testing.T) {
 	if r, failed := x.Wait(within(t)); err != nil || failed != nil || !strings.HasSuffix(text, string(r.Stdout.Tail)) ||
 		len(text) != 1536 || dropped != 2004-1536 || end != 2004 {
 		t.Errorf("%d bytes, %d dropped, up to %d; %v, %v", len(text), dropped, end, err, failed)
+	}
+}
+
+// TestGiveUp: a call that made a sandbox and fails later ends it, unless another call has found it.
+func TestGiveUp(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	broken := errors.New("broken")
+	asks := engine.Create{Name: "a", Prepare: func(context.Context, *engine.Sandbox) error { return broken }}
+	if _, _, err := rig.Engine.Create(within(t), asks); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	_, err := rig.Engine.Sandbox(within(t), "", "a")
+	refused(t, "one that was given up", err, sandbox.NotFound, "could not be completed")
+	var found *engine.Sandbox
+	asks.Prepare = func(context.Context, *engine.Sandbox) error {
+		found = rig.make(t, engine.Create{Name: "a"})
+		return broken
+	}
+	if _, _, err := rig.Engine.Create(within(t), asks); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if err := found.Ended(); err != nil {
+		t.Errorf("another call has it: %v", err)
+	}
+	asks.Prepare = func(ctx context.Context, _ *engine.Sandbox) error { return ctx.Err() }
+	left, leave := context.WithCancel(within(t))
+	leave()
+	if again, made, err := rig.Engine.Create(left, asks); err == nil && (made || again != found) {
+		t.Errorf("made %t", made)
+	}
+	if err := found.Ended(); err != nil {
+		t.Errorf("a client that left ended it: %v", err)
 	}
 }

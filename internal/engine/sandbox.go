@@ -48,6 +48,7 @@ type Sandbox struct {
 type creation struct {
 	made    chan struct{} // closed once it is ready, or could not be made
 	failed  error         // why it could not be made; valid once made is closed
+	shared  bool          // a further call to Create has found it by its name; the table's mu guards it
 	pending error         // why it was not taken over from an earlier server yet; the sandbox's mu guards it
 
 	abandon context.CancelFunc // ends the attempts to take it over

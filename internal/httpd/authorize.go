@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -88,27 +89,54 @@ func (s *Server) admitKey(w *Response, key *Key) error {
 
 func (s *Server) isKey(secret string) bool { return s.config.Keys.find(secret) != nil }
 
-// Identity returns what a token of an owner must be bound to, so that it ends with the owner's API key: the hash of the
-// key. ok is false if the server has no such key. Without keys, and on the local socket, the only owner is "".
-func (s *Server) Identity(r *http.Request, owner string) (hash []byte, ok bool) {
-	if owner == "" {
-		return nil, !s.config.Keys.Required() || r.Context().Value(local{}) != nil
+// Identity is what a token is bound to, so that it ends with the API key whose request got it: the hash of the key.
+// That of the owner "", who has no key, is zero.
+type Identity [sha256.Size]byte
+
+// IdentityOf returns the identity of a request that a key has admitted.
+func (s *Server) IdentityOf(w *Response) Identity {
+	if hash := s.config.Keys.using(w); hash != nil {
+		return *hash
 	}
-	if key := s.config.Keys.of(owner); key != nil {
-		return key.Hash[:], true
-	}
-	return nil, false
+	return Identity{}
 }
 
-// Admit makes a request one of an owner that was found without the key. Its errors are those of a request with the key.
-func (s *Server) Admit(w *Response, r *http.Request, owner string) error {
-	if key := s.config.Keys.of(owner); key != nil {
+// Identities returns the identities of an owner, one for each valid key. Without keys, and on the local socket, the
+// only owner is "".
+func (s *Server) Identities(r *http.Request, owner string) (list []Identity) {
+	if owner == "" && (!s.config.Keys.Required() || r.Context().Value(local{}) != nil) {
+		return []Identity{{}}
+	}
+	for _, key := range s.config.Keys.of(owner) {
+		list = append(list, key.Hash)
+	}
+	return list
+}
+
+// Admit makes a request one of the key of a token that it has. Its errors are those of a request with the key.
+func (s *Server) Admit(w *Response, r *http.Request, id Identity) error {
+	if id != (Identity{}) {
+		key := s.config.Keys.byHash(id)
+		if key == nil { // revoked at this moment
+			return errKey
+		}
 		if err := s.admitKey(w, key); err != nil {
 			return err
 		}
-	} else if owner != "" { // revoked at this moment
-		return errKey
 	}
 	admitted(r.Context(), w.owner)
 	return nil
+}
+
+// EndWith ends a request that needs no key once a key of an owner, which has one, is revoked or expires.
+func (s *Server) EndWith(w *Response, owner string) error {
+	if owner == "" {
+		return nil
+	}
+	for _, key := range s.config.Keys.of(owner) {
+		if s.config.Keys.enter(key, w) {
+			return nil
+		}
+	}
+	return errKey
 }

@@ -37,7 +37,7 @@ type sha256Hash = [sha256.Size]byte
 // keySet is an immutable set of keys.
 type keySet struct {
 	keys   []Key
-	byName map[string]*Key // the first of each name
+	byName map[string][]*Key
 	byHash map[sha256Hash]*Key
 }
 
@@ -64,17 +64,15 @@ func (k *Keyring) Keys() []Key {
 
 // Replace replaces all keys. Requests in progress of keys that are gone, streams too, end at once.
 func (k *Keyring) Replace(keys []Key) {
-	set := &keySet{keys: keys, byName: map[string]*Key{}, byHash: map[sha256Hash]*Key{}}
+	set := &keySet{keys: keys, byName: map[string][]*Key{}, byHash: map[sha256Hash]*Key{}}
 	for i := range keys {
 		key := &keys[i]
-		if set.byName[key.Name] == nil {
-			set.byName[key.Name] = key
-		}
+		set.byName[key.Name] = append(set.byName[key.Name], key)
 		set.byHash[key.Hash] = key
 	}
 	k.mu.Lock()
 	for name, limiter := range k.rates { // a name that had requests keeps what is left of its rate
-		if key := set.byName[name]; key == nil || key.Limits.Rate != limiter.rate {
+		if of := set.byName[name]; of == nil || of[0].Limits.Rate != limiter.rate {
 			delete(k.rates, name)
 		}
 	}
@@ -138,22 +136,36 @@ func (k *Keyring) find(secret string) *Key {
 	return &keys[found]
 }
 
-// of returns a valid key of a name, or nil.
-func (k *Keyring) of(name string) *Key {
+// of returns the valid keys of a name.
+func (k *Keyring) of(name string) (valid []*Key) {
 	if k == nil {
 		return nil
 	}
-	set := k.set.Load()
-	first := set.byName[name]
-	if first == nil || !first.Expired(time.Now()) {
-		return first
-	}
-	for i := range set.keys {
-		if key := &set.keys[i]; key.Name == name && !key.Expired(time.Now()) {
-			return key
+	now := time.Now()
+	for _, key := range k.set.Load().byName[name] {
+		if !key.Expired(now) {
+			valid = append(valid, key)
 		}
 	}
-	return nil
+	return valid
+}
+
+// byHash returns the key of a hash, or nil. It may have expired.
+func (k *Keyring) byHash(hash sha256Hash) *Key {
+	if k == nil {
+		return nil
+	}
+	return k.set.Load().byHash[hash]
+}
+
+// using returns the hash of the key that admitted a request, or nil.
+func (k *Keyring) using(w *Response) *sha256Hash {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.users[w]
 }
 
 // OwnerLimits returns the limits of an owner for the engine.
@@ -161,8 +173,8 @@ func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
 	if k == nil {
 		return engine.OwnerLimits{}
 	}
-	if key := k.set.Load().byName[owner]; key != nil {
-		return key.Limits.OwnerLimits
+	if keys := k.set.Load().byName[owner]; keys != nil {
+		return keys[0].Limits.OwnerLimits
 	}
 	return engine.OwnerLimits{}
 }

@@ -52,7 +52,7 @@ func TestKeyring(t *testing.T) {
 	past := alice
 	past.Expires = time.Now().Add(-time.Hour)
 	k.Replace([]Key{past, rotated})
-	if k.of("alice").Hash != rotated.Hash {
+	if of := k.of("alice"); len(of) != 1 || of[0].Hash != rotated.Hash {
 		t.Error("the name has a valid key")
 	}
 	k.Replace([]Key{past})
