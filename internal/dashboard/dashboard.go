@@ -5,9 +5,12 @@
 package dashboard
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -35,9 +38,10 @@ const (
 		"img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
-// page is a file of the dashboard with its headers.
+// page is a file of the dashboard with its headers. The text of a packed one is compressed by gzip.
 type page struct {
 	text              []byte
+	packed            bool
 	kind, tag, policy string
 }
 
@@ -51,9 +55,9 @@ func Add(server *httpd.Server) {
 		if err != nil {
 			return err
 		}
-		name = path.Base(name)
+		name, packed := strings.CutSuffix(path.Base(name), ".gz")
 		// Pages of other sites may link to the dashboard. To its server, its frame for HTML is a page of another site.
-		route := httpd.Route{Method: http.MethodGet, Path: "/ui/" + name, Handler: newPage(name, text).serve,
+		route := httpd.Route{Method: http.MethodGet, Path: "/ui/" + name, Handler: newPage(name, text, packed).serve,
 			Open: true, AnySite: true}
 		server.Handle(route)
 		if name == "index.html" {
@@ -67,10 +71,10 @@ func Add(server *httpd.Server) {
 	}
 }
 
-func newPage(name string, text []byte) *page {
+func newPage(name string, text []byte, packed bool) *page {
 	sum := sha256.Sum256(text)
-	p := &page{text: text, kind: mime.TypeByExtension(path.Ext(name)), policy: strictPolicy,
-		tag: strconv.Quote(base64.RawURLEncoding.EncodeToString(sum[:12]))}
+	p := &page{text: text, packed: packed, kind: mime.TypeByExtension(path.Ext(name)), policy: strictPolicy,
+		tag: "W/" + strconv.Quote(base64.RawURLEncoding.EncodeToString(sum[:12]))} // weak: of both encodings
 	switch path.Ext(name) { // the host may have another list
 	case ".js":
 		p.kind = "text/javascript; charset=utf-8"
@@ -101,7 +105,29 @@ func (p *page) serve(w *httpd.Response, r *http.Request) error {
 		return nil
 	}
 	h.Set("Content-Type", p.kind)
+	if p.packed {
+		h.Set("Vary", "Accept-Encoding")
+		if !acceptsGzip(r) {
+			plain, err := gzip.NewReader(bytes.NewReader(p.text))
+			if err == nil {
+				_, _ = io.Copy(w, plain)
+			}
+			return err
+		}
+		h.Set("Content-Encoding", "gzip")
+	}
 	h.Set("Content-Length", strconv.Itoa(len(p.text)))
 	_, _ = w.Write(p.text) // an error is of the client's connection
 	return nil
+}
+
+// acceptsGzip reports whether the client lists gzip among the encodings that it accepts, as browsers do. Another form,
+// such as one with a quality, counts as no.
+func acceptsGzip(r *http.Request) bool {
+	for _, one := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+		if strings.TrimSpace(one) == "gzip" {
+			return true
+		}
+	}
+	return false
 }

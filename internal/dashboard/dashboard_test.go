@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -93,6 +94,30 @@ func TestPages(t *testing.T) {
 	if policy := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "sandbox allow-scripts; ") ||
 		strings.Contains(policy, "connect-src") || strings.Contains(policy, "allow-same-origin") {
 		t.Errorf("the frame for HTML of sandboxes: policy %q", policy)
+	}
+}
+
+// TestCompressed gets the same script with and without compression.
+func TestCompressed(t *testing.T) {
+	web := serve(t)
+	packed, small := get(t, web.URL+"/ui/app.js", http.Header{"Accept-Encoding": {"br, gzip"}})
+	plain, text := get(t, web.URL+"/ui/app.js", http.Header{"Accept-Encoding": {"identity"}})
+	r, err := gzip.NewReader(strings.NewReader(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := io.ReadAll(r)
+	if err != nil || string(unpacked) != text || len(small) > len(text)/2 {
+		t.Errorf("%d bytes compressed, %d plain: %v", len(small), len(text), err)
+	}
+	for _, res := range []*http.Response{packed, plain} {
+		if res.Header.Get("Vary") != "Accept-Encoding" ||
+			!strings.HasPrefix(res.Header.Get("Content-Type"), "text/javascript") {
+			t.Error(res.Header)
+		}
+	}
+	if packed.Header.Get("Content-Encoding") != "gzip" || plain.Header.Get("Content-Encoding") != "" {
+		t.Error(packed.Header, plain.Header)
 	}
 }
 

@@ -47,9 +47,9 @@ type Store struct {
 	ended map[sandbox.ID]time.Time // of the records of ended sandboxes
 }
 
-// Open opens the store in a folder, named by an absolute path without links, or makes it. The folder is refused, and its
-// records stay as they are, with Busy if another process has it open, and with Unavailable if it is not a folder, cannot
-// be written to, or has a record of a newer version.
+// Open opens the store in a folder, named by an absolute path without links, or makes it. The folder is refused, and
+// its records stay as they are, with Busy if another process has it open, and with Unavailable if it is not a folder,
+// cannot be written to, or has a record of a newer version.
 func Open(path string) (*Store, error) {
 	if err := prepare(path); err != nil {
 		return nil, err

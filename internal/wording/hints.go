@@ -62,7 +62,8 @@ func (f Face) end(h sandbox.Hint, interrupted bool) string {
 			`each \r\n in it by \n.`, cmp.Or(h.Name, "A script"))
 	case sandbox.HintNotProgram:
 		return fmt.Sprintf("%s cannot be executed. Make it executable for all users, a script with a first line such "+
-			"as #!/bin/sh; or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"), cmp.Or(h.Name, "FILE"))
+			"as #!/bin/sh; or name its interpreter first: sh %s.", cmp.Or(h.Name, "The program"),
+			cmp.Or(h.Name, "FILE"))
 	case sandbox.HintLeft:
 		return fmt.Sprintf("%s still running when the program ended and %s killed. Wait for background processes "+
 			"before the end.", count(h.Count, "background process was", "background processes were"),

@@ -1,11 +1,13 @@
-// Bundle writes the scripts of the dashboard to internal/dashboard/dist, which the repository keeps, so that a build of
-// Fumehood needs neither npm nor a network.
+// Bundle writes the scripts of the dashboard, compressed, to internal/dashboard/dist. The repository keeps them, so that
+// a build of Fumehood needs neither npm nor a network.
 //
 //	bundle             the pages, from dashboard/src; needs only Go
 //	bundle --vendor    also the libraries, from dashboard/vendor and the packages in dashboard/node_modules
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,11 +48,28 @@ func bundle(root string, vendor bool) error {
 		return err
 	}
 	for name, text := range files {
+		if path.Ext(name) != ".txt" {
+			name += ".gz"
+			if text, err = compress(text); err != nil {
+				return err
+			}
+		}
 		if err := os.WriteFile(filepath.Join(root, dist, name), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// compress returns text compressed as the server sends it (RFC 1952).
+func compress(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(text)
+		err = errors.Join(err, w.Close())
+	}
+	return out.Bytes(), err
 }
 
 // pages returns the scripts of the pages, by name. They import the libraries as files beside them.
