@@ -9,6 +9,8 @@ PREFIX ?= /usr/local
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC = CGO_ENABLED=0 $(GO) build -buildvcs=false
+# The most bytes of bin/fumehood. RATIONALE.md explains them: update it together with this number.
+MAX_SIZE ?= 47200000
 LDFLAGS := -s -w -X main.version=$(VERSION)
 WHOLE = $(STATIC) -tags embed -ldflags '$(LDFLAGS)'
 
@@ -22,6 +24,8 @@ build: guest-amd64 guest-arm64 runsc typescript ## bin/fumehood, a single file t
 	$(GO) run ./internal/libexec/compress $(foreach p,guest-linux-amd64 guest-linux-arm64 runsc-linux-$(ARCH) \
 		typescript-linux-$(ARCH),$(LIBEXEC)/fumehood-$(p))
 	$(WHOLE) -o bin/fumehood ./cmd/fumehood
+	@size=$$(wc -c <bin/fumehood); [ "$$size" -le $(MAX_SIZE) ] || { echo "bin/fumehood has $$size bytes, more than" \
+		"MAX_SIZE=$(MAX_SIZE); RATIONALE.md lists its parts" >&2; exit 1; }
 
 # Each target that scripts/release.sh builds is OS/PROCESSOR. The commit gives the time of all files.
 RELEASE ?= build/release
