@@ -6,7 +6,7 @@ case "$1" in
 remove | purge | 0) ;;
 *) exit 0 ;;
 esac
-rm -rf /run/fumehood /var/cache/fumehood
+rm -rf /run/fumehood-service /var/cache/fumehood
 if [ "$1" = purge ]; then
 	rm -rf /var/lib/fumehood /etc/fumehood
 	if getent passwd fumehood >/dev/null; then

@@ -10,6 +10,9 @@ set -euo pipefail
 readonly SUITE=bookworm BUILD_SECONDS=900
 readonly PACKAGES=uidmap,python3-venv,man-db,bash-completion,rpm
 
+readonly as_service=(setpriv --reuid fumehood --regid fumehood --clear-groups
+  env HOME=/var/lib/fumehood XDG_RUNTIME_DIR=/run/fumehood-service)
+
 # inside runs a command in the root, in new mount and pid namespaces.
 inside() {
   local before after
@@ -22,11 +25,34 @@ inside() {
   grep -q __start_fumehood /usr/share/bash-completion/completions/fumehood
 
   echo '== a sandbox of the service user'
-  mkdir -m 700 /run/fumehood && chown fumehood: /run/fumehood
+  for folder in /run/fumehood-service /var/lib/fumehood; do # as systemd does
+    mkdir -m 700 "$folder" && chown fumehood: "$folder"
+  done
   # This host may delegate no control groups. The virtual machine tests the limits.
-  as_service fumehood run --allow-unenforced memory,pids,cpus -c 'import os; print(6 * 7, os.getuid())' | tee /tmp/out
+  "${as_service[@]}" fumehood run --allow-unenforced memory,pids,cpus -c 'import os; print(6 * 7, os.getuid())' | tee /tmp/out
   grep -qx '42 1000' /tmp/out
   rm /tmp/out
+
+  echo '== the dashboard and a run of the service user'
+  "${as_service[@]}" fumehood serve --listen 127.0.0.1:7071 --allow-unenforced memory,pids,cpus &
+  local server=$! url=http://127.0.0.1:7071
+  timeout 60 sh -c "until python3 -c 'import urllib.request as u; u.urlopen(\"$url/readyz\")'; do sleep 1; done" \
+    2>/dev/null
+  python3 - "$url" <<'END'
+import json, sys, urllib.request as u
+
+url = sys.argv[1]
+page = u.urlopen(url + "/").read().decode()
+assert "<title>Fumehood" in page, page[:500]
+run = u.Request(url + "/v1/run", json.dumps({"language": "python", "code": "print(6 * 7)"}).encode(),
+                {"Content-Type": "application/json"})
+answer = json.load(u.urlopen(run))
+assert answer["stdout"] == "42\n", answer
+END
+  kill "$server" && wait "$server"
+
+  echo '== verify'
+  fumehood verify --backend native --quiet
 
   echo '== the same version again, then removal'
   dpkg -i /release/fumehood_*_amd64.deb
@@ -58,15 +84,10 @@ inside() {
   grep -q 42 /tmp/out
 }
 
-as_service() {
-  setpriv --reuid fumehood --regid fumehood --clear-groups \
-    env HOME=/var/lib/fumehood XDG_RUNTIME_DIR=/run/fumehood "$@"
-}
-
 # inventory lists all files with mode, owner and digest, except what dpkg and shadow keep of former versions.
 inventory() {
   find / -xdev \( -path /proc -o -path /release -o -path /var/lib/dpkg -o -path /var/log -o -path '/etc/*-' \
-    -o -path /var/cache \) -prune -o -printf '%p %M %u:%g %l\n' | sort
+    -o -path /var/cache -o -path /root/.cache \) -prune -o -printf '%p %M %u:%g %l\n' | sort
   sha256sum /etc/passwd /etc/group /etc/shadow /etc/gshadow /etc/subuid /etc/subgid
 }
 

@@ -52,6 +52,9 @@ func TestService(t *testing.T) {
 	if got := post(t, "/v1/run", `{"language": "python", "code": "print(6 * 7)"}`)["stdout"]; got != "42\n" {
 		t.Errorf("a run printed %q", got)
 	}
+	if got := command(t, "fumehood", "run", "-c", "print(6 * 7)"); got != "42\n" {
+		t.Errorf("beside the service, a run of root printed %q", got)
+	}
 	post(t, "/v1/sandboxes", `{"name": "kept"}`)
 	post(t, "/v1/sandboxes/kept/run", `{"code": "x = 41"}`)
 	command(t, "dpkg", "-i", deb)
@@ -79,8 +82,8 @@ func TestService(t *testing.T) {
 
 // traces lists what could be left of the service: files, control groups and subordinate ids.
 func traces(t *testing.T) string {
-	return command(t, "sh", "-c", `find / -xdev -path /proc -prune -o -path /opt -prune -o -path /var/lib/dpkg -prune \
-		-o -name '*fumehood*' -print
+	return command(t, "sh", "-c", `find / -xdev -path /proc -prune -o -path /opt -prune -o -path /root -prune \
+		-o -path /var/lib/dpkg -prune -o -name '*fumehood*' -print
 		find /run /tmp /dev /sys/fs/cgroup -iname '*fumehood*'
 		cat /etc/subuid /etc/subgid`)
 }
