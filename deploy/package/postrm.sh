@@ -7,6 +7,9 @@ remove | purge | 0) ;;
 *) exit 0 ;;
 esac
 rm -rf /run/fumehood-service /var/cache/fumehood
+if rmdir /run/fumehood/instances 2>/dev/null; then # nothing of root runs
+	rm -rf /run/fumehood
+fi
 if [ "$1" = purge ]; then
 	rm -rf /var/lib/fumehood /etc/fumehood
 	if getent passwd fumehood >/dev/null; then
