@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -58,12 +59,23 @@ func makeDisk(ctx context.Context, path string, r *record) error {
 		return fmt.Errorf("%s: %w: %.300s", program, err, bytes.TrimSpace(out))
 	}
 	d, err := mountDisk(ctx, path)
-	if err != nil {
+	if lacks(err) {
 		return cannotBound("this host cannot mount a loop device", "load the kernel modules loop and ext4, and give "+
 			"the container of fumehood the devices /dev/loop*", err)
 	}
+	if err != nil {
+		return err
+	}
 	defer d.close()
 	return os.NewSyscallError("rmdir lost+found", unix.Unlinkat(d.fd, "lost+found", unix.AT_REMOVEDIR))
+}
+
+// lacks reports whether an error of mountDisk means that this host cannot mount any disk: it has no loop devices, no
+// ext4, no such system calls, or does not permit it. Any other error could pass, or a client could cause it, so it
+// leads to no volume without a bound.
+func lacks(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) ||
+		errors.Is(err, unix.ENOSYS)
 }
 
 // hasRoom refuses a volume that is larger than the free space of the disk. Later the disk may fill in other ways.

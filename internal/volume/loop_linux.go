@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 const (
 	loopControl = "/dev/loop-control"
+	firstLoop   = "/dev/loop0"
 	loopTimeout = 10 * time.Second // for the kernel to detach a device
 	loopPoll    = 2 * time.Millisecond
 )
@@ -34,9 +38,11 @@ func attach(ctx context.Context, path string) (*os.File, error) {
 		if loop, err = attachNew(backing); err == nil {
 			return loop, nil
 		}
-		// EBUSY: another process took the device first.
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+		if !passes(err) {
 			return nil, err
+		}
+		if time.Now().After(deadline) {
+			return nil, noLoops(err)
 		}
 		select {
 		case <-time.After(loopPoll):
@@ -44,6 +50,26 @@ func attach(ctx context.Context, path string) (*os.File, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// noLoops is the error of a host whose loop devices are all in use. It does not unwrap to why the last was not free.
+func noLoops(err error) error {
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "volume", Msg: "no loop device is free: " + err.Error(),
+		Fix: "try again later, or end sandboxes with volumes"}
+}
+
+// passes reports whether a later attempt could attach a device: another process took the free one first (EBUSY), the
+// kernel still detaches it (ENXIO), or it has no file, as a container has a fixed number of them.
+func passes(err error) bool {
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENXIO) {
+		return true
+	}
+	var missing *os.PathError
+	if !errors.As(err, &missing) || missing.Path == loopControl || !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	_, err = os.Stat(firstLoop)
+	return err == nil
 }
 
 func attachNew(backing *os.File) (*os.File, error) {

@@ -48,12 +48,13 @@ type Store struct {
 
 	mu     sync.Mutex       // guards all below
 	kept   map[string]*disk // mounted file systems, by the path of their file
+	turns  map[string]*turn // by owner
 	closed bool
 }
 
 // New returns a store. The first use makes its folder.
 func New(o Options) *Store {
-	s := &Store{options: o, kept: map[string]*disk{}}
+	s := &Store{options: o, kept: map[string]*disk{}, turns: map[string]*turn{}}
 	s.open = sync.OnceValue(s.prepare)
 	return s
 }
@@ -168,6 +169,11 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 	if err := s.open(); err != nil {
 		return v, err
 	}
+	done, err := s.takeTurn(ctx, r.Owner)
+	if err != nil {
+		return v, err
+	}
+	defer done()
 	rec := record{Name: r.Name, Owner: r.Owner, Bytes: r.Bytes, Inodes: r.Inodes, Created: time.Now().UTC()}
 	if err := s.make(ctx, &rec, r.AllowUnenforced); err != nil {
 		return v, err

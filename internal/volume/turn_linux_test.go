@@ -1,0 +1,73 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestTurn: an owner makes one volume at a time, and keeps nobody else waiting.
+func TestTurn(t *testing.T) {
+	s := New(Options{})
+	done, err := s.takeTurn(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := s.takeTurn(ended, "alice"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second volume of the owner: %v", err)
+	}
+	other, err := s.takeTurn(t.Context(), "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	done()
+	if again, err := s.takeTurn(t.Context(), "alice"); err != nil {
+		t.Error(err)
+	} else {
+		again()
+	}
+	if len(s.turns) > 0 {
+		t.Errorf("%d turns are kept", len(s.turns))
+	}
+}
+
+// TestLacks: only what a host lacks permits a volume without a bound. Errors that clients can cause are tried again,
+// or end the request.
+func TestLacks(t *testing.T) {
+	at := func(path string, err error) error { return &os.PathError{Op: "open", Path: path, Err: err} }
+	_, noLoop := os.Stat(firstLoop)
+	for _, c := range []struct {
+		name          string
+		err           error
+		lacks, passes bool
+	}{
+		{"no loop devices", at(loopControl, unix.ENOENT), true, false},
+		{"no right to mount", fmt.Errorf("mount: %w", unix.EPERM), true, false},
+		{"no ext4", os.NewSyscallError("fsopen", unix.ENODEV), true, false},
+		{"another process was first", os.NewSyscallError("LOOP_CONFIGURE", unix.EBUSY), false, true},
+		{"the device is being detached", at("/dev/loop1", unix.ENXIO), false, true},
+		{"no file of a further device", at("/dev/loop1", fs.ErrNotExist), true, noLoop == nil},
+		{"no descriptors", at(loopControl, unix.EMFILE), false, false},
+		{"no memory", fmt.Errorf("mount: %w", unix.ENOMEM), false, false},
+		{"canceled", context.Canceled, false, false},
+		{"none", nil, false, false},
+	} {
+		if got := lacks(c.err); got != c.lacks {
+			t.Errorf("%s: lacks %t", c.name, got)
+		}
+		if got := passes(c.err); got != c.passes {
+			t.Errorf("%s: passes %t", c.name, got)
+		}
+	}
+	if lacks(noLoops(at("/dev/loop9", fs.ErrNotExist))) {
+		t.Error("devices that are all in use permit a volume without a bound")
+	}
+}
