@@ -228,7 +228,7 @@ func (a *app) say(c terminal.Colour, format string, args ...any) {
 }
 
 func (a *app) printJSON(value any) error {
-	e := json.NewEncoder(a.Stdout)
+	e := json.NewEncoder(terminal.JSON(a.Stdout))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(value)

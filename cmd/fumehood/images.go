@@ -125,7 +125,7 @@ func (a *app) pruneImages(s *image.Store, keep int64) error {
 		}{append([]string{}, names...), bytes})
 	}
 	for _, name := range names {
-		fmt.Fprintln(a.Stdout, name)
+		fmt.Fprintln(a.Stdout, terminal.VisibleName(name))
 	}
 	a.note(terminal.Faint, "freed at most %s", sandbox.FormatBytes(bytes))
 	return nil
@@ -151,7 +151,7 @@ func (a *app) pushImage(ctx context.Context, s *image.Store, args []string) erro
 // reportImage prints a line of progress.
 func (a *app) reportImage(line string) {
 	if !a.quiet {
-		fmt.Fprintln(a.Stderr, line)
+		fmt.Fprintln(a.Stderr, terminal.OneLine(line))
 	}
 }
 
@@ -163,7 +163,7 @@ func (a *app) added(i image.Image, err error) error {
 	if a.json {
 		return a.printJSON(i)
 	}
-	_, err = fmt.Fprintf(a.Stdout, "%s %s\n", i.Name, sandbox.FormatBytes(i.Bytes))
+	_, err = fmt.Fprintf(a.Stdout, "%s %s\n", terminal.VisibleName(i.Name), sandbox.FormatBytes(i.Bytes))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/client"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -34,7 +35,8 @@ of the run. It shows the output so far of an active run; with -f, all until the 
 		}
 		if a.json {
 			return c.Follow(ctx, name, run, from, func(e client.Event) error { // one event a line
-				return json.NewEncoder(a.Stdout).Encode(map[string]any{"id": e.ID, "event": e.Name, "data": e.Data})
+				return json.NewEncoder(terminal.JSON(a.Stdout)).Encode(
+					map[string]any{"id": e.ID, "event": e.Name, "data": e.Data})
 			})
 		}
 		x := a.newFollower(c, name, api.SandboxRunRequest{}, destination{})

@@ -64,7 +64,7 @@ each, and the rule. The server keeps the last 1000 attempts, also across a resta
 // reason.
 func (a *app) printAttempt(n api.NetworkAttempt) error {
 	if a.json {
-		return json.NewEncoder(a.Stdout).Encode(n)
+		return json.NewEncoder(terminal.JSON(a.Stdout)).Encode(n)
 	}
 	_, err := fmt.Fprintln(a.Stdout, attemptLine(n))
 	return err

@@ -213,7 +213,7 @@ func (a *app) printLock(ctx context.Context, run engine.OneShot, f *sandboxFlags
 		for _, name := range supply.Missing {
 			a.warn("the index has no package for the import of %s", terminal.VisibleName(name))
 		}
-		_, err = fmt.Fprint(a.Stdout, supply.Lock)
+		_, err = fmt.Fprint(terminal.Sanitize(a.Stdout), supply.Lock)
 		return err
 	})
 }
