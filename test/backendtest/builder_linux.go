@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -19,9 +21,11 @@ import (
 // builderCases need a host on which root can make writable roots.
 var builderCases = []testCase{
 	{"changes of a root", "the changes of a writable root are a layer, without what is not for images", testChanges},
+	{"unchanged root", "making a builder changes no root, even one with odd links", testUnchangedRoot},
 	{"bounds of a root", "the changes of a writable root are bounded in bytes and entries", testRootBounds},
 	{"root inside", "root of a builder has few rights inside, and none over the guest", testRootInside},
 	{"memory of a root", "files of a root and memory of programs have one limit", testRootMemory},
+	{"end of a builder", "limits and a cancel end root's processes, and nothing is handed over", testBuilderEnds},
 	{"refused roots", "a writable root is for one-shot sandboxes with a folder", testRefusedRoots},
 }
 
@@ -116,6 +120,35 @@ cat /own /e/new; stat -c '%u:%g %a' /own`)
 	}
 }
 
+func testUnchangedRoot(t *testing.T, s *suite) {
+	for name, change := range map[string]func(root string) error{
+		"as it is": func(string) error { return nil },
+		"no /tmp":  func(root string) error { return os.Remove(filepath.Join(root, "tmp")) },
+		"links": func(root string) error {
+			err := os.Remove(filepath.Join(root, "tmp"))
+			for link, target := range map[string]string{"tmp": "e", "dev": "/", "proc": "../..", "sys": "/proc/1"} {
+				err = errors.Join(err, os.Symlink(target, filepath.Join(root, link)))
+			}
+			return err
+		},
+	} {
+		r := inBuilder(t, "cd /; echo *")
+		if err := change(r.Spec.Root.Dir); err != nil {
+			t.Fatal(err)
+		}
+		var layer []string
+		r.Changes = func(changes io.Reader) (err error) {
+			layer, err = layerOf(changes)
+			return err
+		}
+		result := s.run(t, r)
+		wantStatus(t, result, sandbox.StatusSucceeded)
+		if !slices.Equal(layer, []string{"etc/ 755 0:0 "}) {
+			t.Errorf("%s: the layer has %q; the root has %s", name, layer, result.Stdout.Head)
+		}
+	}
+}
+
 func testRootBounds(t *testing.T, s *suite) {
 	r := inBuilder(t, `head -c 32M /dev/zero > /big || rm /big
 i=0; while : 2> /dev/null > /$i; do i=$((i+1)); test $i -lt 2100 || break; done
@@ -145,6 +178,32 @@ func testRootMemory(t *testing.T, s *suite) {
 	r := inBuilder(t, "head -c 180M /dev/zero > /file; x=0123456789; while :; do x=$x$x; done")
 	r.Spec.Limits.DiskBytes = 200 << 20
 	wantStatus(t, s.run(t, r), sandbox.StatusOutOfMemory)
+}
+
+func testBuilderEnds(t *testing.T, s *suite) {
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	for _, c := range []struct {
+		want   sandbox.Status
+		script string
+		change func(*engine.OneShot)
+	}{
+		{sandbox.StatusTimeout, "f() { f | f & f; }; f; while :; do :; done", func(r *engine.OneShot) {
+			r.Spec.Limits.Pids, r.Spec.Limits.Timeout = 32, time.Second
+		}},
+		{sandbox.StatusCanceled, "echo; while :; do echo x >> /file; done", func(r *engine.OneShot) {
+			r.Request.Output = func(sandbox.Stream, []byte) { cancel() }
+		}},
+	} {
+		r := inBuilder(t, c.script)
+		r.Changes = func(io.Reader) error { t.Errorf("%s: there are changes", c.want); return nil }
+		c.change(&r)
+		result, err := s.engine.Run(ctx, r)
+		if err != nil {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		wantStatus(t, result, c.want)
+	}
 }
 
 func testRefusedRoots(t *testing.T, s *suite) {

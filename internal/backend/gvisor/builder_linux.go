@@ -1,6 +1,9 @@
 package gvisor
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -56,9 +59,13 @@ func builderIDs(p *hostid.Pair) []specs.LinuxIDMapping {
 		{ContainerID: hostid.RangeIDs, HostID: p.Guest, Size: 1}}
 }
 
-// builderPlaces are the steps of a builder's guest. gVisor has mounted a /tmp of its own over an empty one: its files
-// would be no changes.
-func builderPlaces(l sandbox.Limits) []confine.Step {
-	return []confine.Step{{Do: confine.Tmpfs, Target: "dev/shm", Mode: 0o1777, Size: l.DiskBytes},
+// builderPlaces are the steps of a builder's guest. gVisor mounts a /tmp of its own over an empty or missing one: its
+// files would be no changes, and its mount point would be one.
+func builderPlaces(spec *sandbox.Spec) []confine.Step {
+	steps := []confine.Step{{Do: confine.Tmpfs, Target: "dev/shm", Mode: 0o1777, Size: spec.Limits.DiskBytes},
 		{Do: confine.Detach, Target: "tmp", Flags: confine.Optional}}
+	if _, err := os.Lstat(filepath.Join(spec.Root.Dir, "tmp")); errors.Is(err, fs.ErrNotExist) {
+		steps = append(steps, confine.Step{Do: confine.Remove, Target: "tmp"})
+	}
+	return steps
 }

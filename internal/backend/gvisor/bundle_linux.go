@@ -71,7 +71,7 @@ func (box *Box) bundle(spec *sandbox.Spec, s *staging, memory bool) error {
 	plan.Limits, plan.Payload = slices.DeleteFunc(limits, foreign), payload
 	if spec.Root.Writable {
 		plan.Guest = sandbox.User{UID: hostid.RangeIDs, GID: hostid.RangeIDs}
-		plan.Root = builderPlaces(spec.Limits)
+		plan.Root = builderPlaces(spec)
 	} else {
 		writable := rootfs.Writable(spec.Limits, spec.User, spec.Workspace != "", false)
 		plan.Root = rootfs.CoverProcessors(writable, spec.Limits)

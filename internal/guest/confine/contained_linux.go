@@ -100,6 +100,8 @@ func (a *applying) mountWritable() error {
 			if err == unix.EINVAL && s.Flags&Optional != 0 { // it is no mount
 				err = nil
 			}
+		case Remove:
+			err = unix.Rmdir(target)
 		default:
 			err = unix.EINVAL
 		}

@@ -118,6 +118,7 @@ const (
 	Mask                      // cover an existing file or folder with Source, which is also relative
 	Inner                     // attach the new root's folder Source, also relative, a second time
 	Detach                    // unmount Target
+	Remove                    // remove the empty folder Target
 )
 
 // Flags are properties of a step's mount.
