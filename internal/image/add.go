@@ -74,7 +74,7 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		Config: Config{Env: config.Config.Env, User: config.Config.User, Dir: config.Config.WorkingDir,
 			Entrypoint: config.Config.Entrypoint, Command: config.Config.Cmd,
 			Start: start}}
-	if err := s.write(i); err != nil {
+	if err := s.name(i); err != nil {
 		return i, err
 	}
 	_ = s.reserve(0) // prunes; the next image tries again

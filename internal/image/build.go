@@ -211,8 +211,23 @@ func (s *Store) CheckName(text, owner string) error {
 	return nil
 }
 
-// Put records a tree as the template of a name and an owner, in place of an earlier one. Errors are those of CheckName.
+// Put records a tree that the caller holds as the template of a name and an owner, in place of an earlier one. Errors are those of CheckName.
 func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
+	i, err := s.put(text, owner, tree, c)
+	if err != nil {
+		return i, err
+	}
+	// The next image tries again.
+	_, _, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
+	return i, nil
+}
+
+func (s *Store) put(text, owner, tree string, c Config) (Image, error) {
+	done, err := s.lockNames()
+	if err != nil {
+		return Image{}, err
+	}
+	defer done()
 	full, err := fullName(text)
 	if err == nil {
 		err = s.CheckName(text, owner)
@@ -235,12 +250,7 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	i := Image{Name: full, Digest: "sha256:" + hex.EncodeToString(sum[:]), Tree: tree, Config: c, Owner: owner,
 		Built:   true,
 		AddedAt: time.Now().UTC(), Bytes: record.Bytes, Entries: record.Entries, LayerCount: len(record.Layers)}
-	if err := s.write(i); err != nil {
-		return i, err
-	}
-	// The next image tries again.
-	_, _, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
-	return i, nil
+	return i, s.write(i)
 }
 
 // Scratch returns an unpublished tree for the files of a build, which only this user can read. The caller discards it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -82,32 +83,58 @@ func (s *Store) unreserve(bytes int64) {
 
 // prune is Prune for the trees that may go. It also returns the bytes of those that are left.
 func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, bytes, total int64, err error) {
+	p := pruned{keep: keep, may: may}
+	err = s.takeUnused(&p)
+	for _, tree := range p.taken { // without the lock, as it takes a while
+		err = errors.Join(err, trees.RemoveAll(tree))
+	}
+	return p.names, p.bytes, p.total, err
+}
+
+// pruned is what prune removes.
+type pruned struct {
+	keep int64
+	may  func(keptTree) bool
+
+	names        []string
+	taken        []string // folders that are yet to be removed
+	bytes, total int64
+}
+
+// takeUnused removes names, and takes their trees.
+func (s *Store) takeUnused(p *pruned) error {
+	done, err := s.lockNames()
+	if err != nil {
+		return err
+	}
+	defer done()
 	kept, err := s.kept()
 	if err != nil {
-		return nil, 0, 0, err
+		return err
 	}
 	for _, t := range kept {
-		total += t.bytes
+		p.total += t.bytes
 	}
 	var errs []error
 	for _, t := range kept {
-		if total <= keep && !t.isOrphan() || !may(t) {
+		if p.total <= p.keep && !t.isOrphan() || !p.may(t) {
 			continue
 		}
-		gone, err := s.trees.Remove(t.digest)
+		taken, err := s.trees.Take(t.digest)
 		errs = append(errs, err)
-		if !gone {
+		if taken == "" {
 			continue // a sandbox uses it
 		}
-		total, bytes = total-t.bytes, bytes+t.bytes
+		p.taken = append(p.taken, taken)
+		p.total, p.bytes = p.total-t.bytes, p.bytes+t.bytes
 		for _, i := range t.images {
-			names = append(names, i.Name)
+			p.names = append(p.names, i.Name)
 			if err := os.Remove(s.nameFile(i.Name)); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}
 		}
 	}
-	return names, bytes, total, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // kept returns the trees, the least recently used first.

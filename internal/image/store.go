@@ -20,7 +20,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const namesDir = "names" // of the store: one record per name
+// Of the store.
+const (
+	namesDir  = "names" // one record per name
+	namesLock = "names.lock"
+)
 
 // layoutVersion is part of each tree's digest: a change in what unpacking produces needs another one.
 const layoutVersion = "fumehood image 2"
@@ -103,6 +107,11 @@ func nameOf(ref name.Reference) string {
 func (s *Store) nameFile(full string) string {
 	sum := sha256.Sum256([]byte(full))
 	return filepath.Join(s.dir, namesDir, hex.EncodeToString(sum[:])+".json")
+}
+
+// lockNames locks all names. Until done, no process names a tree, or removes one that is named.
+func (s *Store) lockNames() (done func(), err error) {
+	return s.trees.Lock(namesLock)
 }
 
 // Find returns the image of a name.
@@ -200,29 +209,57 @@ func (s *Store) Hold(i Image) (dir string, release func(), err error) {
 
 // Remove removes a name, and its tree if no other name refers to it. A tree in use is an error.
 func (s *Store) Remove(text string) error {
+	tree, err := s.takeNamed(text)
+	if tree == "" {
+		return err
+	}
+	return errors.Join(err, trees.RemoveAll(tree))
+}
+
+// takeNamed is Remove, and returns the folder of the tree that is yet to be removed, or "".
+func (s *Store) takeNamed(text string) (tree string, err error) {
+	done, err := s.lockNames()
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	i, err := s.Find(text)
 	if err != nil {
-		return err
+		return "", err
 	}
 	list, err := s.List()
 	if err != nil {
-		return err
+		return "", err
 	}
 	shared := slices.ContainsFunc(list, func(o Image) bool { return o.Tree == i.Tree && o.Name != i.Name })
 	if !shared {
-		gone, err := s.trees.Remove(i.Tree)
-		if err != nil {
-			return err
+		if tree, err = s.trees.Take(i.Tree); err != nil {
+			return "", err
 		}
-		if !gone && s.trees.Has(i.Tree) {
-			return &sandbox.Error{Kind: sandbox.Exists, Op: "image", Msg: text + " is in use",
+		if tree == "" && s.trees.Has(i.Tree) {
+			return "", &sandbox.Error{Kind: sandbox.Exists, Op: "image", Msg: text + " is in use",
 				Fix: "end its sandboxes first: fumehood ps"}
 		}
 	}
-	return os.Remove(s.nameFile(i.Name))
+	return tree, os.Remove(s.nameFile(i.Name))
 }
 
-// write records an image under its name: a line without its configuration, and a line with it.
+// name records an image whose tree is in the store.
+func (s *Store) name(i Image) error {
+	done, err := s.lockNames()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !s.trees.Has(i.Tree) {
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "image", Msg: i.Name + " was removed to make room for others",
+			Fix: "try again"}
+	}
+	return s.write(i)
+}
+
+// write records an image under its name: a line without its configuration, and a line with it. The caller holds the
+// lock of the names.
 func (s *Store) write(i Image) error {
 	c := i.Config
 	i.Config = Config{}

@@ -89,17 +89,11 @@ func (s *Store) path(names ...string) string {
 	return filepath.Join(append([]string{s.dir}, names...)...)
 }
 
+// Lock waits for an exclusive lock of a file in the folder of the store, which it makes if it is missing.
+func (s *Store) Lock(name string) (done func(), err error) { return filelock.At(s.path(name)) }
+
 // lockWork locks the work folder: no other process begins or sweeps a draft until done.
-func (s *Store) lockWork() (done func(), err error) {
-	f, err := os.OpenFile(s.path(workLock), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := filelock.Exclusive(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { _ = filelock.Close(f) }, nil
-}
+func (s *Store) lockWork() (done func(), err error) { return s.Lock(workLock) }
 
 // Files returns the folder with the content of a tree.
 func (s *Store) Files(digest string) string { return s.path(treesDir, digest, filesDir) }
@@ -192,20 +186,30 @@ func (s *Store) Digests() ([]string, error) {
 
 // Remove removes a tree. It returns false if a process holds it, or if it is gone.
 func (s *Store) Remove(digest string) (gone bool, err error) {
+	taken, err := s.Take(digest)
+	if taken == "" {
+		return false, err
+	}
+	return true, RemoveAll(taken)
+}
+
+// Take takes a tree out of the store, and returns its folder, which the caller removes by RemoveAll: that of a large
+// tree takes a while. It returns "" if a process holds the tree, or if it is gone.
+func (s *Store) Take(digest string) (taken string, err error) {
 	used, err := os.Open(s.path(treesDir, digest, usedFile))
 	if err == nil {
 		defer used.Close()
 		if filelock.Try(used) != nil {
-			return false, nil
+			return "", nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return "", err
 	}
-	doomed := s.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
-	if err := os.Rename(s.path(treesDir, digest), doomed); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	taken = s.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
+	if err := os.Rename(s.path(treesDir, digest), taken); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	} else if err != nil {
-		return false, err
+		return "", err
 	}
-	return true, RemoveAll(doomed)
+	return taken, nil
 }

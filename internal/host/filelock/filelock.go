@@ -13,6 +13,18 @@ import (
 // Close unlocks and closes a file.
 func Close(f *os.File) error { return errors.Join(unlock(f), f.Close()) }
 
+// At opens a file, which it makes if it is missing, and waits for an exclusive lock.
+func At(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := Exclusive(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = Close(f) }, nil
+}
+
 const waitPause = 2 * time.Millisecond // between the attempts of Wait
 
 // Wait waits for an exclusive lock. If ctx ends first, it returns the cause.
