@@ -131,7 +131,7 @@ var errMismatch = &sandbox.Error{Kind: sandbox.Exists, Msg: "the Idempotency-Key
 
 // Metadata of a sandbox in which this package keeps what E2B knows of it. Clients cannot set it and do not see it.
 const (
-	reserved     = "e2b."
+	reserved     = httpd.ReservedMetadata
 	templateName = reserved + "template"
 	requestName  = reserved + "request" // the hash of the request, with an Idempotency-Key
 )
@@ -169,12 +169,10 @@ func createOf(req *newSandbox) (c engine.Create, err error) {
 	}
 	c.Spec.Env = envOf(ownEnv, req.EnvVars)
 	c.Spec.Metadata = map[string]string{templateName: req.TemplateID}
-	for name, value := range req.Metadata {
-		if strings.HasPrefix(name, reserved) {
-			return c, sandbox.Invalidf("metadata", "names that begin with %s are the server's", reserved)
-		}
-		c.Spec.Metadata[name] = value
+	if err := httpd.CheckMetadata(req.Metadata, nil); err != nil {
+		return c, err
 	}
+	maps.Copy(c.Spec.Metadata, req.Metadata)
 	timeout := defaultTimeout
 	if req.Timeout != nil {
 		timeout = seconds(*req.Timeout)

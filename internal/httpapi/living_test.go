@@ -397,6 +397,8 @@ func TestLivingRefusals(t *testing.T) {
 		{"POST", "/v1/sandboxes", `{"lifetime":{"ends_in_s":1e-30}}`, 400, "lifetime.ends_in_s"},
 		{"GET", "/v1/sandboxes/a?include=output", "", 400, "include"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
+		{"POST", "/v1/sandboxes", `{"metadata":{"e2b.ports":"public"}}`, 400, "metadata"},
+		{"PATCH", "/v1/sandboxes/a", `{"metadata":{"e2b.ports":"public"}}`, 400, "metadata"},
 		{"POST", "/v1/sandboxes", `{"backend":"none"}`, 400, "backend"},
 		{"GET", "/v1/sandboxes?metadata=x", "", 400, "metadata"},
 		{"GET", "/v1/sandboxes?limit=0", "", 400, "limit"},

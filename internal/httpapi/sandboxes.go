@@ -135,7 +135,7 @@ func createOf(r *api.SandboxRequest) (c engine.Create, err error) {
 		return c, err
 	}
 	c.Name, c.Backend, c.Spec.Metadata = r.Name, r.Backend, r.Metadata
-	return c, nil
+	return c, httpd.CheckMetadata(r.Metadata, nil)
 }
 
 // packagesOf sorts packages by language: LANGUAGE:NAME, or NAME for the default language.
@@ -233,6 +233,9 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 	}
 	limits, err := answer.LimitsOf(&req.Limits)
 	if err != nil {
+		return err
+	}
+	if err := httpd.CheckMetadata(req.Metadata, s.Info().Spec.Metadata); err != nil {
 		return err
 	}
 	patch := engine.Patch{Metadata: req.Metadata, Ends: ends, Limits: limits}
