@@ -137,7 +137,7 @@ internal/engine:             sandbox api internal/diagnose internal/driver inter
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink internal/room
-internal/store:              sandbox internal/host/filelock internal/host/nolink
+internal/store:              sandbox internal/host/filelock internal/host/nolink internal/room
 
 # attacks on sandboxes, and the oracle
 internal/attack:             sandbox internal/egress internal/egress/intercept internal/engine internal/guest

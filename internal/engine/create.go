@@ -38,7 +38,8 @@ const (
 	// DefaultRuns is for LivingConfig.Runs. Slots do not limit runs without a time limit, and each takes some 40 KiB.
 	DefaultRuns = 4096
 
-	maxEnded  = 1000           // ended sandboxes that are remembered, to say why one is gone,
+	// ended sandboxes that are remembered, to say why one is gone; the oldest of the owner with the most go first
+	maxEnded  = 1000
 	keepEnded = 24 * time.Hour // and for how long
 	maxPage   = 1000           // sandboxes in one listing
 )
@@ -289,8 +290,12 @@ func tombstone(r sandbox.Record) sandbox.Record {
 func (t *table) remember(ended sandbox.Record) {
 	t.ended = append(t.ended, tombstone(ended))
 	old := time.Now().Add(-keepEnded)
-	for len(t.ended) > maxEnded || len(t.ended) > 0 && t.ended[0].Ended.Before(old) {
+	for len(t.ended) > 0 && t.ended[0].Ended.Before(old) {
 		t.ended = t.ended[1:]
+	}
+	for len(t.ended) > maxEnded {
+		i := room.Surplus(len(t.ended), func(i int) string { return t.ended[i].Owner })
+		t.ended = slices.Delete(t.ended, i, i+1)
 	}
 }
 

@@ -38,3 +38,12 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d are left of %v", r.Held(), r.owners)
 	}
 }
+
+// TestSurplus: the oldest of the owner with the most goes.
+func TestSurplus(t *testing.T) {
+	for owners, want := range map[string]int{"a": 0, "aab": 0, "abb": 1, "ab": 0, "bcacb": 0, "aabcbb": 2} {
+		if got := Surplus(len(owners), func(i int) string { return owners[i : i+1] }); got != want {
+			t.Errorf("%s: %d, want %d", owners, got, want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -44,7 +45,7 @@ type Store struct {
 	lock *os.File // nil once closed
 
 	mu    sync.Mutex
-	ended map[sandbox.ID]time.Time // of the records of ended sandboxes
+	ended map[sandbox.ID]endedRecord
 }
 
 // Open opens the store in a folder, named by an absolute path without links, or makes it. The folder is refused, and
@@ -58,7 +59,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	s := &Store{path: path, root: root, ended: map[sandbox.ID]time.Time{}}
+	s := &Store{path: path, root: root, ended: map[sandbox.ID]endedRecord{}}
 	if s.lock, err = root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		root.Close()
 		return nil, failed("open", path, err)
@@ -107,7 +108,7 @@ func (s *Store) check() error {
 			return newer.refuse(s.path)
 		}
 		if err == nil && !r.Ended.IsZero() {
-			s.ended[id] = r.Ended
+			s.ended[id] = endedRecord{r.Ended, r.Owner}
 		}
 		return nil
 	})
@@ -156,16 +157,30 @@ func (s *Store) read(id sandbox.ID) (sandbox.ID, sandbox.Record, error) {
 	return id, r, err
 }
 
-// prune removes the records beyond the bounds.
+// endedRecord is the record of an ended sandbox.
+type endedRecord struct {
+	at    time.Time
+	owner string
+}
+
+// prune removes the records beyond the bounds: the oldest, and of those that are too many, those of the owner with the
+// most.
 func (s *Store) prune() error {
-	oldest := slices.SortedFunc(maps.Keys(s.ended), func(a, b sandbox.ID) int { return s.ended[a].Compare(s.ended[b]) })
-	for i, id := range oldest {
-		if len(oldest)-i <= EndedMost && time.Since(s.ended[id]) < EndedFor {
-			break
+	oldest := slices.SortedFunc(maps.Keys(s.ended), func(a, b sandbox.ID) int {
+		return s.ended[a].at.Compare(s.ended[b].at)
+	})
+	for len(oldest) > 0 {
+		i := 0
+		if time.Since(s.ended[oldest[0]].at) < EndedFor {
+			if len(oldest) <= EndedMost {
+				break
+			}
+			i = room.Surplus(len(oldest), func(i int) string { return s.ended[oldest[i]].owner })
 		}
-		if err := s.remove(id); err != nil {
+		if err := s.remove(oldest[i]); err != nil {
 			return err
 		}
+		oldest = slices.Delete(oldest, i, i+1)
 	}
 	return nil
 }
@@ -186,7 +201,7 @@ func (s *Store) Save(r sandbox.Record) error {
 	if r.Ended.IsZero() {
 		return nil
 	}
-	s.ended[r.ID] = r.Ended
+	s.ended[r.ID] = endedRecord{r.Ended, r.Owner}
 	return failed("save", s.path, s.prune())
 }
 

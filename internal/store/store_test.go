@@ -162,16 +162,19 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEndedMost: of the ended, the newest are kept.
+// TestEndedMost: of the ended, the newest are kept, and those of an owner with few.
 func TestEndedMost(t *testing.T) {
 	path := filepath.Join(folder(t), "store")
 	s := open(t, path)
 	start := time.Now().Add(-time.Hour).Round(0).UTC()
 	living, last := sandbox.Record{ID: sandbox.NewID()},
-		sandbox.Record{ID: sandbox.NewID(), Created: start, Ended: start.Add(EndedMost + 1)}
+		sandbox.Record{ID: sandbox.NewID(), Owner: "many", Created: start, Ended: start.Add(EndedMost + 1)}
 	save(t, s, living)
 	for i := 0; i <= EndedMost; i++ { // not by Save, since a thousand syncs take too long
-		r := sandbox.Record{ID: sandbox.NewID(), Created: start, Ended: start.Add(time.Duration(i))}
+		r := sandbox.Record{ID: sandbox.NewID(), Owner: "many", Created: start, Ended: start.Add(time.Duration(i))}
+		if i == 0 {
+			r.Owner = "few"
+		}
 		b, err := encode(r)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(path, string(r.ID)+suffix), b, 0o600)
@@ -187,9 +190,12 @@ func TestEndedMost(t *testing.T) {
 	}
 	save(t, s, last)
 	got := load(t, s)
-	oldest := slices.MinFunc(got[1:], func(a, b sandbox.Record) int { return a.Ended.Compare(b.Ended) })
-	if len(got) != EndedMost+1 || got[0].ID != living.ID || !oldest.Ended.Equal(start.Add(2)) {
-		t.Errorf("%d are kept, the oldest %v after the start", len(got), oldest.Ended.Sub(start))
+	byEnd := slices.SortedFunc(slices.Values(got[1:]),
+		func(a, b sandbox.Record) int { return a.Ended.Compare(b.Ended) })
+	if len(got) != EndedMost+1 || got[0].ID != living.ID || byEnd[0].Owner != "few" ||
+		!byEnd[1].Ended.Equal(start.Add(3)) {
+		t.Errorf("%d are kept, the oldest %v and %v after the start", len(got), byEnd[0].Ended.Sub(start),
+			byEnd[1].Ended.Sub(start))
 	}
 }
 
