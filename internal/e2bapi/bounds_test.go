@@ -155,7 +155,7 @@ func zipped(content []byte) []byte {
 
 // TestFileBounds: a body over the limit is refused, packed or as a form, and so is one that is cut.
 func TestFileBounds(t *testing.T) {
-	const most = 1 << 20
+	const most = 2 << 20
 	r := newRig(t, httpd.Config{MaxFile: most})
 	form := func(head string, sizes ...int) ([]byte, string) {
 		var out bytes.Buffer
@@ -176,11 +176,13 @@ func TestFileBounds(t *testing.T) {
 	fits, kind := form("", 1000, 2000)
 	over, overKind := form("", 1000, most)
 	head, headKind := form(strings.Repeat("x", 100<<10), 10)
+	other := bytes.ReplaceAll(over[:most], []byte(`name="file"`), []byte(`name="else"`))
 	for name, c := range map[string]struct {
 		kind, encoding string
 		body           []byte
 		want           int
 	}{
+		"other parts":        {overKind, "gzip", zipped(other), 413},
 		"plain":              {plain, "", make([]byte, most), 200},
 		"plain, over":        {plain, "", make([]byte, most+1), 413},
 		"gzip":               {plain, "gzip", zipped(make([]byte, most)), 200},

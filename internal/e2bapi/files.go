@@ -136,7 +136,7 @@ func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader
 			}
 			err = put(name, content)
 		} else {
-			_, err = io.Copy(io.Discard, content)
+			err = form.Skip(content)
 		}
 		if err != nil {
 			return err

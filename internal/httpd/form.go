@@ -30,13 +30,18 @@ func (d Decoded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxPartHead limits what precedes the content of a part, besides what is read ahead of it.
-const maxPartHead = 64 << 10
+// Limits of what is parsed and not kept. A small body that is packed can become a lot of it.
+const (
+	maxPartHead = 64 << 10 // before the content of a part, besides what is read ahead of it
+	maxHeads    = 64 << 20 // of all parts of a form, and what is read ahead
+	maxSkipped  = 1 << 20  // content of parts that have no meaning
+)
 
 // partHeads is the body of a form, which limits what is read until a part begins.
 type partHeads struct {
 	io.Reader
 	left int64 // bytes that may be read yet; negative is no limit
+	all  int64 // for all heads
 }
 
 func (h *partHeads) Read(p []byte) (int, error) {
@@ -47,23 +52,33 @@ func (h *partHeads) Read(p []byte) (int, error) {
 		return 0, &sandbox.Error{Kind: sandbox.TooLarge,
 			Msg: "the head of a part of the form is over the limit of " + sandbox.FormatBytes(maxPartHead)}
 	}
+	if h.all <= 0 {
+		return 0, overForm("the heads of all parts", maxHeads)
+	}
 	n, err := h.Reader.Read(p[:min(int64(len(p)), h.left)])
 	h.left -= int64(n)
+	h.all -= int64(n)
 	return n, err
+}
+
+func overForm(what string, most int64) error {
+	return &sandbox.Error{Kind: sandbox.TooLarge, Msg: what + " of the form are over the limit of " +
+		sandbox.FormatBytes(most), Fix: "send several forms"}
 }
 
 const notForm = "is not a form"
 
 // Form is a form in the body of a request, whose parts are read one after the other.
 type Form struct {
-	heads *partHeads
-	parts *multipart.Reader
+	heads   *partHeads
+	parts   *multipart.Reader
+	skipped int64
 }
 
 // NewForm returns the form in a body.
 func NewForm(body io.Reader, boundary string) *Form {
-	heads := &partHeads{Reader: body}
-	return &Form{heads, multipart.NewReader(heads, boundary)}
+	heads := &partHeads{Reader: body, all: maxHeads}
+	return &Form{heads: heads, parts: multipart.NewReader(heads, boundary)}
 }
 
 // Next returns the next part, and its content, which the caller reads to its end. The error is io.EOF after the last.
@@ -78,4 +93,13 @@ func (f *Form) Next() (part *multipart.Part, content io.Reader, err error) {
 		return nil, nil, BodyError(err, notForm)
 	}
 	return part, Decoded{part, notForm}, nil
+}
+
+// Skip reads the content of a part that has no meaning here. All of them may have 1 MiB.
+func (f *Form) Skip(content io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(content, maxSkipped-f.skipped+1))
+	if f.skipped += n; err == nil && f.skipped > maxSkipped {
+		err = overForm("the parts that are no files", maxSkipped)
+	}
+	return err
 }

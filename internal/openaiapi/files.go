@@ -79,7 +79,7 @@ func (f *face) createFile(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 			return err
 		}
 		if part.FormName() != "file" {
-			if _, err := io.Copy(io.Discard, content); err != nil {
+			if err := form.Skip(content); err != nil {
 				return err
 			}
 			continue
