@@ -61,6 +61,13 @@ func main() {
 		servePeer()
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == floorRole {
+		if err := serveFloor(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	p, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
