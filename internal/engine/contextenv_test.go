@@ -58,3 +58,24 @@ func TestContextEnv(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeEnv: the variables of a sandbox and of each context fit into a program's start and into the record.
+func TestLargeEnv(t *testing.T) {
+	rig, _ := contextRig(t)
+	var env []string
+	for _, name := range []string{"A", "B", "C", "D", "E"} {
+		env = append(env, name+"="+strings.Repeat("x", 110<<10))
+	}
+	_, _, err := rig.Engine.Create(within(t), engine.Create{Spec: sandbox.Spec{Env: env}})
+	if sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("a sandbox: %v", err)
+	}
+	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Env: env[:3]}})
+	_, err = s.CreateContext(within(t), engine.ContextRequest{Language: "python", Env: env[3:]})
+	if sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("a context: %v", err)
+	}
+	if _, err = s.CreateContext(within(t), engine.ContextRequest{Language: "python", Env: env[3:4]}); err != nil {
+		t.Error(err)
+	}
+}

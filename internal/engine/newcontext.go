@@ -53,7 +53,7 @@ func (s *Sandbox) checkContext(req *ContextRequest) (language sandbox.Language, 
 			return language, err
 		}
 	}
-	if err = plan.CheckEnv("env", req.Env); err != nil {
+	if err = plan.CheckEnv("env", plan.MergeEnv(s.spec().Env, req.Env)); err != nil {
 		return language, err
 	}
 	if req.Language == "" {

@@ -9,9 +9,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// CheckEnv checks that each variable is "NAME=value", has a name that the shell accepts, and fits execve.
+// CheckEnv checks that each variable is "NAME=value", has a name that the shell accepts, and that they fit execve.
 func CheckEnv(field string, env []string) error {
+	total := 0
 	for _, kv := range env {
+		total += len(kv) + 1
 		name, value, found := strings.Cut(kv, "=")
 		switch {
 		case !found:
@@ -26,6 +28,9 @@ func CheckEnv(field string, env []string) error {
 		case name == guest.EnvExecution:
 			return sandbox.Invalidf(field, "%s is reserved", name)
 		}
+	}
+	if total > MaxWords {
+		return tooLarge(field, total, MaxWords)
 	}
 	return nil
 }

@@ -28,7 +28,9 @@ import (
 const (
 	EndedFor  = 24 * time.Hour // records of ended sandboxes, for the reason of their end
 	EndedMost = 1000
-	MaxRecord = 4 << 20 // bytes of one record's encoding
+	// MaxRecord is the most bytes of one record's encoding. A server also has the records of its living sandboxes in
+	// memory.
+	MaxRecord = 1 << 20
 )
 
 // Files of a store. It ignores all others.
