@@ -9,9 +9,10 @@ type TemplateRequest struct {
 	Ready      string            `json:"ready,omitempty" example:"8080"`                    // A port, or a check.
 	Files      []File            `json:"files,omitempty" max:"10000"`                       // What COPY and copy find.
 	Args       map[string]string `json:"args,omitempty"`                                    // Values of ARGs.
-	Backend    string            `json:"backend,omitempty" example:"native"`                // Where commands run.
-	Limits     Limits            `json:"limits,omitzero"`                                   // Of each step.
-	Network    Network           `json:"network,omitzero"`                                  // Of each step.
+	// Where commands run: by default gvisor, or native where gvisor does not work.
+	Backend string  `json:"backend,omitempty" example:"native"`
+	Limits  Limits  `json:"limits,omitzero"`  // Of each step.
+	Network Network `json:"network,omitzero"` // Of each step.
 	// As for runs.
 	AllowUnenforced []string `json:"allow_unenforced,omitempty" max:"64"`
 	NoCache         bool     `json:"no_cache,omitempty"` // Repeat every step.

@@ -76,7 +76,8 @@ func (f *templateFlags) addTo(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.args, "build-arg", nil, "value of an ARG, `NAME=VALUE` (repeatable)")
 	flags.StringVar(&f.start, "start", "", "`COMMAND` that every sandbox of the image starts with")
 	flags.StringVar(&f.ready, "ready", "", "`CHECK` that it is ready: a port that answers, or a command that succeeds")
-	flags.StringVar(&f.backend, "backend", "", "`NAME` of the backend that runs the steps (default one that can)")
+	flags.StringVar(&f.backend, "backend", "",
+		"`NAME` of the backend that runs the steps (default gvisor, else native)")
 	flags.BoolVar(&f.noCache, "no-cache", false, "repeat every step")
 	f.networkFlags.add(cmd)
 	settings.AddLimits(flags, &f.limits)

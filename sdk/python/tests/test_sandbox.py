@@ -199,6 +199,8 @@ def test_one_shot_runs(server):
         assert "".join(seen) == "1\n"
         assert "python" in client.capabilities().languages
         assert "python" in [language.name for language in client.languages()]
+        with pytest.raises(NotFound, match="none:such"):
+            client.languages(image="none:such")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can bound a volume")

@@ -130,6 +130,8 @@ class AsyncClient:
         """Report the backends, features and maxima of the server."""
         return await self._transport.ask(Capabilities, "GET", "/v1/capabilities")
 
-    async def languages(self) -> list[Language]:
-        """Report the languages of the server, with their versions and modules."""
-        return (await self._transport.ask(Languages, "GET", "/v1/languages", timeout=WHOLE_RUN)).languages
+    async def languages(self, *, image: str | None = None) -> list[Language]:
+        """Report the languages of the server, with their versions and modules; with image, those of an image."""
+        query = body_of({"image": image})
+        found = await self._transport.ask(Languages, "GET", "/v1/languages", params=query, timeout=WHOLE_RUN)
+        return found.languages
