@@ -15,8 +15,11 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// maxSessions limits the sessions of one owner. Each is ended by its client, or when it is idle.
-const maxSessions = 1000
+// Limits of the sessions of one owner, and of all. Each is ended by its client, or when it is idle.
+const (
+	maxSessions    = 1000
+	maxAllSessions = 4000
+)
 
 const sessionHeader = "Mcp-Session-Id"
 
@@ -134,7 +137,7 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if r.Header.Get(sessionHeader) == "" && o.count() >= maxSessions {
+		if r.Header.Get(sessionHeader) == "" && (o.count() >= maxSessions || d.count() >= maxAllSessions) {
 			return &sandbox.Error{Kind: sandbox.Busy, Op: "mcp", Msg: "too many sessions are open",
 				Fix: "end sessions that are no longer needed: DELETE /mcp"}
 		}
@@ -205,6 +208,16 @@ func tooLarge(most int64) error {
 func (s *Server) count() (n int) {
 	for range s.sdk.Sessions() {
 		n++
+	}
+	return n
+}
+
+// count returns the number of open sessions of all owners.
+func (d *door) count() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.owners {
+		n += o.count()
 	}
 	return n
 }

@@ -35,7 +35,7 @@ type Config struct {
 const maxMessage = 4 << 20
 
 // maxSmall limits a message without the arguments of its tool.
-const maxSmall = 64 << 10
+const maxSmall = 16 << 10
 
 // argumentCopies is how often the arguments of a tool are in memory during its call, besides as they came: decoded, and
 // as the input of a program.
