@@ -171,7 +171,12 @@ cp /usr/bin/id /mine; chmod 4755 /mine; echo done`)
 	wantOutput(t, s.run(t, r), "3\n0\ndone\n")
 	r = inBuilder(t, "id -u; touch /x 2> /dev/null || echo refused; grep -c '^CapEff:.*0000$' /proc/self/status")
 	r.Spec.User = sandbox.User{UID: 33, GID: 33}
-	wantOutput(t, s.run(t, r), "33\nrefused\n1\n")
+	result := s.run(t, r)
+	wantOutput(t, result, "33\nrefused\n1\n")
+	if walls := fmt.Sprint(result.Effective.Walls); !strings.Contains(walls, "writable: ") ||
+		!strings.Contains(walls, "DAC_OVERRIDE") || strings.Contains(walls, "read-only tree") {
+		t.Errorf("the policy has the walls %s", walls)
+	}
 }
 
 func testRootMemory(t *testing.T, s *suite) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -88,6 +89,7 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree) sandbox.Polic
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelUserSpace, Network: tap.Policy(spec.Network),
 		User: spec.User, HostUID: b.hostUID(), Walls: walls(tree, true, spec.Network.Linked())}
 	enforcement(spec, tree).Report(&p, spec)
+	hostbox.ShowBuilder(&p, spec)
 	return p
 }
 

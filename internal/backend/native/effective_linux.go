@@ -3,6 +3,7 @@ package native
 import (
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/host/tap"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -48,6 +49,7 @@ func (b *Backend) effective(spec *sandbox.Spec, tree *cgroup.Tree, hostUID strin
 	p := sandbox.Policy{Backend: Name, Kernel: sandbox.KernelShared, Network: tap.Policy(spec.Network),
 		User: spec.User, HostUID: hostUID, Walls: b.walls(tree, hostUID, spec.Network.Linked())}
 	b.enforcement(spec, tree).Report(&p, spec)
+	hostbox.ShowBuilder(&p, spec)
 	return p
 }
 

@@ -53,6 +53,21 @@ func (box *Box) MakeRoot(spec *sandbox.Spec, folders ...string) (int, error) {
 	return box.root.Detach(), nil
 }
 
+// ShowBuilder corrects the walls of a builder's policy, which has a writable root and root inside.
+func ShowBuilder(p *sandbox.Policy, spec *sandbox.Spec) {
+	if !spec.Root.Writable {
+		return
+	}
+	for i := range p.Walls {
+		switch w := &p.Walls[i]; w.Name {
+		case "root":
+			w.Detail = "writable: changes are in memory, bounded in bytes and entries, nosuid and nodev"
+		case "capabilities":
+			w.Detail = "CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID and SETUID inside, with no_new_privs"
+		}
+	}
+}
+
 // CloseRoot drops the writable root of a box that has no process. Close includes it.
 func (box *Box) CloseRoot() error { return box.root.Close() }
 
