@@ -49,9 +49,23 @@ func (a *app) newRoot() *cobra.Command {
 		"maximum size of the images of Fumehood (default "+a.containers.imageBytes.String()+")")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
+	run := a.newRun()
+	run.Args, run.RunE = countWords(run.Args), a.withSettings(run.RunE)
+	root.AddGroup(&cobra.Group{ID: runGroup, Title: "Run code"})
+	addTo(root, runGroup, run)
+	if len(a.line.args) > 0 && a.line.args[0] == run.Name() {
+		a.settings.Complete = a.addOthers // a run needs their flags only to know the names of settings
+		return root
+	}
+	a.addOthers(root)
+	return root
+}
+
+// addOthers adds all commands but run.
+func (a *app) addOthers(root *cobra.Command) {
 	keys, certs, layers, images, templates := a.newKeys(), a.newCerts(), a.newDeps(), a.newImage(), a.newTemplate()
 	volumes := a.newVolume()
-	grouped(root, "run", "Run code", a.newRun(), a.newRepl(), a.newServe(), a.newMCP(), a.newTools())
+	addTo(root, runGroup, a.newRepl(), a.newServe(), a.newMCP(), a.newTools())
 	grouped(root, storesGroup, "Images, packages, volumes, API keys and certificates", images, templates, layers,
 		volumes, keys, certs)
 	grouped(root, livingGroup, "Living sandboxes, which a server keeps between runs",
@@ -69,12 +83,11 @@ func (a *app) newRoot() *cobra.Command {
 			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case c.Name() == "help":
 			c.RunE, c.Hidden = helpOn, true
-		case c.RunE != nil:
+		case c.RunE != nil && c.Name() != "run":
 			c.Args, c.RunE = countWords(c.Args), a.withSettings(c.RunE)
 		}
 	}
 	root.AddCommand(a.newRestoreTerminal())
-	return root
 }
 
 // helpOn shows the help of the command that args name.

@@ -152,6 +152,7 @@ func printCommands(b *strings.Builder, cmd *cobra.Command, group, title string) 
 const (
 	livingGroup = "living"
 	storesGroup = "stores"
+	runGroup    = "run"
 )
 
 func printNames(b *strings.Builder, cmd *cobra.Command, group *cobra.Group) {
@@ -204,6 +205,10 @@ func printFlags(b *strings.Builder, cmd *cobra.Command, group flagGroup) {
 // grouped puts commands under a heading of the root's help.
 func grouped(root *cobra.Command, id, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	addTo(root, id, commands...)
+}
+
+func addTo(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
 	}

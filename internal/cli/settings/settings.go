@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
@@ -47,6 +48,9 @@ func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 type Settings struct {
 	File string // the configuration file, of --config
 
+	// Complete adds the commands that the root lacks, before their flags are listed. May be nil.
+	Complete func(root *cobra.Command)
+
 	configured []string // flags set by a variable or the file
 }
 
@@ -56,7 +60,12 @@ func (s *Settings) Configured(flag string) bool { return slices.Contains(s.confi
 // Apply sets each flag of cmd that is not on the command line from its variable, else from the configuration file.
 // environ are all variables, as of os.Environ.
 func (s *Settings) Apply(cmd *cobra.Command, environ []string, env Environment) error {
-	known := names(cmd.Root())
+	known := sync.OnceValue(func() []string {
+		if s.Complete != nil {
+			s.Complete(cmd.Root())
+		}
+		return names(cmd.Root())
+	})
 	variables, err := fromVariables(known, environ)
 	if err != nil {
 		return err
@@ -103,21 +112,23 @@ func names(root *cobra.Command) []string {
 
 // fromVariables returns the values of variables by flag. It refuses unknown variables with our prefix: a misspelt limit
 // must not be ignored.
-func fromVariables(known, environ []string) (map[string]string, error) {
+func fromVariables(known func() []string, environ []string) (map[string]string, error) {
 	flags := map[string]string{}
 	var names []string // without the prefix
-	for _, name := range otherVariables {
-		names = append(names, strings.TrimPrefix(name, prefix))
-	}
-	for _, flag := range known {
-		flags[Variable(flag)] = flag
-		names = append(names, strings.TrimPrefix(Variable(flag), prefix))
-	}
 	out := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if !strings.HasPrefix(name, prefix) || slices.Contains(otherVariables, name) {
 			continue
+		}
+		if names == nil {
+			for _, name := range otherVariables {
+				names = append(names, strings.TrimPrefix(name, prefix))
+			}
+			for _, flag := range known() {
+				flags[Variable(flag)] = flag
+				names = append(names, strings.TrimPrefix(Variable(flag), prefix))
+			}
 		}
 		flag, ok := flags[name]
 		if !ok {
@@ -144,7 +155,7 @@ func unknown(what, where, name, near string) error {
 }
 
 // readFile reads the configuration file into lists of texts by key. The default file may be missing.
-func (s *Settings) readFile(known []string, env Environment) (map[string][]string, error) {
+func (s *Settings) readFile(known func() []string, env Environment) (map[string][]string, error) {
 	named := s.File != ""
 	if !named {
 		dir := env.ConfigDir()
@@ -164,8 +175,8 @@ func (s *Settings) readFile(known []string, env Environment) (map[string][]strin
 	if err := toml.Unmarshal(text, &values); err != nil {
 		return nil, hostfiles.Error(s.File, err)
 	}
-	keys := make([]string, 0, len(known))
-	for _, flag := range known {
+	var keys []string
+	for _, flag := range known() {
 		if flag != "config" {
 			keys = append(keys, key(flag))
 		}
