@@ -115,9 +115,9 @@ internal/packages/shared:    sandbox internal/packages
 
 # images, and the trees in which they are kept
 internal/trees:              sandbox internal/host/filelock internal/host/rundir
-internal/volume:             sandbox internal/host/filelock | golang.org/x/sys
-internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/trees | golang.org/x/sys
-                             github.com/google/go-containerregistry github.com/klauspost/compress/zstd
+internal/volume:             sandbox internal/host/filelock internal/room | golang.org/x/sys
+internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/room internal/trees |
+                             golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
 internal/template:           sandbox internal/engine internal/host/capacity internal/image |
                              github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher
 test/redistest:

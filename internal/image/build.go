@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +38,12 @@ type Layer struct {
 // Derive makes a tree of the layers of a parent and a new layer. Errors are Invalid for a broken archive, TooLarge,
 // Quota where the layers of builds have no more space, and those of Spend.
 func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error) {
+	if s.Space > 0 {
+		if !s.making.turns.Wait(ctx, layer.Owner, 1, math.MaxInt64) {
+			return "", context.Cause(ctx)
+		}
+		defer s.making.turns.Give(layer.Owner, 1)
+	}
 	record, parent := treeRecord{}, layer.Parent
 	if parent != "" {
 		release, err := s.trees.Hold(parent)
@@ -68,30 +74,21 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			return "", err
 		}
 	}
-	limits, full := s.Limits.after(record), error(nil) // full is the error of a layer that the space is too small for
-	if s.Space > 0 {
-		select {
-		case s.derives <- struct{}{}:
-			defer func() { <-s.derives }()
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-		if full, err = s.boundBySpace(&limits, layer.Owner, folders); err != nil {
-			return "", err
-		}
-	}
+	space := &layerSpace{store: s, owner: layer.Owner}
+	defer space.release()
+	limits := s.Limits.after(record)
 	u, err := newUnpacker(draft.Files(), limits)
 	if err != nil {
 		return "", err
+	}
+	if err = space.open(u, folders); err != nil {
+		return "", errors.Join(err, u.Close())
 	}
 	u.spend = layer.spend
 	r := &meteredReader{ctx: ctx, r: layer.Content, sum: sha256.New(), left: u.limits.Bytes + maxPadding,
 		progress: func(int64) {}}
 	err = u.layer(r)
-	switch {
-	case full != nil && u.limits.Bytes < 0:
-		err = full
-	case r.err != nil:
+	if r.err != nil {
 		err = r.err
 	}
 	if err == nil {
@@ -115,84 +112,6 @@ func (l *Layer) spend(entries int, bytes int64) error {
 	return l.Spend(entries, bytes)
 }
 
-// ownerShare is the divisor of Store.Space for the layers of one API key.
-const ownerShare = 2
-
-// boundBySpace lowers the limits of a layer to the space that its owner has, besides some bytes. It returns the error
-// of a layer that needs more, or nil if the space does not limit it.
-func (s *Store) boundBySpace(limits *Limits, owner string, besides int64) (full, err error) {
-	left, own := s.Space-besides, s.Space/ownerShare-besides
-	digests, err := s.trees.Digests()
-	if err != nil {
-		return nil, err
-	}
-	for _, digest := range digests {
-		var record treeRecord
-		if _, _, err := s.trees.Record(digest, &record); err != nil {
-			continue // it was removed meanwhile
-		}
-		left -= record.Added
-		if record.Owner == owner {
-			own -= record.Added
-		}
-	}
-	images, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range images {
-		if i.Built {
-			left -= i.recordBytes
-		}
-		if i.Built && i.Owner == owner {
-			own -= i.recordBytes
-		}
-	}
-	which, most := "all templates", s.Space
-	if owner != "" && own < left {
-		which, most, left = "the templates of one API key", s.Space/ownerShare, own
-	}
-	if left >= limits.Bytes {
-		return nil, nil
-	}
-	limits.Bytes = left
-	full = quota(which + " may take " + sandbox.FormatBytes(most) + " on this server")
-	if left <= 0 {
-		return nil, full
-	}
-	return full, nil
-}
-
-func quota(msg string) error {
-	return &sandbox.Error{Kind: sandbox.Quota, Op: "templates", Msg: msg,
-		Fix: "remove some on the server: fumehood image rm"}
-}
-
-// checkSpace checks that there is room for a template with a record of some bytes.
-func (s *Store) checkSpace(full, owner string, bytes int64) error {
-	if s.Space == 0 {
-		return nil
-	}
-	images, err := s.List()
-	if err != nil {
-		return err
-	}
-	templates := 0
-	for _, i := range images {
-		if i.Built && i.Owner == owner && i.Name != full {
-			templates++
-		}
-	}
-	if templates >= s.Limits.Templates {
-		return quota(fmt.Sprintf("you have the %d that this server allows", templates))
-	}
-	noRoom, err := s.boundBySpace(&Limits{Bytes: trees.SizeOnDisk(bytes)}, owner, 0)
-	if err == nil {
-		err = noRoom
-	}
-	return err
-}
-
 // CheckName checks that an owner may build an image of a name: it has no digest, no other owner has one, and it is not
 // from elsewhere. Owner "" may build any.
 func (s *Store) CheckName(text, owner string) error {
@@ -211,7 +130,8 @@ func (s *Store) CheckName(text, owner string) error {
 	return nil
 }
 
-// Put records a tree that the caller holds as the template of a name and an owner, in place of an earlier one. Errors are those of CheckName.
+// Put records a tree that the caller holds as the template of a name and an owner, in place of an earlier one. Errors
+// are those of CheckName.
 func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 	i, err := s.put(text, owner, tree, c)
 	if err != nil {

@@ -1,12 +1,15 @@
 package image
 
 import (
+	"errors"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/trees"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -83,4 +86,47 @@ func deriveOf(t *testing.T, s *Store, name string) string {
 		t.Fatal(err)
 	}
 	return tree
+}
+
+// TestLayersInParallel: a layer that is being made holds its space, and keeps no other layer waiting.
+func TestLayersInParallel(t *testing.T) {
+	s := openStore(t)
+	s.Space = 64 * trees.BlockBytes // half of it for one owner
+	tarOf := func(blocks int) io.ReadCloser {
+		layer := layerOf(t, entry{0, strconv.Itoa(blocks), strings.Repeat("x", blocks*trees.BlockBytes), 0o644})
+		r, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	derive := func(owner string, content io.Reader) error {
+		_, err := s.Derive(t.Context(), Layer{Owner: owner, Content: content})
+		return err
+	}
+	first := tarOf(20)
+	defer first.Close()
+	content, feed := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- derive("alice", content) }()
+	if _, err := io.CopyN(feed, first, 10*trees.BlockBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := derive("bob", tarOf(20)); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	if err := derive("carol", tarOf(31)); sandbox.KindOf(err) != sandbox.Quota {
+		t.Errorf("more than is left beside what is being made: %v", err)
+	}
+	broken := errors.New("broken")
+	feed.CloseWithError(broken)
+	if err := <-ended; !errors.Is(err, broken) {
+		t.Errorf("the layer that was cut: %v", err)
+	}
+	if err := derive("alice", tarOf(21)); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	if s.making.space != 0 {
+		t.Errorf("%d bytes are held", s.making.space)
+	}
 }

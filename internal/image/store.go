@@ -38,7 +38,7 @@ type Store struct {
 	stall    time.Duration // longest wait for a registry
 	dir      string
 	trees    *trees.Store
-	derives  chan struct{} // holds a value while one Derive uses what is left of Space
+	making   making
 
 	reserving sync.Mutex // guards drafted; held while others make room
 	drafted   int64      // bytes that are reserved for unpublished trees of images
@@ -83,7 +83,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept,
-		derives: make(chan struct{}, 1), pulls: map[string]chan struct{}{}}, nil
+		making: newMaking(), pulls: map[string]chan struct{}{}}, nil
 }
 
 // fullName returns a name with its registry and tag.

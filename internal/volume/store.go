@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -45,16 +47,17 @@ type Options struct {
 type Store struct {
 	options Options
 	open    func() error // makes the folder, once
+	// one volume of an owner is made at a time: formatting takes CPU time and memory of the host
+	turns *room.Room
 
 	mu     sync.Mutex       // guards all below
 	kept   map[string]*disk // mounted file systems, by the path of their file
-	turns  map[string]*turn // by owner
 	closed bool
 }
 
 // New returns a store. The first use makes its folder.
 func New(o Options) *Store {
-	s := &Store{options: o, kept: map[string]*disk{}, turns: map[string]*turn{}}
+	s := &Store{options: o, kept: map[string]*disk{}, turns: room.New(math.MaxInt64, 1)}
 	s.open = sync.OnceValue(s.prepare)
 	return s
 }
@@ -169,11 +172,10 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 	if err := s.open(); err != nil {
 		return v, err
 	}
-	done, err := s.takeTurn(ctx, r.Owner)
-	if err != nil {
-		return v, err
+	if !s.turns.Wait(ctx, r.Owner, 1, math.MaxInt64) {
+		return v, context.Cause(ctx)
 	}
-	defer done()
+	defer s.turns.Give(r.Owner, 1)
 	rec := record{Name: r.Name, Owner: r.Owner, Bytes: r.Bytes, Inodes: r.Inodes, Created: time.Now().UTC()}
 	if err := s.make(ctx, &rec, r.AllowUnenforced); err != nil {
 		return v, err

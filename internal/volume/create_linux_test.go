@@ -9,33 +9,26 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestTurn: an owner makes one volume at a time, and keeps nobody else waiting.
+// TestTurn: an owner makes one volume at a time, and keeps no other owner waiting.
 func TestTurn(t *testing.T) {
-	s := New(Options{})
-	done, err := s.takeTurn(t.Context(), "alice")
-	if err != nil {
-		t.Fatal(err)
+	s := open(t, t.TempDir(), boxes{})
+	if !s.turns.Take("alice", 1) {
+		t.Fatal("nobody makes a volume")
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := s.takeTurn(ended, "alice"); !errors.Is(err, context.Canceled) {
+	request := sandbox.VolumeRequest{Owner: "alice", Name: "a", Bytes: LeastBytes,
+		AllowUnenforced: []string{"disk", "inodes"}}
+	if _, err := s.Create(ended, request); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second volume of the owner: %v", err)
 	}
-	other, err := s.takeTurn(t.Context(), "bob")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other()
-	done()
-	if again, err := s.takeTurn(t.Context(), "alice"); err != nil {
-		t.Error(err)
-	} else {
-		again()
-	}
-	if len(s.turns) > 0 {
-		t.Errorf("%d turns are kept", len(s.turns))
+	request.Owner = "bob"
+	if _, err := s.Create(t.Context(), request); err != nil {
+		t.Errorf("another owner: %v", err)
 	}
 }
 
