@@ -188,9 +188,39 @@ func (in *Instance) Close() error {
 		if in.Tree != nil {
 			errs = append(errs, in.Tree.Close())
 		}
-		errs = append(errs, os.RemoveAll(in.Dir))
+		errs = append(errs, in.removeFolder())
 	}
 	return errors.Join(append(errs, in.lock.Close())...)
+}
+
+func (in *Instance) removeFolder() error {
+	instances, err := os.OpenRoot(filepath.Dir(in.Dir))
+	if err != nil {
+		return err
+	}
+	defer instances.Close()
+	return removeFolder(instances, filepath.Base(in.Dir))
+}
+
+// removeFolder removes an instance's folder, its record and lock last: by these the next process finds a folder that
+// was removed in part.
+func removeFolder(root *os.Root, dir string) error {
+	found, err := fs.ReadDir(root.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range found {
+		if e.Name() != lockFile && e.Name() != recordFile {
+			err = errors.Join(err, root.RemoveAll(path.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := root.Remove(path.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return root.RemoveAll(dir)
 }
 
 // lockDead takes the lock of an instance without an owner. A forked child that has not executed its program yet may

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,6 +247,30 @@ func TestHalfMade(t *testing.T) {
 		if exists(folder(name)) != stays {
 			t.Errorf("%s: %t", name, !stays)
 		}
+	}
+}
+
+// TestHalfRemoved: the next process finds the folder of an instance whose removal was cut off.
+func TestHalfRemoved(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	in := open(t, run)
+	busy := filepath.Join(in.Dir, "busy") // a mount point cannot be removed, so the removal fails here
+	if err := os.Mkdir(busy, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("instance-test", busy, "tmpfs", 0, ""); err != nil {
+		in.Close()
+		t.Skipf("SKIPPED, NOT TESTED: no mount: %v", err)
+	}
+	if err := in.Close(); err == nil {
+		t.Error("a mount point was removed")
+	}
+	if err := syscall.Unmount(busy, 0); err != nil {
+		t.Fatal(err)
+	}
+	end := func(context.Context, sandbox.ID, string, Record) error { return errors.New("there is no box") }
+	if err := (Reaper{End: end}).Reap(t.Context(), run); err != nil || exists(in.Dir) {
+		t.Errorf("%v; it is left: %t", err, exists(in.Dir))
 	}
 }
 

@@ -171,5 +171,5 @@ func removeEmpty(run *os.Root, name string, rec Record) error {
 	for _, d := range rec.CgroupDirs {
 		cgroup.RemoveTree(d)
 	}
-	return run.RemoveAll(folderOf(name))
+	return removeFolder(run, folderOf(name))
 }
