@@ -38,9 +38,12 @@ const (
 type imageFigures struct {
 	pull, tar, docker time.Duration // of one image: pulled, unpacked by tar -xz, pulled by docker
 	cached            time.Duration // a build of imageSteps steps that an earlier build made
+
+	sandboxes                 int   // idle ones with a context, for the memory of each
+	hostPrivate, imagePrivate int64 // private bytes of one with the host's root, and of one with an image
 }
 
-// images measures the pull of an image from a registry on loopback, and a cached build.
+// images measures the pull of an image from a registry on loopback, a cached build, and the memory of sandboxes.
 func (r *report) images(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "bench-images-")
 	if err != nil {
@@ -89,6 +92,9 @@ func (r *report) images(ctx context.Context) (err error) {
 	if err := r.cachedBuild(ctx, filepath.Join(dir, "home0"), ref); err != nil {
 		return err
 	}
+	if err := r.imageMemory(ctx, dir); err != nil {
+		return err
+	}
 	t := newTable(r.w, fmt.Sprintf("Images, %d MB compressed in %d layers", imageLayers*layerBytes>>20, imageLayers),
 		"figure", "ms")
 	for _, line := range []struct {
@@ -100,6 +106,10 @@ func (r *report) images(ctx context.Context) (err error) {
 			t.line(line.what, fmt.Sprintf("%.0f", milliseconds(line.took)))
 		}
 	}
+	t.Flush()
+	t = newTable(r.w, fmt.Sprintf("Private memory of a sandbox with a context, of %d", f.sandboxes), "root", "MiB")
+	t.line("of the host", mib(f.hostPrivate))
+	t.line("of one image", mib(f.imagePrivate))
 	t.Flush()
 	return nil
 }
@@ -232,5 +242,7 @@ func (f *imageFigures) targets() []target {
 		atMost("an image is pulled and unpacked, over tar -xz", ratio(f.pull, f.tar), 1.5, "x"),
 		atMost("an image is pulled and unpacked, over docker pull", ratio(f.pull, f.docker), 0.7, "x"),
 		atMost("a cached build of ten steps", cached, 300, " ms"),
+		atMost("private memory of a sandbox with an image, over one with the host's root",
+			ratio(time.Duration(f.imagePrivate), time.Duration(f.hostPrivate)), 1.1, "x"),
 	}
 }

@@ -53,9 +53,11 @@ func (r *report) living(ctx context.Context, s *liveserver.Server) (err error) {
 			return err
 		}
 	}
-	if err := r.manyIdle(ctx, c, s, f); err != nil {
+	private, live, err := r.idleMemory(ctx, c, s, r.most(manyLive), "idle", api.SandboxRequest{})
+	if err != nil {
 		return err
 	}
+	f.idlePrivate, f.live = private, live
 	if err := r.livingInGo(ctx, f); err != nil {
 		return err
 	}
@@ -98,11 +100,11 @@ func removeAll(ctx context.Context, c *client.Client) error {
 }
 
 // createReady creates a sandbox and runs code once in its context.
-func createReady(ctx context.Context, c *client.Client, name string) error {
-	if _, _, err := c.Create(ctx, api.SandboxRequest{Name: name}); err != nil {
+func createReady(ctx context.Context, c *client.Client, request api.SandboxRequest) error {
+	if _, _, err := c.Create(ctx, request); err != nil {
 		return err
 	}
-	return inContext(ctx, c, name, livingProgram)
+	return inContext(ctx, c, request.Name, livingProgram)
 }
 
 func (r *report) timed(n int, row string, run func() error) (samples []time.Duration, err error) {
@@ -123,7 +125,7 @@ func (r *report) timed(n int, row string, run func() error) (samples []time.Dura
 
 // contextRuns measures runs in a context, and the same requests to bare handlers, in turns.
 func (r *report) contextRuns(ctx context.Context, c *client.Client, f *livingFigures) error {
-	if err := createReady(ctx, c, "runs"); err != nil {
+	if err := createReady(ctx, c, api.SandboxRequest{Name: "runs"}); err != nil {
 		return err
 	}
 	answer, err := c.Run(ctx, "runs", runOf(livingProgram))
@@ -167,7 +169,7 @@ func (r *report) contextRuns(ctx context.Context, c *client.Client, f *livingFig
 // contextClients measures the throughput of clients that each use their own sandbox.
 func (r *report) contextClients(ctx context.Context, c *client.Client, f *livingFigures) error {
 	for i := range livingClients {
-		if err := createReady(ctx, c, fmt.Sprintf("client-%d", i)); err != nil {
+		if err := createReady(ctx, c, api.SandboxRequest{Name: fmt.Sprintf("client-%d", i)}); err != nil {
 			return err
 		}
 	}
@@ -255,29 +257,27 @@ func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 	return float64(got) / 1e6 / summarize(took).p50.Seconds(), nil
 }
 
-// manyIdle creates sandboxes with a context and measures their private memory: guests, interpreters, and the growth of
-// the server.
-func (r *report) manyIdle(ctx context.Context, c *client.Client, s *liveserver.Server, f *livingFigures) error {
-	most := manyLive
-	if r.Runs < fullPlan().Runs {
-		most = 20
-	}
+// idleMemory creates sandboxes with a context, names them and measures their private memory, in bytes for each: guests,
+// interpreters, and the growth of the server. It returns how many it found.
+func (r *report) idleMemory(ctx context.Context, c *client.Client, s *liveserver.Server, most int, name string,
+	request api.SandboxRequest) (private int64, found int, err error) {
 	before, err := liveserver.ReadMemory(s.PID())
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	known := map[int]bool{}
 	for _, pid := range liveserver.Sandboxes(s.PID()) {
 		known[pid] = true
 	}
 	for i := range most {
-		if err := createReady(ctx, c, fmt.Sprintf("idle-%d", i)); err != nil {
-			return fmt.Errorf("sandbox %d: %w", i, err)
+		request.Name = fmt.Sprintf("%s-%d", name, i)
+		if err := createReady(ctx, c, request); err != nil {
+			return 0, 0, fmt.Errorf("sandbox %d: %w", i, err)
 		}
 	}
 	after, err := liveserver.ReadMemory(s.PID())
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	total := max(after.Private-before.Private, 0)
 	for _, pid := range liveserver.Sandboxes(s.PID()) {
@@ -289,13 +289,20 @@ func (r *report) manyIdle(ctx context.Context, c *client.Client, s *liveserver.S
 				total += m.Private
 			}
 		}
-		f.live++
+		found++
 	}
-	if f.live < most*9/10 { // some were warm before, and are not counted
-		return fmt.Errorf("found %d of %d sandboxes", f.live, most)
+	if found < most*9/10 { // some were warm before, and are not counted
+		return 0, found, fmt.Errorf("found %d of %d sandboxes", found, most)
 	}
-	f.idlePrivate = total / int64(f.live)
-	return nil
+	return total / int64(found), found, nil
+}
+
+// most returns a number of sandboxes, 20 in a quick measurement.
+func (r *report) most(n int) int {
+	if r.Runs < fullPlan().Runs {
+		return min(n, 20)
+	}
+	return n
 }
 
 // livingInGo measures the Go package, in this process.
