@@ -2,7 +2,6 @@ package gvisor
 
 import (
 	"context"
-	"slices"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/enforce"
@@ -73,8 +72,14 @@ func enforcement(spec *sandbox.Spec, tree *cgroup.Tree) enforce.List {
 		{Name: sandbox.LimitOutput, By: "server"},
 	}
 	if spec.Root.Writable { // its files are in a file system of the host's kernel
-		i := slices.IndexFunc(list, func(l enforce.Limit) bool { return l.Name == sandbox.LimitInodes })
-		list[i] = enforce.Limit{Name: sandbox.LimitInodes, By: "tmpfs inodes"}
+		for i := range list {
+			switch l := &list[i]; l.Name {
+			case sandbox.LimitInodes:
+				*l = enforce.Limit{Name: l.Name, By: "tmpfs nr_inodes"}
+			case sandbox.LimitPids:
+				l.By += ", for each user"
+			}
+		}
 	}
 	if spec.Commands != nil {
 		list = append(list, enforce.Limit{Name: sandbox.PolicyCommands, Documented: true,
