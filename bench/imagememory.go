@@ -45,10 +45,10 @@ func (r *report) imageMemory(ctx context.Context, dir string) (err error) {
 	defer c.Close()
 	f := &r.figures.images
 	most := r.most(imageSandboxes)
-	f.hostPrivate, f.sandboxes, err = r.idleMemory(ctx, c, s, most, "host", api.SandboxRequest{})
+	f.hostPrivate, f.sandboxes, err = r.idleMemory(ctx, c, s, most, api.SandboxRequest{Name: "host"})
 	if err == nil {
-		onImage := api.SandboxRequest{Isolation: api.Isolation{Image: pythonImage}}
-		f.imagePrivate, _, err = r.idleMemory(ctx, c, s, most, "image", onImage)
+		onImage := api.SandboxRequest{Name: "image", Isolation: api.Isolation{Image: pythonImage}}
+		f.imagePrivate, _, err = r.idleMemory(ctx, c, s, most, onImage)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (r *report) living(ctx context.Context, s *liveserver.Server) (err error) {
 			return err
 		}
 	}
-	private, live, err := r.idleMemory(ctx, c, s, r.most(manyLive), "idle", api.SandboxRequest{})
+	private, live, err := r.idleMemory(ctx, c, s, r.most(manyLive), api.SandboxRequest{Name: "idle"})
 	if err != nil {
 		return err
 	}
@@ -257,10 +257,11 @@ func (r *report) speed(row string, run func(got *int) error) (float64, error) {
 	return float64(got) / 1e6 / summarize(took).p50.Seconds(), nil
 }
 
-// idleMemory creates sandboxes with a context, names them and measures their private memory, in bytes for each: guests,
-// interpreters, and the growth of the server. It returns how many it found.
-func (r *report) idleMemory(ctx context.Context, c *client.Client, s *liveserver.Server, most int, name string,
+// idleMemory creates sandboxes with a context, adds numbers to their name, and measures their private memory, in bytes
+// for each: guests, interpreters, and the growth of the server. It returns how many it found.
+func (r *report) idleMemory(ctx context.Context, c *client.Client, s *liveserver.Server, most int,
 	request api.SandboxRequest) (private int64, found int, err error) {
+	name := request.Name
 	before, err := liveserver.ReadMemory(s.PID())
 	if err != nil {
 		return 0, 0, err
