@@ -25,6 +25,7 @@ type house struct {
 	t       *testing.T
 	context string
 	runs    []string // commands with user, directory and environment
+	backend string   // of the last one
 	status  sandbox.Status
 }
 
@@ -73,6 +74,7 @@ func (builders) Name() string { return "native" }
 
 func (h *house) run(_ context.Context, run engine.OneShot) (*sandbox.Result, error) {
 	command := run.Request.Command[len(run.Request.Command)-1]
+	h.backend = run.Backend
 	h.runs = append(h.runs, fmt.Sprintf("%s %s %s %s", command, run.Spec.User, run.Request.Dir, run.Spec.Env))
 	result := &sandbox.Result{Status: h.status, ExitCode: 3}
 	if h.status != sandbox.StatusSucceeded {
@@ -212,6 +214,54 @@ func TestCache(t *testing.T) {
 	if _, _, err := h.build(strings.Replace(text, "FROM base", "FROM scratch\nCOPY a /base", 1)); err != nil ||
 		len(h.runs) != 2 {
 		t.Errorf("after all trees were pruned it ran %q, %v", h.runs, err)
+	}
+}
+
+// other is builders of another name.
+type other struct{ builders }
+
+func (other) Name() string { return "other" }
+
+// TestBackend: a build runs on the backend that it names, or else on the strongest that works, which one probe finds.
+func TestBackend(t *testing.T) {
+	h := newHouse(t, nil)
+	h.Backends = append(h.Backends, other{})
+	probes := 0
+	working := func(name string) func(context.Context, string) engine.Probed {
+		return func(_ context.Context, backend string) engine.Probed {
+			probes++
+			p := engine.Probed{Backend: backend, Posture: sandbox.Posture{Kernel: sandbox.KernelShared}}
+			if backend == "other" {
+				p.Posture.Kernel = sandbox.KernelUserSpace
+			}
+			if name != "all" && name != backend {
+				p.Err = errors.New("does not work here")
+			}
+			return p
+		}
+	}
+	for _, c := range []struct {
+		named, works, want string
+		probes             int
+	}{{"native", "all", "native", 0}, {"", "native", "native", 2}, {"", "all", "other", 2},
+		{"other", "none", "other", 0}, {"", "none", "native", 2}} {
+		h.Probe, h.chosen.name, probes = working(c.works), "", 0
+		for range 2 { // a server makes more than one build
+			_, _, err := h.build("FROM base\nRUN one", func(b *Build) { b.Backend, b.NoCache = c.named, true })
+			if err != nil || h.backend != c.want {
+				t.Errorf("%+v: it ran on %q, %v", c, h.backend, err)
+			}
+		}
+		if c.works == "none" && c.named == "" {
+			c.probes *= 2
+		}
+		if probes != c.probes {
+			t.Errorf("%+v: %d probes", c, probes)
+		}
+	}
+	h.chosen.name, probes = "", 0
+	if _, _, err := h.build("FROM base\nRUN one"); err != nil || probes > 0 {
+		t.Errorf("a cached build: %v, %d probes", err, probes)
 	}
 }
 
