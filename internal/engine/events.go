@@ -72,7 +72,7 @@ func encodeResult(r *sandbox.Result) []byte {
 		e.Hints = append(e.Hints, api.NewHint(h, ""))
 	}
 	if x := r.Exception; x != nil {
-		e.Exception = shortException(x)
+		e.Exception = shortException(x, maxKeptException)
 	}
 	e.Packages, e.Findings = r.Packages, r.Findings
 	text := encode(e)
@@ -90,8 +90,8 @@ func encodeResult(r *sandbox.Result) []byte {
 	return text
 }
 
-func shortException(x *sandbox.Exception) *sandbox.Exception {
-	text := func(s string) string { return strings.Clone(head(s, maxKeptException)) }
+func shortException(x *sandbox.Exception, most int) *sandbox.Exception {
+	text := func(s string) string { return strings.Clone(head(s, most)) }
 	return &sandbox.Exception{Name: text(x.Name), Value: text(x.Value), Traceback: text(x.Traceback)}
 }
 

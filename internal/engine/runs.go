@@ -54,17 +54,20 @@ func (x *Run) slim() {
 	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
 	if r := x.result; r != nil && x.req.Background {
 		slim := *r
-		slim.Stdout, slim.Stderr, slim.Results, slim.Files, slim.Packages = sandbox.Captured{}, sandbox.Captured{},
-			nil, nil, nil
+		slim.Stdout, slim.Stderr, slim.Background = sandbox.Captured{}, sandbox.Captured{}, sandbox.Captured{}
+		slim.Results, slim.Files, slim.Packages, slim.Findings = nil, nil, nil, nil
 		if slim.Exception != nil {
-			slim.Exception = shortException(slim.Exception)
+			slim.Exception = shortException(slim.Exception, maxRememberedText)
 		}
 		x.result = &slim
 	}
 }
 
 // maxKeptCommand limits what is remembered of the command of a run that has ended, in bytes.
-const maxKeptCommand = 4 << 10
+const maxKeptCommand = 2 << 10
+
+// maxRememberedText limits what is remembered of each text of its exception. Its log has more.
+const maxRememberedText = 1 << 10
 
 // maxKeptMetadata limits the metadata that is remembered of a run that has ended, in bytes.
 const maxKeptMetadata = 1 << 10

@@ -64,7 +64,7 @@ const (
 	MaxData = 16 << 20  // of one event
 	MaxDone = 256 << 10 // of the done event; each log keeps room for it
 	memory  = 256 << 10 // that Append fills before it syncs by itself
-	kept    = 16 << 10  // that a finished log keeps in memory for followers
+	kept    = 4 << 10   // that a finished log keeps in memory for followers
 	piece   = 64 << 10  // that is read from a file at a time
 )
 
