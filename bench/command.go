@@ -106,9 +106,13 @@ func dockerRows(ctx context.Context, image string) ([]*row, error) {
 	return rows, nil
 }
 
-// commandLineRow is the command line program, with a new sandbox for each run.
-func commandLineRow(binary string) *row {
-	r := commandRow("fumehood run -c", native, python, binary, "run", "-c", "print(1)")
-	r.want = "1\n"
-	return r
+// commandLineRows are the command line program, with a new sandbox for each run, and without one: the start of the
+// program is part of each run.
+func commandLineRows(ctx context.Context, binary string) ([]*row, error) {
+	run := commandRow("fumehood run -c", native, python, binary, "run", "-c", "print(1)")
+	run.want = "1\n"
+	start := commandRow("fumehood version", bare, python, binary, "version")
+	var err error
+	start.want, _, err = runCommand(ctx, []string{binary, "version"})
+	return []*row{run, start}, err
 }

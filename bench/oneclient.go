@@ -85,11 +85,12 @@ func (r *report) makeRows(ctx context.Context) (rows []*row, stop func() error, 
 		}
 		return errors.Join(append(errs, os.RemoveAll(dir))...)
 	}
-	rows = []*row{
-		commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
-		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram),
-		commandLineRow(r.binary),
+	rows, err = commandLineRows(ctx, r.binary)
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
 	}
+	rows = append(rows, commandRow("bare python", bare, python, pythonPath, "-c", pythonProgram),
+		commandRow("bare bash", bare, bash, bashPath, "-c", bashProgram))
 	served := []servedRow{
 		{"fumehood HTTP python", python, native, nil},
 		{"fumehood HTTP python, nothing warm", python, native, []string{"--warm", "0"}},
