@@ -45,7 +45,11 @@ func Run(t *testing.T, open Open) {
 		t.Logf("%s mounts no volumes", b.Name())
 	}
 	if b := open(t); sandbox.HasFeature(b, sandbox.FeatureBuild) {
-		runCases(t, open, builderCases)
+		cases := builderCases
+		if testing.Short() {
+			cases = cases[:1]
+		}
+		runCases(t, open, cases)
 	} else {
 		t.Logf("%s has no writable roots", b.Name())
 	}
