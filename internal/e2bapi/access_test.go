@@ -90,8 +90,11 @@ func TestTokensOfKeys(t *testing.T) {
 		}
 	}
 	r.serve()
-	public := r.stream()
+	public, upload := r.stream(), r.upload(first)
 	ring.Replace(keys[1:])
+	if status := <-upload; status != http.StatusUnauthorized {
+		t.Errorf("an upload with the token of a revoked key: %d", status)
+	}
 	if status := list(first); status != http.StatusUnauthorized {
 		t.Errorf("the token of a revoked key: %d", status)
 	}
@@ -105,6 +108,34 @@ func TestTokensOfKeys(t *testing.T) {
 	if err := r.stream().Close(); err != nil { // the name still has a key
 		t.Error(err)
 	}
+}
+
+// upload begins to send a file with a token, and never ends. It returns the status of the answer.
+func (r *rig) upload(token string) <-chan int {
+	r.t.Helper()
+	body, send := io.Pipe()
+	req, err := http.NewRequestWithContext(r.t.Context(), "POST", r.url+"/files?path=slow", body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header = r.to(envd)
+	req.Header.Set("X-Access-Token", token)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	status := make(chan int, 1)
+	go func() {
+		res, err := r.client.Do(req)
+		if err != nil {
+			status <- 0
+			return
+		}
+		_ = res.Body.Close()
+		status <- res.StatusCode
+	}()
+	if _, err := send.Write([]byte("x")); err != nil {
+		r.t.Error(err)
+	}
+	r.t.Cleanup(func() { send.Close() })
+	return status
 }
 
 // serve starts a program on port 8000 that answers with endless streams.

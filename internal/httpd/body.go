@@ -102,7 +102,7 @@ func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(
 func (s *Server) ReadBytes(w *Response, r *http.Request) (*Body, error) {
 	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
 	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
-	if err == nil && w.revoked.Load() {
+	if w.revoked.Load() {
 		err = errKey
 	}
 	w.unread = w.unread && err != nil

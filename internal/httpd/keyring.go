@@ -244,12 +244,13 @@ func (w *Response) revocable(ctx context.Context) context.Context {
 // Revoked reports whether the request has ended because its API key was revoked or has expired.
 func (w *Response) Revoked() bool { return w.revoked.Load() }
 
-// revoke ends the request: its context, and its connection where it was hijacked.
+// revoke ends the request: its context, its body, and its connection where it was hijacked.
 func (w *Response) revoke(cause error) {
 	w.revoked.Store(true)
 	if w.cancel != nil {
 		w.cancel(cause)
 	}
+	w.control.SetReadDeadline(time.Now()) // an error means a writer without a connection, as in tests
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.hijacked != nil {

@@ -53,11 +53,11 @@ func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
-	if b.w.revoked.Load() {
-		return 0, errKey
-	}
 	// an error means a writer without a connection, as in tests
 	b.w.control.SetReadDeadline(b.pace.deadline(time.Now()))
+	if b.w.revoked.Load() { // its deadline is over
+		return 0, errKey
+	}
 	n, err := b.r.Body.Read(p)
 	b.pace.moved(n, time.Now())
 	if err == io.EOF || err == nil && b.w.http2 {
@@ -69,6 +69,8 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		b.w.unread = false
 		return n, io.EOF
+	case b.w.revoked.Load():
+		return n, errKey
 	}
 	return n, bodyError(err)
 }
