@@ -263,9 +263,17 @@ func tryDead(run *os.Root, name string) (*os.File, error) {
 	defer making.Close()
 	lock, err := openLocked(run, path.Join(folderOf(name), lockFile), os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, removeBare(run, folderOf(name)))
+		return nil, errors.Join(err, removeLockless(run, name))
 	}
 	return lock, err
+}
+
+// removeLockless removes an instance's folder that was made or removed in part, unless its owner lives or it has boxes.
+func removeLockless(run *os.Root, name string) error {
+	if rec, err := readRecord(run, folderOf(name), name); err == nil && !rec.ownerLives() {
+		return removeEmpty(run, name, rec)
+	}
+	return removeBare(run, folderOf(name))
 }
 
 // removeBare removes an instance's folder without a record, unless it has other content.

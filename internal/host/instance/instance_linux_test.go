@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,7 +223,8 @@ func TestReapFails(t *testing.T) {
 	}
 }
 
-// TestHalfMade: folders whose makers were killed are found at once; a locked folder is still being made.
+// TestHalfMade: folders whose makers or removers were killed are found at once. A locked folder is still being made,
+// and one whose owner lives is being removed.
 func TestHalfMade(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	folder := func(name string) string { return filepath.Join(run, instancesDir, name) }
@@ -235,6 +237,13 @@ func TestHalfMade(t *testing.T) {
 	if err == nil {
 		err = filelock.Try(lock)
 	}
+	for name, started := range map[string]string{"cut-off": "0", "removing": startOf(os.Getpid())} {
+		for _, dir := range []string{boxesDir, "content"} {
+			err = errors.Join(err, os.MkdirAll(filepath.Join(folder(name), dir), 0o700))
+		}
+		record := fmt.Sprintf(`{"pid": %d, "started": %q}`, os.Getpid(), started)
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder(name), recordFile), []byte(record), 0o600))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +252,8 @@ func TestHalfMade(t *testing.T) {
 	if err := (Reaper{End: end}).Reap(t.Context(), run); err != nil {
 		t.Error(err)
 	}
-	for name, stays := range map[string]bool{"empty": false, "unlocked": false, "locked": true} {
+	for name, stays := range map[string]bool{"empty": false, "unlocked": false, "locked": true, "cut-off": false,
+		"removing": true} {
 		if exists(folder(name)) != stays {
 			t.Errorf("%s: %t", name, !stays)
 		}

@@ -163,7 +163,7 @@ func boxesOf(run *os.Root, name string) (ids []sandbox.ID, err error) {
 	return ids, nil
 }
 
-// removeEmpty removes a dead instance without boxes, whose lock is held.
+// removeEmpty removes a dead instance without boxes, whose lock is held or gone.
 func removeEmpty(run *os.Root, name string, rec Record) error {
 	if left, err := boxesOf(run, name); err != nil || len(left) > 0 {
 		return err // the record stays for the next process
