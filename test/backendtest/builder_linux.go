@@ -31,7 +31,7 @@ var builderCases = []testCase{
 
 // builderTools are the programs of the roots of these tests.
 var builderTools = []string{"bash", "cat", "chmod", "chown", "cp", "grep", "head", "id", "ln", "ls", "mkdir", "mkfifo",
-	"mknod", "mount", "mv", "rm", "sleep", "stat", "touch", "unshare"}
+	"mknod", "mount", "mv", "rm", "setsid", "sleep", "stat", "touch", "unshare"}
 
 // toolRoot makes a root with programs of this host, and some files.
 func toolRoot(t *testing.T) string {
@@ -54,9 +54,11 @@ func toolRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "tmp"), 0o755),
-		os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky)); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"tmp", "workspace"} {
+		dir = filepath.Join(root, dir)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return root
 }

@@ -62,7 +62,9 @@ func Restart(t *testing.T, r Restarted) {
 	if sandbox.HasFeature(first, sandbox.FeatureNetwork) {
 		kept.Network = networkHere(t, first, kept)
 	}
-	kill := launch(t, life{Run: run, Create: []sandbox.Spec{kept, oneShot, promoted, ended}, Promote: promoted.ID})
+	short := append(builderFor(t, first), oneShot)
+	all = append(all, short[0].ID)
+	kill := launch(t, life{Run: run, Create: append(short, kept, promoted, ended), Promote: promoted.ID})
 	refused(t, first, kept.ID, sandbox.Exists)
 	kill()
 	for _, b := range []sandbox.Backend{second, second, first} {
@@ -70,7 +72,9 @@ func Restart(t *testing.T, r Restarted) {
 			t.Error(err)
 		}
 	}
-	refused(t, first, oneShot.ID, sandbox.NotFound)
+	for _, s := range short {
+		refused(t, first, s.ID, sandbox.NotFound)
+	}
 	endsUnleased(t, first, promoted.ID)
 
 	launch(t, life{Run: run, Reattach: []sandbox.ID{kept.ID}})() // an owner that dies too
@@ -106,6 +110,17 @@ func Restart(t *testing.T, r Restarted) {
 		t.Error(err)
 	}
 	leavesNothing(t, run, all)
+}
+
+// builderFor returns the spec of a builder, if the backend can make one here.
+func builderFor(t *testing.T, b sandbox.Backend) []sandbox.Spec {
+	t.Helper()
+	if !sandbox.HasFeature(b, sandbox.FeatureBuild) || os.Geteuid() != 0 {
+		return nil
+	}
+	s := spec()
+	s.Root = sandbox.Root{Dir: toolRoot(t), Writable: true}
+	return []sandbox.Spec{s}
 }
 
 // endsUnleased checks that a promoted box without a lease ends with its server.
