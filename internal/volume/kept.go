@@ -18,22 +18,35 @@ type disk struct {
 }
 
 // mount mounts the file system of a volume unless it is. again returns further mounts of it until release. The caller
-// holds the volume's lock.
+// holds the volume's lock, so there is no other call for it. Those for other volumes do not wait: there may be no free
+// loop device for a while.
 func (s *Store) mount(ctx context.Context, path string) (again func() (int, error), release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.kept[path]
+	d := s.mounted(path)
 	if d == nil {
 		if d, err = mountDisk(ctx, path); err != nil {
 			return nil, nil, err
 		}
+		d.users = 1
+		s.mu.Lock()
 		s.kept[path] = d
+		s.mu.Unlock()
+	}
+	return d.again, func() { s.release(path, d) }, nil
+}
+
+// mounted returns the file system of a volume, and counts a user of it; nil is one that is not mounted.
+func (s *Store) mounted(path string) *disk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.kept[path]
+	if d == nil {
+		return nil
 	}
 	if d.idle != nil {
 		d.idle.Stop()
 	}
 	d.users++
-	return d.again, func() { s.release(path, d) }, nil
+	return d
 }
 
 func (s *Store) release(path string, d *disk) {
