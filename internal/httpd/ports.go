@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -129,6 +130,7 @@ func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 			out.Header.Del(name)
 		}
 	}
+	dropOffered(out.Header)
 	if p.OwnOrigin {
 		p.asSite(pr)
 		return
@@ -140,6 +142,22 @@ func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 	out.Header.Set("X-Forwarded-Prefix", p.Prefix)
 	if out.Header.Get("Origin") != "" { // it is this server's, as the guard has checked; programs compare it with Host
 		out.Header.Set("Origin", "http://"+p.host())
+	}
+}
+
+// dropOffered removes keys from the sub-protocols that a client offers.
+func dropOffered(h http.Header) {
+	const header = "Sec-Websocket-Protocol"
+	var kept []string
+	for _, value := range h.Values(header) {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = strings.TrimSpace(name); !strings.HasPrefix(name, api.KeyProtocol) {
+				kept = append(kept, name)
+			}
+		}
+	}
+	if h.Del(header); kept != nil {
+		h.Set(header, strings.Join(kept, ", "))
 	}
 }
 

@@ -1,11 +1,28 @@
 package httpd
 
 import (
+	"net/http"
 	"net/url"
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/api"
 )
+
+// TestDropOffered: a program receives the sub-protocols that its client offers, and no key among them.
+func TestDropOffered(t *testing.T) {
+	for given, want := range map[string]string{
+		"chat, " + api.KeyProtocol + "c2VjcmV0, v2": "chat, v2", api.KeyProtocol + "c2VjcmV0": "", "chat": "chat", "": ""} {
+		h := http.Header{}
+		if given != "" {
+			h.Set("Sec-WebSocket-Protocol", given)
+		}
+		if dropOffered(h); h.Get("Sec-WebSocket-Protocol") != want {
+			t.Errorf("%q: %q", given, h)
+		}
+	}
+}
 
 // FuzzRelocate: wherever a program sends its client, a client that follows stays below the program's path, whatever it
 // takes for a dot or a slash.
