@@ -56,7 +56,7 @@ type metadata struct {
 }
 
 func newMetadata() *metadata {
-	return &metadata{room: room.New(maxAllMetadata, maxAllMetadata/2),
+	return &metadata{room: room.Halves(maxAllMetadata),
 		bySandbox: map[*engine.Sandbox]map[string]map[string]string{}}
 }
 

@@ -126,7 +126,7 @@ type watcher struct {
 }
 
 func newWatchers() *watchers {
-	all := &watchers{room: room.New(maxChangesBytes, maxChangesBytes/2), byID: map[sandbox.ID]*watcher{}}
+	all := &watchers{room: room.Halves(maxChangesBytes), byID: map[sandbox.ID]*watcher{}}
 	all.life, all.stop = context.WithCancel(context.Background())
 	return all
 }

@@ -71,10 +71,9 @@ type budget struct {
 func newBudget(l Limits) *budget {
 	l = l.Complete()
 	b := &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
-		bytes: room.New(l.Bytes, l.Bytes/2), processor: newProcessor()}
-	for _, r := range []*room.Room{b.connections, b.bytes} { // an eighth for owners with less than an eighth of a share
-		r.Keep(r.Share()/4, r.Share()/8)
-	}
+		bytes: room.Halves(l.Bytes), processor: newProcessor()}
+	share := b.connections.Share()
+	b.connections.Keep(share/4, share/8) // an eighth for owners with less than an eighth of a share
 	return b
 }
 

@@ -85,7 +85,7 @@ type ownedName struct{ owner, name string }
 
 func newTable(c *LivingConfig) *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
-		ports: room.New(int64(c.Ports), int64(c.Ports+1)/2), runs: room.New(int64(c.Runs), int64(c.Runs+1)/2),
+		ports: room.Halves(int64(c.Ports)), runs: room.Halves(int64(c.Runs)),
 		logs: eventlog.NewQuota(c.LogBytes)}
 }
 

@@ -23,7 +23,7 @@ type Quota struct {
 }
 
 // NewQuota returns a quota of so many bytes.
-func NewQuota(most int64) *Quota { return &Quota{most: most, unfinished: room.New(most, most/2)} }
+func NewQuota(most int64) *Quota { return &Quota{most: most, unfinished: room.Halves(most)} }
 
 // freeBytes is how much of each unfinished log is not counted, and the unit in which the rest is.
 const freeBytes = 64 << 10

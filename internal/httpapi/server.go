@@ -26,7 +26,7 @@ type handler = func(*httpd.Response, *http.Request) error
 
 // Add adds the operations of version 1. The server must not be serving yet.
 func Add(server *httpd.Server, stores Stores) {
-	a := &apiV1{Server: server, document: api.OpenAPI, stores: stores, builds: room.New(maxBuilds, maxBuilds/2)}
+	a := &apiV1{Server: server, document: api.OpenAPI, stores: stores, builds: room.Halves(maxBuilds)}
 	if version := server.Version(); version != "" {
 		a.document = bytes.Replace(api.OpenAPI, []byte(`"version": "unknown"`),
 			[]byte(`"version": `+strconv.Quote(version)), 1)

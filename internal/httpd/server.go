@@ -102,8 +102,8 @@ func New(config Config) (*Server, error) {
 	}
 	orDefault(&config.Access, config.Log)
 	s := &Server{config: config, log: config.Log, access: config.Access, main: newPaths(), waits: defaultWaits,
-		bodies:  room.New(config.MaxBodies, config.MaxBodies/2),
-		answers: room.New(config.MaxAnswers, config.MaxAnswers/2)}
+		bodies:  room.Halves(config.MaxBodies),
+		answers: room.Halves(config.MaxAnswers)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)

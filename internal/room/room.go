@@ -24,6 +24,14 @@ func New(most, share int64) *Room {
 	return &Room{most: most, share: share, owners: map[string]int64{}, changed: make(chan struct{})}
 }
 
+// Halves returns a room of which one owner may hold half. The last eighth is for owners with less than a sixteenth: two
+// with half each would lock all others out.
+func Halves(most int64) *Room {
+	r := New(most, (most+1)/2)
+	r.Keep(most/8, most/16)
+	return r
+}
+
 // Keep keeps the last part of the room for owners that hold less than below, so that few owners cannot lock all others
 // out. It must be called before the room is used.
 func (r *Room) Keep(part, below int64) { r.kept, r.below = part, below }

@@ -47,3 +47,14 @@ func TestSurplus(t *testing.T) {
 		}
 	}
 }
+
+// TestHalves: two owners with all that they may have do not lock out a third.
+func TestHalves(t *testing.T) {
+	r := Halves(160)
+	if r.Take("a", 81) || !r.Take("a", 80) || !r.Take("b", 60) || r.Take("b", 1) {
+		t.Error("a half or the kept part was exceeded, or refused")
+	}
+	if r.Take("c", 11) || !r.Take("c", 10) || !r.Take("d", 10) || r.Take("e", 1) {
+		t.Error("the kept part is not for those with little")
+	}
+}
