@@ -175,7 +175,7 @@ func (c *conn) reconsider(r *rules.Rules) {
 		c.cut(policyChanged + "its requests are read now")
 	case c.inspector.mustHide(r):
 		c.cut(policyChanged + "values are removed from its answers now")
-	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && http:
+	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""):
 		c.cut(policyChanged + "the names that it stated were not checked")
 	}
 }

@@ -183,3 +183,20 @@ func TestLateInterception(t *testing.T) {
 	}
 	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) && !a.Allowed })
 }
+
+// TestLateDeny: a connection that was open, and had stated no name, before the policy denies a name cannot state that
+// name later.
+func TestLateDeny(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	p.web(hello1, site)
+	open := p.mustDial("tcp", site+":443")
+	for len(p.gate.Current()) == 0 { // the gate has yet to register it
+		runtime.Gosched()
+	}
+	p.setPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"bad.example"}})
+	conn := tls.Client(open, &tls.Config{ServerName: "bad.example", InsecureSkipVerify: true})
+	if err := conn.Handshake(); err == nil {
+		t.Error("the connection reached a denied name")
+	}
+	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) })
+}

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,7 +39,8 @@ func hostileHost() map[string]http.HandlerFunc {
 			fill()
 			w.Header().Set("Content-Type", "text/plain")
 			w.Header().Set("Trailer", "X-Late, X-Late-"+token)
-			fmt.Fprintf(w, "%v %s %s", r.Header["Range"], r.Header["Accept-Encoding"], token[:9])
+			fmt.Fprintf(w, "%v %s %s", slices.Concat(r.Header["Range"], r.Header["Request-Range"],
+				r.Header["Accept-Charset"]), r.Header["Accept-Encoding"], token[:9])
 			_ = http.NewResponseController(w).Flush()
 			fmt.Fprintf(w, "%s %s", token[9:], basic)
 			w.Header().Set("X-Late", token)
@@ -53,6 +55,12 @@ func hostileHost() map[string]http.HandlerFunc {
 			z := gzip.NewWriter(w)
 			_, _ = io.WriteString(z, token)
 			z.Close()
+		},
+		"/wide": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-16")
+			for _, c := range token {
+				_, _ = w.Write([]byte{byte(c), 0})
+			}
 		},
 		"/broken": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "the value begins with\n"+token[:10])
@@ -94,16 +102,17 @@ func TestSecretInAnswers(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--http1.1 https://api.test/all", "x-later: ghp_"},
 		{"--http2 https://api.test/all", "x-later: ghp_"},
-		{"--http2 -H 'Range: bytes=0-3' -H 'Accept-Encoding;' -H 'Accept-Encoding: gzip' https://api.test/all",
-			"\n[] [identity] ghp_"},
+		{"--http2 -H 'Range: bytes=0-3' -H 'Accept-Encoding;' -H 'Accept-Encoding: gzip' " +
+			"-H 'Request-Range: bytes=0-3' -H 'Accept-Charset: utf-16' https://api.test/all", "\n[] [identity] ghp_"},
 		{"-I https://api.test/all", "x-known: ghp_"},
 		{"https://api.test/parts", "accept-ranges: none"},
 		{"--compressed https://api.test/zip", "its answer is compressed"},
+		{"-H 'Accept: application/json;charset=utf-16' https://api.test/wide", "its answer is in utf-16"},
 		{"--http1.1 https://api.test/broken", "the value begins with\n[exit status 18]"},
 		{"--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' https://api.test/switch",
 			"sec-websocket-protocol: ghp_"},
 	} {
-		got := strings.ToLower(strings.ReplaceAll(p.run(curl+c.args), "\r", ""))
+		got := strings.ToLower(strings.NewReplacer("\r", "", "\x00", "").Replace(p.run(curl + c.args)))
 		if strings.Contains(got, strings.ToLower(token)) || strings.Contains(got, "someone:") ||
 			strings.Contains(got, "z2hwx1") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: no %q, or a value, in\n%s", c.args, c.want, got)

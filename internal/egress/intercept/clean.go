@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
@@ -15,23 +17,43 @@ import (
 
 // cleaner removes values from the answers of a host of secrets. No other code does. It replaces the values of all
 // secrets of the sandbox by their placeholders, whichever request carried them. It does not find values that a host
-// encodes in another way than Base64.
+// encodes in another way than finder knows.
 type cleaner struct {
 	find  *finder
 	spend func(time.Duration) // notes CPU time
 }
 
-// errEncoded refuses an answer that the cleaner cannot read.
-const errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
+// Refusals of answers that the cleaner cannot read.
+const (
+	errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
+	errWide    = rules.Refusal("its answer is in UTF-16 or UTF-32, where the gate cannot remove the values of secrets")
+)
 
 // requestPlain changes the headers of a request so that the host compresses nothing and sends no parts: a part may end
 // within a value.
 func requestPlain(h http.Header) {
-	h.Set("Accept-Encoding", "identity")
-	for _, name := range []string{"Range", "If-Range", "X-Ms-Range", "A-Im"} {
+	for _, name := range rules.AnswerForms {
 		h.Del(name)
 	}
+	h.Set("Accept-Encoding", "identity")
 }
+
+// readable returns why the cleaner cannot read the body of an answer, or nil.
+func readable(h http.Header) error {
+	switch {
+	case !isPlain(h):
+		return errEncoded
+	case slices.ContainsFunc(h["Content-Type"], wide().MatchString):
+		return errWide
+	}
+	return nil
+}
+
+// wide matches a type with a character set that has several bytes for a letter of ASCII. A host may choose it because
+// of Accept: "text/plain;charset=UTF-16".
+var wide = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)charset\s*=.*(?:utf[-_]?(?:16|32)|ucs|unicode)`)
+})
 
 // isPlain reports whether the body of an answer is not compressed.
 func isPlain(h http.Header) bool {
@@ -74,9 +96,9 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else if answer.ContentLength != 0 {
 		answer.ContentLength = -1 // a placeholder has another length than its value
 		answer.Header.Del("Content-Length")
-		if !isPlain(answer.Header) {
+		if err := readable(answer.Header); err != nil {
 			answer.Body.Close()
-			return nil, errEncoded
+			return nil, err
 		}
 	}
 	answer.Body = &cleanBody{ReadCloser: answer.Body, answer: answer, now: c.now}

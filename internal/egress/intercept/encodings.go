@@ -23,6 +23,16 @@ var encodings = []func(string) string{
 	},
 }
 
+// asLatin1 returns a value as a server reads it that takes the bytes of a header for Latin-1 (RFC 9112, section 2.2):
+// Node, WSGI, Servlets. It is another text if the value has characters beyond ASCII.
+func asLatin1(value string) string {
+	var out strings.Builder
+	for _, c := range []byte(value) {
+		out.WriteRune(rune(c))
+	}
+	return out.String()
+}
+
 // escapeHTML returns how encoders that are safe for HTML write a value within a JSON string, such as Go's.
 func escapeHTML(value string) string {
 	text, _ := json.Marshal(value) // a string always has a JSON form

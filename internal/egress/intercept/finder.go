@@ -44,19 +44,30 @@ func newFinder(secrets []rules.Secret) *finder {
 		if s.Value == "" {
 			continue
 		}
-		f.add(pattern{text: s.Value, placeholder: s.Placeholder})
-		for _, encode := range encodings {
-			if text := encode(s.Value); len(text) <= maxPattern {
-				f.add(pattern{text: text, placeholder: s.Placeholder})
-			}
-		}
-		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			for before := range 3 {
-				f.add(base64Pattern(alphabet, before, s.Secret.Value, s.Placeholder))
-			}
+		f.addValue(s.Value, s.Placeholder)
+		if read := asLatin1(s.Value); read != s.Value {
+			f.addValue(read, s.Placeholder)
 		}
 	}
 	return f
+}
+
+// addValue adds a value as it is and in all encodings, as far as patterns may be that long.
+func (f *finder) addValue(value, placeholder string) {
+	all := []pattern{{text: value, placeholder: placeholder}}
+	for _, encode := range encodings {
+		all = append(all, pattern{text: encode(value), placeholder: placeholder})
+	}
+	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			all = append(all, base64Pattern(alphabet, before, value, placeholder))
+		}
+	}
+	for _, p := range all {
+		if len(p.text) <= maxPattern {
+			f.add(p)
+		}
+	}
 }
 
 // base64Pattern returns the characters that are in the Base64 of every text with the value after a number of bytes,

@@ -125,6 +125,8 @@ func TestEncodings(t *testing.T) {
 		"PHP with unescaped characters":  `k\/=y\"&<>'é()! 𝄞`,
 		"JSON.stringify":                 `k/=y\"&<>'é()! 𝄞`,
 		"Go's json":                      `k/=y\"\u0026\u003c\u003e'é()! 𝄞`,
+		"Python's json of a header":      `k/=y\"&<>'\u00c3\u00a9()! \u00f0\u009d\u0084\u009e`,
+		"JSON.stringify of a header":     "k/=y\\\"&<>'\u00c3\u00a9()! \u00f0\u009d\u0084\u009e",
 		"Gson":                           `k/\u003dy\"\u0026\u003c\u003e\u0027é()! 𝄞`,
 		"encodeURIComponent":             `k%2F%3Dy%22%26%3C%3E'%C3%A9()!%20%F0%9D%84%9E`,
 		"URLSearchParams":                `k%2F%3Dy%22%26%3C%3E%27%C3%A9%28%29%21+%F0%9D%84%9E`,

@@ -19,6 +19,7 @@ var special = []struct {
 	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address", true},
 	{netip.MustParsePrefix("255.255.255.255/32"), "the broadcast address", true},
 	{netip.MustParsePrefix("100.100.100.200/32"), "a metadata address", false}, // Alibaba's
+	{netip.MustParsePrefix("100.80.80.80/32"), "a metadata address", false},    // UCloud's
 	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata address", false},   // Azure's
 	{netip.MustParsePrefix("192.0.0.192/32"), "a metadata address", false},     // Oracle's
 	{netip.MustParsePrefix("10.0.0.0/8"), classPrivate, false},
@@ -44,9 +45,12 @@ var special = []struct {
 	{netip.MustParsePrefix("2002::/16"), "an IPv4 address in another form", true},      // 6to4
 	{sandbox.LinkAddress6.Masked(), "the sandbox's own network", true},
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address", true},
-	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata address", false}, // Amazon's
-	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata address", false},  // Google's
-	{netip.MustParsePrefix("fd00:42::42/128"), "a metadata address", false},   // Scaleway's
+	{netip.MustParsePrefix("fd00:ec2::/32"), "a metadata address", false},          // Amazon's: 254, Pod Identity at 23
+	{netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), "a metadata address", false}, // Oracle's
+	{netip.MustParsePrefix("fd00:a9fe:a9fe::/48"), "a metadata address", false},    // Akamai's
+	{netip.MustParsePrefix("fd00:100::100:200/128"), "a metadata address", false},  // Alibaba's
+	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata address", false},       // Google's
+	{netip.MustParsePrefix("fd00:42::42/128"), "a metadata address", false},        // Scaleway's
 	{netip.MustParsePrefix("fc00::/7"), classPrivate, false},
 	{netip.MustParsePrefix("fe80::/10"), "a link-local or metadata address", false},
 	{netip.MustParsePrefix("2001::/23"), classReserved, false},

@@ -31,10 +31,16 @@ var usualHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Apikey", "
 	"X-Github-Token", "X-Vault-Token", "X-Consul-Token", "X-Shopify-Access-Token", "X-Subscription-Token",
 	"X-Rapidapi-Key", "X-Figma-Token", "Xi-Api-Key", "Dd-Api-Key", "Dd-Application-Key", "Circle-Token"}
 
+// AnswerForms are headers of a request by which some host sends only a part of its answer, or encodes it in a way in
+// which no value can be found. Squid and older servers take Request-Range for Range, Azure X-Ms-Range. Accept-Charset
+// has ASP.NET Core answer in UTF-16.
+var AnswerForms = []string{"Accept-Encoding", "Accept-Charset", "Range", "If-Range", "Request-Range", "X-Ms-Range",
+	"A-Im"}
+
 // noValue are headers that hold no value: they frame a message or name its host, or the gate sets or removes them.
-var noValue = []string{"Host", "Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Authenticate",
-	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "Expect",
-	"Accept-Encoding", "Range", "If-Range", "X-Ms-Range", "A-Im"}
+var noValue = append([]string{"Host", "Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Authenticate",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding",
+	"Expect"}, AnswerForms...)
 
 var places = []sandbox.SecretPlace{sandbox.InBody, sandbox.InQuery, sandbox.InPath}
 
