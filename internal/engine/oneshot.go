@@ -145,7 +145,7 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 		return nil
 	}
 	planned, err := newJob(&rules, cmp.Or(p.job.id, p.given.ID), asked, request, spec)
-	planned.checked, planned.baseEnv = p.job.checked, rules.DefaultEnv
+	planned.checked, planned.work, planned.baseEnv = p.job.checked, p.job.work, rules.DefaultEnv
 	p.job = planned
 	return err
 }

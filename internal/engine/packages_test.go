@@ -168,7 +168,8 @@ type openGate struct{ sandbox.Gate }
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
 
-// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index.
+// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index. On an image it keeps
+// its work, and so hands over what it installed.
 func TestInstallerCeiling(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Gate: openGate{}, Ceiling: &sandbox.NetworkCeiling{}})
 	if err != nil {
@@ -182,8 +183,12 @@ func TestInstallerCeiling(t *testing.T) {
 		p := &oneShot{given: OneShot{installs: c.installs, indexed: c.indexed,
 			Request: sandbox.Request{Command: []string{"true"}}, Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{
 				Mode: sandbox.NetworkRestricted, Allow: []string{"index.test"}, Trusted: []string{"index.test"}}}}}
+		p.work = &sandbox.Work{}
 		if err := e.plan(p, sandbox.Image{Digest: c.image}); err != nil {
 			t.Fatal(err)
+		}
+		if p.work == nil {
+			t.Errorf("%+v: it forgot its work", c)
 		}
 		n := p.Spec.Network
 		if (n.Ceiling == nil) != c.free || c.installs && (len(n.Trusted) > 0) != c.free {

@@ -40,7 +40,7 @@ function imports() {
   const file = path.resolve(WORKSPACE, question.name || "main.ts");
   const tool = spawnSync(TOOL, ["--imports", file], { input: question.code, encoding: "utf8", maxBuffer: MAX_BYTES });
   try {
-    return JSON.parse(tool.stdout);
+    return JSON.parse(tool.stdout) ?? []; // null if it did not start
   } catch {
     return [];
   }
