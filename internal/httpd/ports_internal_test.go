@@ -13,7 +13,8 @@ import (
 // TestDropOffered: a program receives the sub-protocols that its client offers, and no key among them.
 func TestDropOffered(t *testing.T) {
 	for given, want := range map[string]string{
-		"chat, " + api.KeyProtocol + "c2VjcmV0, v2": "chat, v2", api.KeyProtocol + "c2VjcmV0": "", "chat": "chat", "": ""} {
+		"chat, " + api.KeyProtocol + "c2VjcmV0, v2": "chat, v2", api.KeyProtocol + "c2VjcmV0": "",
+		"chat": "chat", "": ""} {
 		h := http.Header{}
 		if given != "" {
 			h.Set("Sec-WebSocket-Protocol", given)

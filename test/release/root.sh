@@ -29,7 +29,8 @@ inside() {
     mkdir -m 700 "$folder" && chown fumehood: "$folder"
   done
   # This host may delegate no control groups. The virtual machine tests the limits.
-  "${as_service[@]}" fumehood run --allow-unenforced memory,pids,cpus -c 'import os; print(6 * 7, os.getuid())' | tee /tmp/out
+  "${as_service[@]}" fumehood run --allow-unenforced memory,pids,cpus -c 'import os; print(6 * 7, os.getuid())' |
+    tee /tmp/out
   grep -qx '42 1000' /tmp/out
   rm /tmp/out
 

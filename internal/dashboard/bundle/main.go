@@ -1,5 +1,5 @@
-// Bundle writes the scripts of the dashboard, compressed, to internal/dashboard/dist. The repository keeps them, so that
-// a build of Fumehood needs neither npm nor a network.
+// Bundle writes the scripts of the dashboard, compressed, to internal/dashboard/dist. The repository keeps them, so
+// that a build of Fumehood needs neither npm nor a network.
 //
 //	bundle             the pages, from dashboard/src; needs only Go
 //	bundle --vendor    also the libraries, from dashboard/vendor and the packages in dashboard/node_modules
