@@ -52,7 +52,7 @@ func TestService(t *testing.T) {
 	if got := post(t, "/v1/run", `{"language": "python", "code": "print(6 * 7)"}`)["stdout"]; got != "42\n" {
 		t.Errorf("a run printed %q", got)
 	}
-	if got := command(t, "fumehood", "run", "-c", "print(6 * 7)"); got != "42\n" {
+	if got := command(t, "env", "-u", "FUMEHOOD_VM_USER", "fumehood", "run", "-c", "print(6 * 7)"); got != "42\n" {
 		t.Errorf("beside the service, a run of root printed %q", got)
 	}
 	post(t, "/v1/sandboxes", `{"name": "kept"}`)
