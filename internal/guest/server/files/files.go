@@ -37,5 +37,13 @@ func New(user sandbox.User) *Tree {
 	return &Tree{threads: newThreads(user), workspace: sandbox.Workspace}
 }
 
+// As calls f on a thread with the file-system ids of the code's user. After an error f was not called.
+func (t *Tree) As(f func()) error {
+	return t.threads.do(func() error {
+		f()
+		return nil
+	})
+}
+
 // Close ends the tree's threads and waits for them. Later calls fail.
 func (t *Tree) Close() { t.threads.close() }
