@@ -31,21 +31,24 @@ type conn struct {
 	inner     stream
 	outer     net.Conn
 	inspector *inspector
+	answered  atomic.Bool // the server's side has ended, or TLS ends in the gate
 }
 
 // run copies in both directions until both have ended.
 func (c *conn) run() {
-	var down sync.WaitGroup
-	down.Go(func() {
+	down := make(chan struct{})
+	go func() { // until down is closed
+		defer close(down)
 		defer c.gate.contain()
 		if err := c.fromServer(); errors.Is(err, errIntercept) {
-			return
+			c.answered.Store(true)
 		} else if err != nil {
 			c.cut(err.Error())
 		} else {
+			c.answered.Store(true)
 			c.inner.endpoint.Shutdown(tcpip.ShutdownWrite)
 		}
-	})
+	}()
 	err := c.fromSandbox()
 	if errors.Is(err, errIntercept) {
 		err = c.intercept()
@@ -54,9 +57,27 @@ func (c *conn) run() {
 		c.cut(err.Error())
 	} else if half, ok := c.outer.(duplex.Conn); ok {
 		_ = half.CloseWrite() // it fails on a connection that has ended
+		c.awaitAnswer(down)
 	}
-	down.Wait()
+	<-down
 	c.finish()
+}
+
+// awaitAnswer waits until the server has ended its side too. It ends a connection whose program has closed the socket
+// for good: else a server that never answers would hold it until the sandbox ends.
+func (c *conn) awaitAnswer(down <-chan struct{}) {
+	c.inner.probe()
+	for {
+		select {
+		case <-down:
+			return
+		case <-c.inner.readable:
+			if c.inner.ended() && !c.answered.Load() {
+				c.cut(errReset.Error())
+				return
+			}
+		}
+	}
 }
 
 // finish closes both ends. For a while the stack still sends the bytes that the sandbox has not read.

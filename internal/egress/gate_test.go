@@ -15,6 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -199,4 +202,27 @@ func TestLateDeny(t *testing.T) {
 		t.Error("the connection reached a denied name")
 	}
 	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) })
+}
+
+// TestClosedForGood: a connection ends if its program has closed it, also if the server never answers.
+func TestClosedForGood(t *testing.T) {
+	usual := probeAfter
+	t.Cleanup(func() { probeAfter = usual })
+	probeAfter = 100 * time.Millisecond
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	p.world.at("tcp", site+":25", listen(t, func(net.Conn) { <-hold }))
+	c := p.mustDial("tcp", site+":25")
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_LINGER2, 1) // seconds
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
@@ -62,6 +63,18 @@ func (s *stream) ended() bool {
 		return true
 	}
 	return false
+}
+
+// probeAfter is how long a connection may be silent before each probe, once the sandbox has ended its side. The kernel
+// answers for a closed socket for a minute (tcp_fin_timeout in tcp(7)), and then with a reset. Only tests change it.
+var probeAfter = 30 * time.Second
+
+// probe has the stack find out that the sandbox has no socket for the connection any more.
+func (s *stream) probe() {
+	idle, interval := tcpip.KeepaliveIdleOption(probeAfter), tcpip.KeepaliveIntervalOption(probeAfter)
+	_ = s.endpoint.SetSockOpt(&idle) // a connection that has ended needs none
+	_ = s.endpoint.SetSockOpt(&interval)
+	s.endpoint.SocketOptions().SetKeepAlive(true)
 }
 
 // read returns the available bytes. It does not wait: it returns 0 and no error if there are none yet.
