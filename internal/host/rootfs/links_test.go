@@ -17,7 +17,7 @@ func TestLinksOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside := t.TempDir()
-	for _, folder := range []string{"usr/bin", "usr/lib", "opt"} {
+	for _, folder := range []string{"usr/bin", "usr/lib", "opt/tool", "opt/fumehood"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,6 +57,15 @@ func TestLinksOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict(steps)
+	var opt []string
+	for _, s := range steps {
+		if strings.HasPrefix(s.Target, "opt") {
+			opt = append(opt, s.Target)
+		}
+	}
+	if got := strings.Join(opt, " "); got != "opt opt/tool" { // layers of packages are mounted below opt/fumehood
+		t.Errorf("of /opt, the root shows %s", got)
+	}
 	if _, _, err := Restricted(dir, []string{"python3"}, sandbox.DefaultUser); err == nil ||
 		!strings.Contains(err.Error(), "leads out of it") {
 		t.Errorf("a folder of modules that is a link out of the root: %v", err)

@@ -22,10 +22,14 @@ var hostDirs = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 var ownDirs = []string{"dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "var", "workspace", "mnt", "media",
 	"lost+found", "boot"}
 
+// optDir is where layers of packages go, each below a folder of ours.
+const optDir = "opt"
+
 // mergedDirs are folders of which a sandbox makes one part, and a root other than the host's gives the rest, except
 // these entries.
 var mergedDirs = map[string][]string{
 	"home": {path.Base(sandbox.Home), path.Base(sandbox.WorkspaceAlias)},
+	optDir: {"fumehood"},
 	"var":  {"tmp", "run", "lock", "log", "mail", "spool", "backups"},
 }
 
@@ -34,7 +38,7 @@ func Shows(name string) bool {
 	top, rest, _ := strings.Cut(path.Clean(name)[1:], "/")
 	entry, _, _ := strings.Cut(rest, "/")
 	if own, merged := mergedDirs[top]; merged {
-		return entry != "" && !slices.Contains(own, entry)
+		return top == optDir && entry == "" || entry != "" && !slices.Contains(own, entry)
 	}
 	return top == "root" || !slices.Contains(ownDirs, top)
 }
@@ -88,6 +92,9 @@ func System(dir string, user sandbox.User) ([]confine.Step, error) {
 		}
 	}
 	var steps []confine.Step
+	if info, err := os.Lstat(filepath.Join(dir, optDir)); err == nil && info.IsDir() && dir != "/" {
+		steps = append(steps, confine.Step{Do: confine.Dir, Target: optDir, Mode: 0o755})
+	}
 	for _, name := range names {
 		s, err := show(dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
