@@ -44,4 +44,4 @@ tested() {
 export FUMEHOOD_LIBEXEC=${FUMEHOOD_LIBEXEC:-$PWD/internal/libexec/bin}
 FUMEHOOD_TEST_PYTHONPATH=$folder tested '^TestDriverPackages$' ./internal/lang/python
 PACKAGETEST_UV=$venv/bin/uv tested 'OfUV$' ./cmd/fumehood
-PACKAGETEST_ARCHIVES=$archives tested '^TestRealPackages$' ./cmd/fumehood
+PACKAGETEST_ARCHIVES=$archives tested '^TestRealPackages' ./cmd/fumehood

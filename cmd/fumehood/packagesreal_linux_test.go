@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,9 +44,8 @@ const fetched = await fetch('http://index.test/').then(() => 'network', () => 'n
 console.log(_.chunk([1, 2, 3], 2).length, z.object({ a: z.number() }).parse({ a: 42 }).a, fetched)
 `
 
-// TestRealPackages: common packages are found, installed from real archives on every backend, and used without a
-// network.
-func TestRealPackages(t *testing.T) {
+// realIndex calls do on each backend, with an index of the real archives.
+func realIndex(t *testing.T, do func(*index)) {
 	folder := os.Getenv(realArchives)
 	if folder == "" {
 		t.Skip("SKIPPED, NOT TESTED: " + realArchives +
@@ -70,6 +70,14 @@ func TestRealPackages(t *testing.T) {
 			i.put("/archives/"+base, content)
 			i.link(strings.ToLower(strings.ReplaceAll(strings.Split(base, "-")[0], "_", "-")), "/archives/"+base)
 		}
+		do(i)
+	})
+}
+
+// TestRealPackages: common packages are found, installed from real archives on every backend, and used without a
+// network.
+func TestRealPackages(t *testing.T) {
+	realIndex(t, func(i *index) {
 		cache := i.t.TempDir()
 		for range 2 {
 			if out, errs := i.run(cache, 0, "run", "--packages", "auto", "--memory", "1GiB", "--timeout", "2m", "-c",
@@ -83,6 +91,30 @@ func TestRealPackages(t *testing.T) {
 		}
 		if n := i.downloads("numpy"); n != 1 {
 			i.t.Errorf("numpy was downloaded %d times", n)
+		}
+	})
+}
+
+// TestRealPackagesOfImage: packages are mounted on the root of an image, which has /opt.
+func TestRealPackagesOfImage(t *testing.T) {
+	const image = "localhost/fumehood-test:latest"
+	realIndex(t, func(i *index) {
+		if i.backend == "docker" || i.backend == "podman" { // TestRealPackages uses this image there
+			return
+		}
+		var out bytes.Buffer
+		m := testApp(i.t).Main // with a home and a store of images
+		m.Stdout, m.Gate = &out, i.gate
+		run := append([]string{"run", "--backend", i.backend, "--package-cache", i.t.TempDir()}, i.flags...)
+		run = append(run, "--image", image, "--packages", "pyyaml", "-c", "import yaml; print(yaml.safe_load('a: [1]'))")
+		for _, args := range [][]string{{"image", "import", "docker:" + image}, run} {
+			out.Reset()
+			if code := m.Run(i.t.Context(), args); code != 0 {
+				i.t.Fatalf("%q: exit code %d", args, code)
+			}
+		}
+		if out.String() != "{'a': [1]}\n" {
+			i.t.Errorf("%q", out.String())
 		}
 	})
 }

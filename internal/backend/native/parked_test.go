@@ -18,6 +18,8 @@ func (h *house) parked() (guest, fork int) {
 		guest, fork = h.waiting()
 		return fork != 0
 	})
+	// Until then the next run makes a box of its own.
+	eventually(h, "its box in the pool", func() bool { return h.Stats().Warm > 0 })
 	return guest, fork
 }
 
