@@ -50,7 +50,8 @@ internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid i
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir
 internal/host/nolink:        sandbox | golang.org/x/sys
-internal/host/overlay:       sandbox internal/host/idmap | golang.org/x/sys
+internal/host/kernel:        | golang.org/x/sys
+internal/host/overlay:       sandbox internal/host/idmap internal/host/kernel | golang.org/x/sys
 internal/host/pidfd:         | golang.org/x/sys
 internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
 internal/host/rundir:        sandbox
@@ -65,8 +66,8 @@ internal/backend/docker:     sandbox internal/host/enforce internal/host/tap int
                              github.com/containerd/errdefs
 internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/client
                              internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid
-                             internal/host/idmap internal/host/instance internal/host/nolink internal/host/pidfd
-                             internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
+                             internal/host/idmap internal/host/instance internal/host/kernel internal/host/nolink
+                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
                              internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
                              internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink

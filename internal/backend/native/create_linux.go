@@ -149,9 +149,9 @@ func (b *Backend) refuse(spec *sandbox.Spec) error {
 		return err
 	}
 	switch {
-	case !b.kernel.atLeast(5, 14):
+	case !b.kernel.AtLeast(5, 14):
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "native: kernel",
-			Msg: "this kernel is " + b.kernel.release,
+			Msg: "this kernel is " + b.kernel.Release,
 			Fix: "use Linux " + leastKernel + " or newer"}
 	case spec.Network.Linked():
 		return tap.Available()

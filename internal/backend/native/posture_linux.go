@@ -43,7 +43,7 @@ func (b *Backend) walls(tree *cgroup.Tree, hostUID string, linked bool) []sandbo
 		enforced = sandbox.WallMissing
 	}
 	walls := []sandbox.Wall{
-		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.release + ", shared with the host",
+		{Name: "kernel", State: sandbox.WallPartial, Detail: "Linux " + b.kernel.Release + ", shared with the host",
 			Fix: "for hostile tenants use a backend with its own kernel, such as gvisor"},
 		{Name: "namespaces", State: enforced, Detail: "user, mount, pid, network, ipc, uts, cgroup"},
 		{Name: "root", State: enforced,

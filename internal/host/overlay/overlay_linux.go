@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/host/idmap"
+	"github.com/fumehood-dev/fumehood/internal/host/kernel"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -47,14 +48,8 @@ func Available() error {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "writable root",
 			Msg: "only root can map the ids of its users", Fix: "run as root"}
 	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return os.NewSyscallError("uname", err)
-	}
-	release := unix.ByteSliceToString(u.Release[:])
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 19) {
-		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "writable root", Msg: "this kernel is " + release,
+	if v := kernel.Running(); !v.AtLeast(5, 19) {
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "writable root", Msg: "this kernel is " + v.Release,
 			Fix: fixKernel}
 	}
 	return nil
