@@ -168,8 +168,8 @@ type openGate struct{ sandbox.Gate }
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
 
-// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index. On an image it keeps
-// its work, and so hands over what it installed.
+// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index. On an image it
+// keeps its work, and so hands over what it installed.
 func TestInstallerCeiling(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Gate: openGate{}, Ceiling: &sandbox.NetworkCeiling{}})
 	if err != nil {

@@ -130,7 +130,7 @@ func (f *Folder) Open(id sandbox.ID) (*Log, error) {
 	l, _, err := Open(f.File(id))
 	if err == nil && !l.finished {
 		l.part.folder = f
-		l.hold(l.base) // without room, what is on the disk stays
+		l.hold(l.base) // if there is no room, the log keeps what it has
 	}
 	return l, err
 }

@@ -31,7 +31,7 @@ func TestNamedOnce(t *testing.T) {
 	}
 }
 
-// TestPruneNamed: what is named while others are removed stays.
+// TestPruneNamed: a prune keeps a tree that gets a name while the prune removes others.
 func TestPruneNamed(t *testing.T) {
 	s := openStore(t)
 	old, next := deriveOf(t, s, "old"), deriveOf(t, s, "next")

@@ -13,7 +13,7 @@ import (
 // ownerShare is the divisor of Store.Space for the layers of one API key.
 const ownerShare = 2
 
-// making is what is known of the layers that are being made.
+// making counts the layers that are being made.
 type making struct {
 	turns *room.Room // one layer of an owner at a time, so that a key takes one CPU of the server
 

@@ -18,7 +18,7 @@ func (h *house) parked() (guest, fork int) {
 		guest, fork = h.waiting()
 		return fork != 0
 	})
-	// Until then the next run makes a box of its own.
+	// A run that starts before the box is in the pool makes a new one.
 	eventually(h, "its box in the pool", func() bool { return h.Stats().Warm > 0 })
 	return guest, fork
 }
