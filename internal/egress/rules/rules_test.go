@@ -82,6 +82,8 @@ func TestBadRules(t *testing.T) {
 			"network.secrets[0].hosts[1]"},
 		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "short"}),
 			"network.secrets[0].value"},
+		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: strings.Repeat("é", MaxValue/4+1)}),
+			"network.secrets[0].value"},
 		{withSecret(sandbox.Secret{Name: "A", Hosts: []string{"a.example"}, Value: "line one\nline two"}),
 			"network.secrets[0].value"},
 		{sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, MaxConnections: -1}, "network.max_connections"},

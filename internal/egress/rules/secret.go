@@ -153,6 +153,9 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
+	case len(v)+beyondASCII(v) > MaxValue: // as Latin-1 it is that long, and the gate must find it in answers
+		return sandbox.Invalidf(where+".value", "%s has %d bytes, where those beyond ASCII count twice; a secret has at "+
+			"most %d", s.Name, len(v)+beyondASCII(v), MaxValue)
 	case len(s.Places) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
 		return sandbox.Invalidf(where+".value", "%s is too long for a body: encoded, it has %d of %d characters",
 			s.Name, len(url.QueryEscape(v)), MaxEncoded)
@@ -161,6 +164,16 @@ func checkSecret(where string, s *sandbox.Secret) error {
 			"no header can hold it", s.Name)
 	}
 	return nil
+}
+
+// beyondASCII counts the bytes of characters beyond ASCII.
+func beyondASCII(s string) (n int) {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			n++
+		}
+	}
+	return n
 }
 
 // addIntercepted adds a rule for names whose TLS ends in the gate. Without ports it is for port 443.
