@@ -147,8 +147,8 @@ func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, give
 }
 
 // search returns the id of the sandbox whose token made a signature, or "". Anybody may cause a search. So one runs at
-// a time, and uses the tokens that the last one made: with 512 sandboxes, whose
-// owners have one key each, it costs about as much as any refused request.
+// a time, and uses the tokens that the last one made: with 512 sandboxes, whose owners have one key each, it costs
+// about as much as any refused request.
 func (f *face) search(r *http.Request, signature *signature, code []byte) (found sandbox.ID) {
 	f.searching.Lock()
 	defer f.searching.Unlock()
