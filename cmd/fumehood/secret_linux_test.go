@@ -33,6 +33,7 @@ type keeper struct {
 func newKeeper(t *testing.T) *keeper {
 	k := &keeper{}
 	k.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the program may end before the gate has read its body
 		k.asked.Add(1)
 		if strings.Contains(r.Header.Get("Authorization"), secretValue) {
 			k.knew.Add(1)
