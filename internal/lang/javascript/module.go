@@ -24,14 +24,11 @@ func scan(code []byte) (module, commonJS bool) {
 		return false, false
 	}
 	s := scanner{scopes: make([]scope, 1, 16)}
-	tokens := lex.JavaScript(text)
-	for i := range tokens.Len() {
-		module = s.take(tokens.Get(i)) || module
-		if len(s.scopes) > maxScopes {
-			return module, s.commonJS
-		}
-	}
-	return module || s.awaits, s.commonJS
+	lex.EachJavaScript(text, func(t lex.Token) bool {
+		module = s.take(t) || module
+		return len(s.scopes) <= maxScopes
+	})
+	return module || s.awaits && len(s.scopes) <= maxScopes, s.commonJS
 }
 
 // scriptNames is a module that Node loads before the program. It defines the names of a CommonJS script, which contexts

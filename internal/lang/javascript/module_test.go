@@ -1,6 +1,10 @@
 package javascript
 
-import "testing"
+import (
+	"runtime"
+	"strings"
+	"testing"
+)
 
 var moduleTests = []struct {
 	code string
@@ -77,4 +81,17 @@ func FuzzIsModule(f *testing.F) {
 			t.Errorf("name %q", name)
 		}
 	})
+}
+
+// TestModuleCost: looking for modules keeps no tokens, of which long code has one for each byte.
+func TestModuleCost(t *testing.T) {
+	const size = 1 << 20
+	code := []byte("import('x')" + strings.Repeat(";", size))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	IsModule(code)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 4*size {
+		t.Errorf("%d bytes were allocated for %d of code", got, size)
+	}
 }

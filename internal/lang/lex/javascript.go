@@ -9,6 +9,22 @@ import (
 // and "}" enclose the tokens of its expressions.
 func JavaScript(code string) *Tokens {
 	r := read(code)
+	r.javaScript()
+	return r.Tokens
+}
+
+// EachJavaScript passes the tokens of JavaScript to take, until it returns false. It keeps none, as EachPython.
+func EachJavaScript(code string, take func(Token) bool) {
+	r := read(code)
+	r.each = func(t Token) {
+		if !take(t) {
+			r.pos = len(r.code)
+		}
+	}
+	r.javaScript()
+}
+
+func (r *reader) javaScript() {
 	var templates []int // for each template with an open expression, the open braces in the expression
 	for r.more() {
 		c, at := r.peek(0), r.pos
@@ -20,7 +36,7 @@ func JavaScript(code string) *Tokens {
 			r.comment()
 		case c == '"' || c == '\'':
 			r.pos++
-			r.token(Text, at, r.text(code[at:r.pos], false))
+			r.token(Text, at, r.text(r.code[at:r.pos], false))
 		case c == '`':
 			r.pos++
 			r.template(at, &templates)
@@ -28,7 +44,7 @@ func JavaScript(code string) *Tokens {
 			r.mark(1)
 			templates = templates[:open]
 			r.template(r.pos, &templates)
-		case c == '/' && patternMayFollow(r.Get(r.length-1)):
+		case c == '/' && patternMayFollow(r.last):
 			r.skipPattern()
 		case isWord(c) || c == '$':
 			r.token(Name, at, r.word('$'))
@@ -48,7 +64,6 @@ func JavaScript(code string) *Tokens {
 			r.mark(1)
 		}
 	}
-	return r.Tokens
 }
 
 // comment skips a comment in "/*" and "*/".

@@ -36,6 +36,8 @@ type Tokens struct {
 	code   string
 	blocks [][]Token
 	length int
+	last   Token
+	each   func(Token) // takes the tokens, and none is kept; nil keeps all
 	// Unclear reports that an f-string of Python may not end where its token ends, and what follows may be misread.
 	Unclear bool
 }
@@ -54,6 +56,10 @@ func (l *Tokens) Get(i int) Token {
 }
 
 func (l *Tokens) add(t Token) {
+	if l.last = t; l.each != nil {
+		l.each(t)
+		return
+	}
 	if l.length%perBlock == 0 {
 		l.blocks = append(l.blocks, make([]Token, 0, perBlock))
 	}

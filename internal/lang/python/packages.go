@@ -91,31 +91,33 @@ func installLines(code string) (found []magicLine) {
 	if !strings.Contains(code, "pip") {
 		return nil
 	}
-	tokens := lex.Python(code)
-	for i := range tokens.Len() {
-		if t := commandAt(tokens, i, code); t.Kind == lex.Command && len(found) < maxMagic {
+	var window [3]lex.Token // a token and the next two
+	take := func(next lex.Token) {
+		window = [3]lex.Token{window[1], window[2], next}
+		t := commandAt(window, code)
+		if t.Kind == lex.Command && len(found) < maxMagic && strings.Contains(t.Text, "install") {
 			if m := installLine().FindStringSubmatch(t.Text); m != nil {
 				found = append(found, magicLine{t, m[1]})
 			}
 		}
 	}
+	lex.EachPython(code, take)
+	take(lex.Token{})
+	take(lex.Token{})
 	return found
 }
 
-// commandAt returns a token. A line that begins with "pip install" is a command, as in IPython.
-func commandAt(tokens *lex.Tokens, i int, code string) lex.Token {
-	t, next := tokens.Get(i), tokens.Get(i+1)
+// commandAt returns the first of three tokens. A line that begins with "pip install" is a command, as in IPython.
+func commandAt(window [3]lex.Token, code string) lex.Token {
+	t, next := window[0], window[1]
 	if next.Word("pip") && t.Word("uv") {
-		next = tokens.Get(i + 2)
+		next = window[2]
 	}
-	if !next.Word("install") || !t.Word("pip") && !t.Word("pip3") && !t.Word("uv") {
+	if !t.First || !next.Word("install") || !t.Word("pip") && !t.Word("pip3") && !t.Word("uv") {
 		return t
 	}
-	before, _, _ := strings.Cut(code[t.At:], "\n")
-	if start := code[:t.At]; strings.TrimSpace(start[strings.LastIndexByte(start, '\n')+1:]) == "" {
-		return lex.Token{Kind: lex.Command, At: t.At, Text: strings.TrimSuffix(before, "\r")}
-	}
-	return t
+	line, _, _ := strings.Cut(code[t.At:], "\n")
+	return lex.Token{Kind: lex.Command, At: t.At, Text: strings.TrimSuffix(line, "\r")}
 }
 
 // harmless matches the arguments of a command that only installs packages.
@@ -132,7 +134,7 @@ func plainly(code []byte) []byte {
 	var plain []byte
 	at := 0
 	for _, m := range installLines(string(code)) {
-		if harmless().MatchString(strings.TrimSpace(m.words)) {
+		if len(m.words) <= maxHarmless && harmless().MatchString(strings.TrimSpace(m.words)) {
 			plain = append(append(plain, code[at:m.At]...), "pass"...)
 			at = int(m.At) + len(m.Text)
 		}
@@ -143,6 +145,7 @@ func plainly(code []byte) []byte {
 // Bounds for one code.
 const (
 	maxMagic     = 100                         // lines that install
+	maxHarmless  = 64 << 10                    // bytes of one that is replaced
 	maxInstalled = sandbox.MaxRequirements + 1 // requirements in them; one more than a request may have
 )
 
@@ -194,11 +197,15 @@ var fileOption = trace.Pattern(`^(?:-r|--requirement=)(.+)$`)
 func listed(text []byte) (requirements, files []string, err error) {
 	joined := strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(strings.TrimPrefix(string(text), "\ufeff"))
 	for line := range strings.Lines(joined) {
-		line = strings.TrimSpace(comment().ReplaceAllString(strings.TrimSpace(line), ""))
+		if line = strings.TrimSpace(line); strings.Contains(line, "#") {
+			line = strings.TrimSpace(comment().ReplaceAllString(line, ""))
+		}
+		if line == "" {
+			continue
+		}
 		word, rest, _ := strings.Cut(line, " ")
 		file := fileOption().FindStringSubmatch(line)
 		switch {
-		case line == "":
 		case word == "-r" || word == "--requirement":
 			files = append(files, strings.TrimSpace(rest))
 		case file != nil:

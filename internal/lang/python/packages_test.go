@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,25 @@ func TestMagic(t *testing.T) {
 	} {
 		if got := strings.Join(magic([]byte(code)).Requirements, " "); got != want {
 			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+	}
+}
+
+// TestMagicCost: long hostile code costs time and memory in proportion to its length. A search for the begin of the
+// line at each "pip install" would not get through this line in minutes.
+func TestMagicCost(t *testing.T) {
+	const size = 2 << 20
+	for _, unit := range []string{"pip install ", "uv pip install a;", "(", "!a\n"} {
+		code := []byte("pip" + strings.Repeat(unit, size/len(unit)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		found := magic(code)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 8*size {
+			t.Errorf("%q: %d bytes were allocated for %d of code", unit, got, size)
+		}
+		if len(found.Requirements) > maxInstalled {
+			t.Errorf("%q: %d requirements", unit, len(found.Requirements))
 		}
 	}
 }
