@@ -79,6 +79,17 @@ const (
 // MaxConnections is the most concurrent connections of a policy: a sandbox's address has no more ports.
 const MaxConnections = 65535
 
+// MaxNetworkRules is the most rules of a network in all its lists together, with the hosts of secrets.
+const MaxNetworkRules = 1000
+
+// CheckRules refuses more rules than MaxNetworkRules.
+func CheckRules(n int) error {
+	if n <= MaxNetworkRules {
+		return nil
+	}
+	return Invalidf("network", "%d rules are more than %d", n, MaxNetworkRules)
+}
+
 // CheckConnections refuses a number of concurrent connections outside 1 to MaxConnections.
 func CheckConnections(n int) error {
 	if n < 1 || n > MaxConnections {

@@ -50,6 +50,9 @@ func (n *network) policy(internet *bool) (sandbox.NetworkPolicy, error) {
 		return sandbox.NetworkPolicy{}, &sandbox.Error{Kind: sandbox.Unsupported,
 			Msg: "rules, proxies, DNS servers and HTTPS ports of a network are not supported"}
 	}
+	if err := sandbox.CheckRules(len(n.AllowOut) + len(n.DenyOut)); err != nil { // each is compared with each
+		return sandbox.NetworkPolicy{}, err
+	}
 	if internet == nil {
 		internet = n.Internet
 	}

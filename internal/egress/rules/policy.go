@@ -8,8 +8,6 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-const maxRules = 1000 // in all lists together
-
 // Rules is a compiled network policy. It does not change.
 type Rules struct {
 	Bounds  Bounds
@@ -52,8 +50,8 @@ func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
 	for _, s := range p.Secrets {
 		n += len(s.Hosts)
 	}
-	if n > maxRules {
-		return nil, sandbox.Invalidf("network", "%d rules are more than %d", n, maxRules)
+	if err := sandbox.CheckRules(n); err != nil {
+		return nil, err
 	}
 	if p.Ceiling != nil {
 		if err := r.lower(p.Ceiling); err != nil {

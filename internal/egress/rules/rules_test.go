@@ -57,7 +57,7 @@ func TestBadRules(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	many := make([]string, maxRules+1)
+	many := make([]string, sandbox.MaxNetworkRules+1)
 	for i := range many {
 		many[i] = "good.example"
 	}
