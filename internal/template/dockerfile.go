@@ -18,6 +18,9 @@ const (
 	MaxDockerfile = 1 << 20 // bytes
 	MaxSteps      = 1000
 	maxStages     = 100
+	// maxLineWork bounds the lines of a Dockerfile times its bytes: the parser copies a here-document, or a continued
+	// line, once for each of its lines. It allows some 20,000 lines in 100 KiB, and takes half a second at most.
+	maxLineWork = 1 << 31
 )
 
 // kind is the name of an instruction.
@@ -92,6 +95,9 @@ func parseDockerfile(text []byte) (*recipe, error) {
 	}
 	if bytes.Count(text, []byte("${")) > maxFileBraces { // the parser recurses as the lexer of words does
 		return nil, tooLarge("it has more than 10,000 references ${")
+	}
+	if int64(bytes.Count(text, []byte("\n")))*int64(len(text)) > maxLineWork {
+		return nil, tooLarge("it has too many lines for its size")
 	}
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
