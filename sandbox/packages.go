@@ -115,9 +115,12 @@ func (in *Installer) NameOf(requirement string) string {
 
 // Merge returns packages with others, by name. Others replace packages of their names, which it also returns.
 func (in *Installer) Merge(had, others []Package) (all, replaced []Package) {
+	names := make(map[string]bool, len(others))
+	for _, p := range others {
+		names[in.NameOf(p.Name)] = true
+	}
 	for _, p := range had {
-		isIt := func(q Package) bool { return in.NameOf(q.Name) == in.NameOf(p.Name) }
-		if slices.ContainsFunc(others, isIt) {
+		if names[in.NameOf(p.Name)] {
 			replaced = append(replaced, p)
 		} else {
 			all = append(all, p)

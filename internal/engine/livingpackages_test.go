@@ -417,3 +417,19 @@ func TestSurveyAsCode(t *testing.T) {
 			Progress: func(string) {}}})
 	}
 }
+
+// TestRequirementFiles: what one run reads of files that list requirements is bounded together.
+func TestRequirementFiles(t *testing.T) {
+	s := newRig(t, engine.Config{Languages: lang.All(), Packages: &pretended{}}).make(t, engine.Create{})
+	for _, name := range []string{"a.txt", "b.txt"} {
+		if err := s.WriteFile(within(t), "/workspace/"+name, 0,
+			strings.NewReader(strings.Repeat("#\n", 300<<10)+"a\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := do(t, s, code("python", "%pip install -r a.txt")); len(r.Packages) != 1 {
+		t.Errorf("one file: %+v", r)
+	}
+	_, err := s.Run(within(t), code("python", "%pip install -r a.txt -r b.txt"))
+	refused(t, "two files of 600 KiB", err, sandbox.TooLarge, "over 1MiB together")
+}
