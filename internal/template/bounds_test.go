@@ -39,7 +39,7 @@ func TestBounds(t *testing.T) {
 		{"many words", "FROM base\nENV" + pairs(1001), "1000 words"},
 		{"many variables", "FROM base\nENV" + pairs(700) + "\nENV" + strings.ReplaceAll(pairs(700), "V", "W"),
 			"1000 variables"},
-		{"a here-document of many lines", "FROM base\nRUN <<E\n" + strings.Repeat("\n", 1<<20-100) + "E\n", "many lines"},
+		{"a long here-document", "FROM base\nRUN <<E\n" + strings.Repeat("\n", 1<<20-100) + "E\n", "many lines"},
 		{"many stages", strings.Repeat("FROM base\n", 101), "100 stages"},
 		{"copies of a tree", lines("COPY . /x/", 30), "too much work"},
 		{"globs", lines("COPY d*/1* /x/", 30), "too much work"},

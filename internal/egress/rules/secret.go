@@ -154,8 +154,8 @@ func checkSecret(where string, s *sandbox.Secret) error {
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
 	case len(v)+beyondASCII(v) > MaxValue: // as Latin-1 it is that long, and the gate must find it in answers
-		return sandbox.Invalidf(where+".value", "%s has %d bytes, where those beyond ASCII count twice; a secret has at "+
-			"most %d", s.Name, len(v)+beyondASCII(v), MaxValue)
+		return sandbox.Invalidf(where+".value", "%s has %d bytes, where those beyond ASCII count twice; a secret has "+
+			"at most %d", s.Name, len(v)+beyondASCII(v), MaxValue)
 	case len(s.Places) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
 		return sandbox.Invalidf(where+".value", "%s is too long for a body: encoded, it has %d of %d characters",
 			s.Name, len(url.QueryEscape(v)), MaxEncoded)
