@@ -11,7 +11,7 @@ type File struct {
 	// Relative to /workspace. U+FFFD replaces bytes that are not UTF-8.
 	Path string `json:"path" required:"true" example:"data/in.csv"`
 	// Octal. The default is 0644.
-	Mode string `json:"mode,omitempty" pattern:"^0*[0-7]{1,3}$" form:"0755" example:"0755"`
+	Mode string `json:"mode,omitempty" pattern:"^(0*[0-7]{1,3})?$" form:"0755" example:"0755"`
 	// In bytes. A request that gives it is checked against it.
 	Size *int64 `json:"size,omitempty"`
 	// SHA-256 of the content, in hexadecimal. A request with another value is refused.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,10 @@ type Zygote struct {
 	// Startup is in the zygote's root, which otherwise equals a sandbox's root. Package confine documents what its
 	// script must do.
 	Startup
+
+	// Parked is the script of an interpreter that waits in a sandbox itself, where no zygote can enter. The guest
+	// documents what it must do (package guest, Park). Its folder exists only until the interpreter waits.
+	Parked Startup
 
 	// Sensitive lists prefixes of the variables that the interpreter reads before its program begins. A program that
 	// needs other values for them needs another zygote.
@@ -89,6 +94,9 @@ type Descriptor interface{ Fd() uintptr }
 
 // ErrNoZygote says that no zygote is ready.
 var ErrNoZygote = errors.New("no interpreter is waiting")
+
+// ErrNoEntry is ErrNoZygote for good: no fork may enter the sandbox.
+var ErrNoEntry = fmt.Errorf("no fork may enter the sandbox: %w", ErrNoZygote)
 
 // ErrEntered says that an unconfined fork may have entered the sandbox. No user code has run there, and none may: close
 // the sandbox.

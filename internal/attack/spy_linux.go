@@ -146,7 +146,7 @@ func (b *spyBox) Park(ctx context.Context, f sandbox.Fork) error {
 	if forker, can := b.Box.(sandbox.Forker); can {
 		return forker.Park(ctx, f)
 	}
-	return sandbox.ErrNoZygote
+	return sandbox.ErrNoEntry
 }
 
 // Fork forwards to the box, and counts the forks of attacks.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -16,6 +17,7 @@ type boxed struct {
 	passage sandbox.Passage // the way out of its network; nil if it has none
 	layers  supplied
 	parked  *sandbox.Fork // what waits in a warm box, else nil
+	guests  bool          // the guest started it; else it is a fork of a zygote
 
 	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
 }
@@ -84,6 +86,10 @@ func (s *Sandbox) build(ctx context.Context) error {
 func (s *Sandbox) promote(ctx context.Context) error {
 	lifetime := s.spec().Lifetime
 	c, err := s.connect(ctx)
+	if err == nil && s.guests {
+		err = c.Park(ctx, guest.Park{}) // its own programs start later
+		s.parked, s.guests = nil, false
+	}
 	if err == nil {
 		err = s.box.(sandbox.Promoter).Promote(ctx, lifetime)
 	}

@@ -20,6 +20,7 @@ type ObservationKind string
 const (
 	RunStarted     ObservationKind = "run_started"     // the sandbox exists; files go in next
 	RunForked      ObservationKind = "run_forked"      // it runs in a fork of a zygote
+	RunParked      ObservationKind = "run_parked"      // it runs in an interpreter that waited in its sandbox
 	RunEnded       ObservationKind = "run_ended"       // it has a Result, also if nothing ran
 	RunRefused     ObservationKind = "run_refused"     // it has no result: Err says why
 	SandboxCreated ObservationKind = "sandbox_created" // a living one

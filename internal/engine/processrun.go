@@ -122,9 +122,13 @@ func (x *Run) failedStart(err error) error {
 	return nil
 }
 
-// start starts the process, in a fork of a waiting interpreter if possible.
+// start starts the process, in a waiting interpreter if possible.
 func (x *Run) start(ctx context.Context) (*client.Process, error) {
-	if process, err := x.fork(ctx); process != nil || err != nil {
+	var f *sandbox.Fork
+	if x.sandbox.oneShot {
+		f = x.sandbox.engine.forkOf(&x.job)
+	}
+	if process, err := x.fork(ctx, f); process != nil || err != nil {
 		return process, err
 	}
 	m := guest.Start{
@@ -135,6 +139,7 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 		User:     x.Spec.User,
 		Deadline: x.Spec.Limits.Timeout, KillSignal: int32(syscall.SIGTERM), Grace: termGrace,
 		Buffer: outputBuffer,
+		Parked: f != nil && x.sandbox.guests && x.sandbox.parkedFor(f),
 	}
 	if len(x.Request.Stdin) > 0 || x.req.Interactive {
 		m.Stdin = guest.StdinPipe
@@ -146,7 +151,11 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 			m.Env = plan.PrependPaths(x.Env, x.Language.Lines.Env)
 		}
 	}
-	return x.startAs(ctx, m)
+	process, err := x.startAs(ctx, m)
+	if err == nil && process.Parked() {
+		x.notify(RunParked, nil, nil)
+	}
+	return process, err
 }
 
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.

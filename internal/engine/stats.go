@@ -27,6 +27,7 @@ type Stats struct {
 	Refused map[sandbox.Kind]uint64   // runs that ended in an error, by its kind
 	Panics  uint64                    // contained panics
 	Forked  uint64                    // runs in a fork of a waiting interpreter
+	Parked  uint64                    // runs in an interpreter that waited in its sandbox
 
 	Network sandbox.NetworkTotal // attempts of sandboxes to reach something, that are over
 
@@ -57,6 +58,8 @@ func (c *counts) observe(o *Observation) {
 		t.Refused[sandbox.KindOf(o.Err)]++
 	case RunForked:
 		t.Forked++
+	case RunParked:
+		t.Parked++
 	case PanicContained:
 		t.Panics++
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // fork is for systems that pass descriptors between processes.
-func (x *Run) fork(context.Context) (*client.Process, error) { return nil, nil }
+func (x *Run) fork(context.Context, *sandbox.Fork) (*client.Process, error) { return nil, nil }
 
 func (e *Engine) forkOf(*job) *sandbox.Fork { return nil }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
@@ -18,13 +19,9 @@ import (
 
 // fork starts the program in a fork of a waiting interpreter. It returns neither a process nor an error if the caller
 // should start the program normally: then nothing has run.
-func (x *Run) fork(ctx context.Context) (*client.Process, error) {
+func (x *Run) fork(ctx context.Context, f *sandbox.Fork) (*client.Process, error) {
 	forker, can := x.sandbox.box.(sandbox.Forker)
-	if !can || !x.sandbox.oneShot {
-		return nil, nil
-	}
-	f := x.sandbox.engine.forkOf(&x.job)
-	if f == nil {
+	if !can || f == nil || x.sandbox.guests {
 		return nil, nil
 	}
 	forked, err := forker.Fork(ctx, *f)
@@ -68,21 +65,48 @@ func (e *Engine) forkOf(j *job) *sandbox.Fork {
 	return f
 }
 
-// park puts a fork of a waiting interpreter into a warm box, for a run that is like f. Without an error the box can be
-// used.
+// park puts a fork of a waiting interpreter into a warm box, for a run that is like f, or lets the guest start an
+// interpreter that waits. Without an error the box can be used.
 func (s *Sandbox) park(ctx context.Context, f *sandbox.Fork) error {
-	forker, can := s.box.(sandbox.Forker)
-	if f == nil || !can {
+	if f == nil {
 		return nil
 	}
-	err := forker.Park(ctx, *f)
-	if err == nil {
-		s.parked = f
+	err := sandbox.ErrNoEntry
+	if forker, can := s.box.(sandbox.Forker); can {
+		err = forker.Park(ctx, *f)
 	}
-	if errors.Is(err, sandbox.ErrEntered) {
+	switch {
+	case err == nil:
+		s.parked = f
+	case errors.Is(err, sandbox.ErrEntered):
 		return err
+	case errors.Is(err, sandbox.ErrNoEntry):
+		if err := s.parkInGuest(ctx, f); err != nil {
+			s.engine.log.Debug("no interpreter waits in a warm box", "sandbox", s.id, "err", err)
+			return nil
+		}
+		s.parked, s.guests = f, true
 	}
 	return nil
+}
+
+// parkInGuest lets the guest start an interpreter that waits in the sandbox: the code of an image must not run as a
+// zygote, which has the rights of the server. The folder of its script is removed once it waits.
+func (s *Sandbox) parkInGuest(ctx context.Context, f *sandbox.Fork) error {
+	startup := &f.Zygote.Parked
+	folder := path.Dir(startup.Path)
+	return s.call(ctx, func(c *client.Client) (err error) {
+		if err := c.MakeDir(ctx, guest.MakeDir{Path: folder}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Remove(ctx, guest.Remove{Path: folder, Recursive: true})) }()
+		err = c.WriteFile(ctx, guest.WriteFile{Path: startup.Path}, strings.NewReader(startup.Script))
+		if err != nil {
+			return err
+		}
+		return c.Park(ctx, guest.Park{Argv: f.Argv, Env: slices.Concat(f.Reads, startup.Env), Dir: f.Dir,
+			User: s.spec().User})
+	})
 }
 
 // adopt passes a forked process to the guest, and starts its program.

@@ -16,6 +16,7 @@ func (*Hello) MessageType() Type       { return TypeHello }
 func (*Welcome) MessageType() Type     { return TypeWelcome }
 func (*Start) MessageType() Type       { return TypeStart }
 func (*Started) MessageType() Type     { return TypeStarted }
+func (*Park) MessageType() Type        { return TypePark }
 func (*Attach) MessageType() Type      { return TypeAttach }
 func (*Output) MessageType() Type      { return TypeOutput }
 func (*Exited) MessageType() Type      { return TypeExited }
@@ -92,6 +93,7 @@ func (m *Start) Fields(c *wire.Codec) {
 	wire.Bool(c, 18, &m.KillTree)
 	wire.List(c, 19, MaxLimits, &m.Limits)
 	wire.Bool(c, 20, &m.Channel)
+	wire.Bool(c, 21, &m.Parked)
 }
 
 func (l *Rlimit) Fields(c *wire.Codec) {
@@ -99,7 +101,18 @@ func (l *Rlimit) Fields(c *wire.Codec) {
 	wire.Uint(c, 2, &l.Value)
 }
 
-func (m *Started) Fields(c *wire.Codec) { wire.Int(c, 1, &m.PID) }
+func (m *Started) Fields(c *wire.Codec) {
+	wire.Int(c, 1, &m.PID)
+	wire.Bool(c, 2, &m.Parked)
+}
+
+func (m *Park) Fields(c *wire.Codec) {
+	wire.Strings(c, 1, &m.Argv)
+	wire.Strings(c, 2, &m.Env)
+	wire.String(c, 3, &m.Dir)
+	wire.Uint(c, 4, &m.User.UID)
+	wire.Uint(c, 5, &m.User.GID)
+}
 
 func (m *Attach) Fields(c *wire.Codec) {
 	wire.String(c, 1, &m.ID)

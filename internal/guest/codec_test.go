@@ -15,7 +15,7 @@ import (
 // allTypes lists every type of the protocol.
 func allTypes() []Type {
 	var types []Type
-	for t := TypeHello; t <= TypeMemoryState; t++ {
+	for t := TypeHello; t <= TypePark; t++ {
 		types = append(types, t)
 	}
 	return types
@@ -27,7 +27,7 @@ func TestEveryTypeHasItsMessage(t *testing.T) {
 			t.Errorf("newMessage(%d) = %T", typ, m)
 		}
 	}
-	for _, typ := range []Type{0, TypeMemoryState + 1, 255} {
+	for _, typ := range []Type{0, TypePark + 1, 255} {
 		if m := newMessage(typ); m != nil {
 			t.Errorf("newMessage(%d) = %T, want nil", typ, m)
 		}
@@ -84,6 +84,7 @@ var makers = [...]func() Message{
 	TypeDialed:      func() Message { return new(Dialed) },
 	TypeMemory:      func() Message { return new(Memory) },
 	TypeMemoryState: func() Message { return new(MemoryState) },
+	TypePark:        func() Message { return new(Park) },
 }
 
 // fill sets every field of v, reached by reflection so that a field that the codec forgets is found.

@@ -46,6 +46,7 @@
 //	request     answers                        meaning
 //	Hello       Welcome                        the guest's identity and the requests it serves
 //	Start       Started, Output*, Exited       starts a process; with Follow, output and exit record use the same stream
+//	Park        Started                        starts an interpreter that waits for the program of a Start; see Park
 //	Attach      Output*, Exited                output from the given offsets, and the exit record
 //	Input       Accepted                       bytes for stdin or the channel, at an offset: idempotent
 //	Ack         Done                           drops output before the given offsets, or the record

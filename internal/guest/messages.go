@@ -82,6 +82,7 @@ const (
 	TypeDialed
 	TypeMemory
 	TypeMemoryState
+	TypePark
 )
 
 // Hello requests the guest's identity.
@@ -119,6 +120,20 @@ type Start struct {
 	Follow     bool          // Output and Exited follow on this stream; the process outlives the stream
 	KillTree   bool          // when the process ends, the guest kills all others of its execution
 	Limits     []Rlimit      // override those of the sandbox
+	Parked     bool          // the parked interpreter may run it; see Park
+}
+
+// Park starts an interpreter that waits for its program, and is answered once it waits. A Start with Parked, whose Argv
+// begins with that of Park, lets it go on instead of starting a process; any other Start ends it first. So does another
+// Park, and with an empty Argv it does nothing more.
+//
+// Descriptor 3 of the interpreter is a socket. The interpreter writes one byte to it when it waits, and reads the
+// program from it: two little-endian uint32, the byte counts of the further arguments and of the environment, then
+// both, with a NUL byte after each string. Its stdin is /dev/null. The limits of a Start count from the Start.
+type Park struct {
+	Argv, Env []string // as in Start
+	Dir       string
+	User      sandbox.User
 }
 
 const DefaultDrain = 250 * time.Millisecond
@@ -137,7 +152,10 @@ type Rlimit struct {
 	Value    uint64
 }
 
-type Started struct{ PID int32 }
+type Started struct {
+	PID    int32
+	Parked bool // it is the parked interpreter
+}
 
 // Attach requests an execution's output from the given offsets, and its exit record.
 type Attach struct {

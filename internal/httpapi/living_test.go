@@ -394,7 +394,7 @@ func TestLivingRefusals(t *testing.T) {
 		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":1e-30}}`, 400, "lifetime.idle_s"},
 		{"POST", "/v1/sandboxes", `{"lifetime":{"idle_s":-1e30}}`, 400, "lifetime.idle_s"},
 		{"POST", "/v1/sandboxes", `{"lifetime":{"ends_in_s":1e30}}`, 400, "lifetime.ends_in_s"},
-		{"POST", "/v1/sandboxes", `{"lifetime":{"ends_in_s":1e-30}}`, 400, "lifetime.ends_in_s"},
+		{"PATCH", "/v1/sandboxes/a", `{"lifetime":{"ends_in_s":0}}`, 400, "lifetime.ends_in_s"},
 		{"GET", "/v1/sandboxes/a?include=output", "", 400, "include"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"":"x"}}`, 400, "metadata"},
 		{"POST", "/v1/sandboxes", `{"metadata":{"e2b.ports":"public"}}`, 400, "metadata"},

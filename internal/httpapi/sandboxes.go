@@ -168,7 +168,9 @@ func endsOf(l *api.Lifetime) (e engine.Ends, err error) {
 		e.Idle = new(duration(*l.IdleS))
 	}
 	if e.At = l.EndsAt; l.EndsInS != nil {
-		e.In = duration(*l.EndsInS)
+		if e.In = duration(*l.EndsInS); e.In == 0 {
+			return e, sandbox.Invalidf("lifetime.ends_in_s", "must be more than 0")
+		}
 	}
 	if !e.At.IsZero() && e.In != 0 {
 		err = sandbox.Invalidf("lifetime", "has both ends_at and ends_in_s")

@@ -60,13 +60,12 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		defer draft.Discard()
+		defer func() { _ = draft.Discard() }() // the next start removes what is left
 		build.Context = draft.Files()
 		if err = writeContext(build.Context, files); err != nil {
 			return err
 		}
 	}
-	req, files = api.TemplateRequest{}, nil // they are on disk
 	release()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

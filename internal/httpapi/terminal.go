@@ -87,7 +87,7 @@ func (a *apiV1) terminal(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	defer context.AfterFunc(a.Stopping(), cancel)()
 	var work sync.WaitGroup
 	defer work.Wait()
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	defer cancel()
 	t := &terminalConn{Conn: conn, run: x}
 	work.Go(func() {

@@ -146,6 +146,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	gauge("log_bytes", "Bytes on disk of the logs of ended runs in living sandboxes.", int(s.LogBytes))
 	counter("panics_total", "Panics of runs.", float64(s.Panics))
 	counter("forked_total", "Runs in a fork of a waiting interpreter.", float64(s.Forked))
+	counter("parked_total", "Runs in an interpreter that waited in its sandbox.", float64(s.Parked))
 	counter("cpu_seconds_total", "CPU time of all ended runs.", s.CPUTime.Seconds())
 	for kind, n := range s.Refused {
 		by("refused_total", "Runs that ended in an error, by its kind.", float64(n), "kind", kind.String())

@@ -13,6 +13,7 @@ import (
 // unpacker unpacks the layers of one image into one tree.
 type unpacker struct {
 	limits  Limits
+	room    int64
 	spend   func(entries int, bytes int64) error
 	reserve func(int64) (int64, error)
 }

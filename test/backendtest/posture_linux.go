@@ -60,6 +60,7 @@ const (
 	wayCold     = "cold"     // in a new box
 	wayPool     = "pool"     // in a pooled box
 	wayFork     = "fork"     // in a fork of a waiting interpreter, if there is one
+	wayParked   = "parked"   // in an interpreter that waited in its box
 	wayAttach   = "attach"   // in a used box, on another connection
 	wayReattach = "takeback" // in a box that a restarted server reattached
 	onImage     = "image/"   // begins a way with the root of an image
@@ -78,13 +79,16 @@ func Posture(t *testing.T, p Postured) {
 	r.record(wayPool, r.fromPool)
 	if sandbox.HasFeature(p.Open(t), sandbox.FeatureForkedPython) {
 		r.record(wayFork, r.forked)
+	} else {
+		r.record(wayParked, r.parked)
 	}
 	r.record(wayAttach, r.attached)
 	r.record(wayReattach, r.reattached)
 	if p.Image != "" {
 		r.spec.Root.Image = p.Image
 		r.record(onImage+wayCold, r.cold)
-		r.record(onImage+wayPool, r.fromPool) // interpreters of images are not forked
+		r.record(onImage+wayPool, r.fromPool)
+		r.record(onImage+wayParked, r.parked) // interpreters of images are not forked
 	}
 	if !t.Failed() {
 		r.compare()
@@ -237,6 +241,18 @@ func (r *postures) forked(t *testing.T) []string {
 	record := r.during(t, e, func() sandbox.Box { return box })
 	if e.Stats().Forked != before+1 {
 		t.Error("it was no fork")
+	}
+	return record
+}
+
+func (r *postures) parked(t *testing.T) []string {
+	b := r.Open(t)
+	r.settle(b)
+	e, w := r.house(t, b, 1, r.Python)
+	box := r.warmUp(t, e, w)
+	record := r.during(t, e, func() sandbox.Box { return box })
+	if e.Stats().Parked != 1 {
+		t.Error("no interpreter waited")
 	}
 	return record
 }

@@ -169,7 +169,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureNetwork, Has: true,
 			Detail: "as root, with root's engine on this host and a runtime that shares its kernel"},
 		{Name: sandbox.FeatureCheckpoint, Detail: "engines use CRIU, which is not safe with hostile processes"},
-		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
+		{Name: sandbox.FeatureForkedPython, Detail: "an interpreter waits in each warm sandbox instead"},
 		{Name: sandbox.FeatureBuild, Detail: "templates are built on native and gvisor"},
 	}
 }

@@ -128,7 +128,7 @@ func (b *Backend) Features() []sandbox.Feature {
 		{Name: sandbox.FeatureInodes, Detail: "unlimited, and refused if named: gVisor's tmpfs counts bytes only"},
 		{Name: sandbox.FeatureNetwork, Has: true},
 		{Name: sandbox.FeatureCheckpoint, Has: true},
-		{Name: sandbox.FeatureForkedPython, Detail: "sandboxes are started ahead instead"},
+		{Name: sandbox.FeatureForkedPython, Detail: "an interpreter waits in each warm sandbox instead"},
 		{Name: sandbox.FeatureBuild, Has: true, Detail: "as root, on Linux 5.19 or newer"},
 	}
 }

@@ -59,17 +59,45 @@ func TestForkSeesWhatAStartSees(t *testing.T) {
 				started.spec = c.spec(t)
 				forked.spec = started.spec
 			}
-			start, fork := sight(started, request), sight(forked, request)
-			for _, name := range slices.Sorted(maps.Keys(start)) {
-				same := reflect.DeepEqual(start[name], fork[name])
-				if reason := acceptedDifferences[name]; same != (reason == "") {
-					t.Errorf("%s: started %v, forked %v (%s)", name, start[name], fork[name], reason)
-				}
-			}
-			if len(start) != len(fork) || len(start) < 150 {
-				t.Errorf("a started interpreter says %d things of itself, a forked one %d", len(start), len(fork))
-			}
+			start, fork := sight(t, started.alone(request)), sight(t, forked.alone(request))
+			compareSights(t, start, fork, acceptedDifferences)
 		})
+	}
+}
+
+// TestParkedSeesWhatAStartSees does so in an interpreter that waited in its sandbox.
+func TestParkedSeesWhatAStartSees(t *testing.T) {
+	for name, spec := range map[string]func(t *testing.T) sandbox.Spec{
+		"a sandbox":               func(*testing.T) sandbox.Spec { return sandbox.Spec{} },
+		"a sandbox with packages": layerSpec,
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := python3(self)
+			request.Args, request.Env = []string{"a", "b c", ""}, []string{"X=1", "Y=", "Z=a=b"}
+			started, parked := cold(t), rested(t)
+			limits := parked.spec.Limits
+			parked.spec = spec(t)
+			parked.spec.Limits = limits
+			started.spec = parked.spec
+			start, other := sight(t, started.alone(request)), sight(t, parked.waited(request))
+			compareSights(t, start, other, map[string]string{
+				"proc cmdline": acceptedDifferences["proc cmdline"],
+				"proc environ": acceptedDifferences["proc environ"],
+			})
+		})
+	}
+}
+
+// compareSights has a program examine itself in a new interpreter and in one that waited.
+func compareSights(t *testing.T, start, other map[string]any, accepted map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(start)) {
+		same := reflect.DeepEqual(start[name], other[name])
+		if reason := accepted[name]; same != (reason == "") {
+			t.Errorf("%s: started %v, waited %v (%s)", name, start[name], other[name], reason)
+		}
+	}
+	if len(start) != len(other) || len(start) < 150 {
+		t.Errorf("a new interpreter says %d things of itself, the other %d", len(start), len(other))
 	}
 }
 
@@ -90,11 +118,10 @@ func change(t *testing.T, resource int, soft uint64) {
 	})
 }
 
-func sight(h *house, r sandbox.Request) (seen map[string]any) {
-	h.Helper()
-	result := h.alone(r)
+func sight(t *testing.T, result *sandbox.Result) (seen map[string]any) {
+	t.Helper()
 	if err := json.Unmarshal(result.Stdout.Head, &seen); err != nil {
-		h.Fatalf("%v; %s, %s, %s", err, result.Status, result.Stdout.Head, result.Stderr.Head)
+		t.Fatalf("%v; %s, %s, %s", err, result.Status, result.Stdout.Head, result.Stderr.Head)
 	}
 	return seen
 }
@@ -189,7 +216,7 @@ try:
 except ImportError:
     pass
 json.dump(numbers, sys.stdout)`)
-	one, other := sight(h, draw), sight(h, draw)
+	one, other := sight(t, h.alone(draw)), sight(t, h.alone(draw))
 	if len(one) < 8 {
 		t.Errorf("drawn: %v", one)
 	}

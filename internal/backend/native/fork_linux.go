@@ -96,7 +96,10 @@ func (e *entry) unpark() {
 // enter puts a fork of a zygote into the sandbox and returns once it is confined. The fork reads its program next. The
 // caller holds the lock.
 func (box *Box) enter(ctx context.Context, f *sandbox.Fork, program []byte) (_ *forking, err error) {
-	if box.walls == nil || box.entry.used || box.IsClosing() {
+	if box.walls == nil {
+		return nil, sandbox.ErrNoEntry
+	}
+	if box.entry.used || box.IsClosing() {
 		return nil, sandbox.ErrNoZygote
 	}
 	z, err := box.backend.zygotes.take(box.backend, f)

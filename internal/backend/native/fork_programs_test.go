@@ -252,8 +252,16 @@ if __name__ == "__main__":
 var address = regexp.MustCompile(`0x[0-9a-f]{6,}`)
 
 // TestForkDoesWhatAStartDoes runs programs both ways.
-func TestForkDoesWhatAStartDoes(t *testing.T) {
-	start, fork := cold(t), warmed(t)
+func TestForkDoesWhatAStartDoes(t *testing.T) { sameDeeds(t, cold(t), warmed(t), (*house).alone) }
+
+// TestParkedDoesWhatAStartDoes runs the same programs in an interpreter that waited in its sandbox.
+func TestParkedDoesWhatAStartDoes(t *testing.T) {
+	start, parked := cold(t), rested(t)
+	start.spec = parked.spec
+	sameDeeds(t, start, parked, (*house).waited)
+}
+
+func sameDeeds(t *testing.T, start, fork *house, run func(*house, sandbox.Request) *sandbox.Result) {
 	for _, d := range deeds {
 		t.Run(d.name, func(t *testing.T) {
 			start.TB, fork.TB = t, t
@@ -266,7 +274,7 @@ func TestForkDoesWhatAStartDoes(t *testing.T) {
 			for name, text := range d.files {
 				r.Files = append(r.Files, sandbox.File{Path: name, Data: []byte(text)})
 			}
-			want, got := told(start.alone(r)), told(fork.alone(r))
+			want, got := told(start.alone(r)), told(run(fork, r))
 			if want != got {
 				t.Errorf("started:\n%.3000s\nforked:\n%.3000s", want, got)
 			}

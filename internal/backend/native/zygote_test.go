@@ -48,6 +48,15 @@ func warmed(t *testing.T) *house {
 	return h
 }
 
+// rested runs Python, by waited, in an interpreter that waited in its sandbox: no fork may enter one with less than a
+// CPU.
+func rested(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t, 1)
+	h.spec.Limits.CPUMillis = 999
+	return h
+}
+
 func newHouse(t *testing.T, size int) *house {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -122,6 +131,22 @@ func (h *house) alone(r sandbox.Request) *sandbox.Result {
 	if forked := h.Stats().Forked > before; forked != (h.zygote() != nil) {
 		h.Fatalf("forked: %v; %s, %q, %q", forked, result.Status, result.Stdout.Head, result.Stderr.Head)
 	}
+	return result
+}
+
+// waited makes a single run in an interpreter that waited in its sandbox, or fails.
+func (h *house) waited(r sandbox.Request) *sandbox.Result {
+	h.Helper()
+	if h.Stats().Warm == 0 {
+		h.run(python3("pass"))
+		eventually(h, "a warm sandbox", func() bool { return h.Stats().Warm > 0 })
+	}
+	before := h.Stats().Parked
+	result := h.run(r)
+	if h.Stats().Parked == before {
+		h.Fatalf("no interpreter waited; %s, %q, %q", result.Status, result.Stdout.Head, result.Stderr.Head)
+	}
+	eventually(h, "the next warm sandbox", func() bool { return h.Stats().Warm > 0 })
 	return result
 }
 

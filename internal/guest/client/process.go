@@ -21,6 +21,7 @@ type Process struct {
 	call *call
 	step uint64 // acknowledge after so many bytes; 0: whenever no other message is buffered
 
+	parked  bool // it was parked before its start
 	channel bool // pieces of the channel are accepted
 
 	mu          sync.Mutex   // guards taken
@@ -47,9 +48,15 @@ func (c *Client) Start(ctx context.Context, m guest.Start) (*Process, error) {
 		k.close()
 		return nil, err
 	}
-	return &Process{c: c, id: m.ID, pid: started.PID, call: k, step: stepFor(m.Buffer), channel: m.Channel,
+	return &Process{c: c, id: m.ID, pid: started.PID, parked: started.Parked, call: k, step: stepFor(m.Buffer),
+		channel:    m.Channel,
 		taken:      guest.Attach{ID: m.ID},
 		stdinKnown: true}, nil
+}
+
+// Park starts an interpreter that waits for its program, and returns once it waits.
+func (c *Client) Park(ctx context.Context, m guest.Park) error {
+	return c.roundTrip(ctx, "guest: park", &m, new(guest.Started))
 }
 
 // stepFor returns how much output may accumulate with a guest's buffer of this size; 0 is the guest's default.
@@ -85,6 +92,9 @@ func (p *Process) Offsets() guest.Attach {
 	defer p.mu.Unlock()
 	return p.taken
 }
+
+// Parked reports whether the process is the parked interpreter.
+func (p *Process) Parked() bool { return p.parked }
 
 // Close closes the output stream. The process runs on.
 func (p *Process) Close() { p.call.close() }

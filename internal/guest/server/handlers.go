@@ -15,6 +15,7 @@ func init() { // not an initializer: hello lists them
 	handlers = map[guest.Type]handler{
 		guest.TypeHello:     (*Server).hello,
 		guest.TypeStart:     parsed((*Server).start),
+		guest.TypePark:      parsed((*Server).park),
 		guest.TypeAttach:    parsed((*Server).attach),
 		guest.TypeInput:     parsed((*Server).input),
 		guest.TypeAck:       parsed((*Server).ack),

@@ -16,11 +16,11 @@ import (
 )
 
 func (s *Server) start(c *call, m *guest.Start) error {
-	p, err := s.launch(m)
+	p, parked, err := s.launch(m)
 	if err != nil {
 		return err
 	}
-	started := &guest.Started{PID: int32(p.pid)}
+	started := &guest.Started{PID: int32(p.pid), Parked: parked}
 	if !m.Follow {
 		return c.answer(started)
 	}
@@ -30,20 +30,24 @@ func (s *Server) start(c *call, m *guest.Start) error {
 	return s.follow(c, p, [streams]uint64{})
 }
 
-// launch starts the process of m and returns once its program runs.
-func (s *Server) launch(m *guest.Start) (*process, error) {
+// launch starts the process of m and returns once its program runs. parked means that it is the parked interpreter.
+func (s *Server) launch(m *guest.Start) (p *process, parked bool, err error) {
 	if err := checkStart(m); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	p := newProcess(s, m)
+	p = newProcess(s, m)
 	if err := s.table.reserve(p); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := s.spawn(p, m); err != nil {
+	parked, err = s.resume(p, m)
+	if !parked && err == nil {
+		err = s.spawn(p, m)
+	}
+	if err != nil {
 		s.table.forget(p)
-		return nil, err
+		return nil, false, err
 	}
-	return p, nil
+	return p, parked, nil
 }
 
 // maxID bounds an execution's id, in bytes.
@@ -113,37 +117,17 @@ func (s *Server) clear() error {
 
 // spawn opens the process's descriptors, forks it and starts its goroutines.
 func (s *Server) spawn(p *process, m *guest.Start) error {
-	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Dir: cmp.Or(m.Dir, "/"), TTY: m.TTY}
-	mark := guest.EnvExecution + "="
-	o.Env = append(o.Env, mark+m.ID) // first, where it is found fastest
-	for _, e := range m.Env {
-		if !strings.HasPrefix(e, mark) {
-			o.Env = append(o.Env, e)
-		}
-	}
-	for _, l := range slices.Concat(s.cfg.Limits, m.Limits) {
-		o.Limits = append(o.Limits, fork.Limit(l))
-	}
 	fds := &childFiles{}
 	defer fds.close()
 	if err := s.descriptors(fds, p, m); err != nil {
 		return err
 	}
-	o.Files = fds.child
-
 	if err := s.table.enter(); err != nil {
 		return err
 	}
 	defer s.table.spawning.Unlock()
-	if err := s.clear(); err != nil {
-		return err
-	}
-	if int(p.user.UID) != os.Geteuid() || int(p.user.GID) != os.Getegid() {
-		o.Become = &fork.Identity{UID: p.user.UID, GID: p.user.GID, KeepGroups: !s.table.setgroups.allowed(&s.proc)}
-	}
-	o.Copy = !s.alone()
 	p.spawned = time.Now()
-	pid, err := s.spawner.spawn(&child{order: o})
+	pid, err := s.execute(m, p.user, fds.child)
 	if err != nil {
 		return err
 	}
@@ -151,6 +135,34 @@ func (s *Server) spawn(p *process, m *guest.Start) error {
 	p.session = pid
 	p.begin(pid, m.Deadline)
 	return nil
+}
+
+// execute starts the program of m as a user, with the given descriptors. The caller holds the table's lock.
+func (s *Server) execute(m *guest.Start, user sandbox.User, files []int) (pid int, err error) {
+	if err := s.clear(); err != nil {
+		return 0, err
+	}
+	o := fork.Order{Paths: programPaths(m), Argv: m.Argv, Env: marked(m), Dir: cmp.Or(m.Dir, "/"), TTY: m.TTY,
+		Files: files, Copy: !s.alone()}
+	for _, l := range slices.Concat(s.cfg.Limits, m.Limits) {
+		o.Limits = append(o.Limits, fork.Limit(l))
+	}
+	if int(user.UID) != os.Geteuid() || int(user.GID) != os.Getegid() {
+		o.Become = &fork.Identity{UID: user.UID, GID: user.GID, KeepGroups: !s.table.setgroups.allowed(&s.proc)}
+	}
+	return s.spawner.spawn(&child{order: o})
+}
+
+// marked returns the environment of m with the mark of its execution.
+func marked(m *guest.Start) []string {
+	mark := guest.EnvExecution + "="
+	env := append(make([]string, 0, len(m.Env)+1), mark+m.ID) // first, where it is found fastest
+	for _, e := range m.Env {
+		if !strings.HasPrefix(e, mark) {
+			env = append(env, e)
+		}
+	}
+	return env
 }
 
 // childFiles are the descriptors of a process that is about to start: the child's ends, which the guest always closes,
@@ -194,13 +206,15 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	if err := stdin(); err != nil {
 		return err
 	}
-	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
-		r, err := f.output(stream)
+	var ends [2]*os.File
+	for i := range ends {
+		r, err := f.output(sandbox.Stdout + sandbox.Stream(i))
 		if err != nil {
 			return err
 		}
-		p.outputs[i] = newOutput(p, stream, newPipeReader(r), buffer, m.Discard)
+		ends[i] = r
 	}
+	s.outputs(p, m, ends)
 	if !m.Channel {
 		return nil
 	}
@@ -213,6 +227,14 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	}
 	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // no pipeReader: it would delay reports
 	return f.openBackground(p)
+}
+
+// outputs makes the output streams of the read ends of stdout and stderr.
+func (s *Server) outputs(p *process, m *guest.Start, ends [2]*os.File) {
+	buffer := int(cmp.Or(m.Buffer, guest.DefaultBuffer))
+	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
+		p.outputs[i] = newOutput(p, stream, newPipeReader(ends[i]), buffer, m.Discard)
+	}
 }
 
 func (f *childFiles) null() error {

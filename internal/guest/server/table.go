@@ -17,6 +17,7 @@ type table struct {
 	// dead child that it finds. Lock order: spawning, a process's mu, the mu of the table or the server.
 	spawning  sync.Mutex
 	setgroups groupsRule // guarded by spawning
+	parked    *parked    // an interpreter that waits for its program; guarded by spawning
 	begun     bool       // an execution has started or was adopted; guarded by spawning
 
 	mu      sync.Mutex // guards all below

@@ -110,13 +110,7 @@ def serve():
             time.sleep(0.0002)
         channel.sendall(struct.pack("<I", os.getpid()))
         # The program may come much later. Until then, nothing has run in the sandbox.
-        args, env = struct.unpack("<2I", read(channel, 8))
-        args, env = (bytes(read(channel, n)).split(b"\0")[:-1] for n in (args, env))
-        sys.argv += map(os.fsdecode, args)
-        sys.orig_argv += map(os.fsdecode, args)
-        for entry in env:
-            name, _, value = entry.partition(b"=")
-            os.environb[name] = value
+        receive(lambda size: read(channel, size))
         if channel.recv(1) != b"!":
             os._exit(1)
         channel.close()
@@ -233,26 +227,3 @@ def serve():
             refuse(channel, failure, (failure.errno or 0) < 0)
         for fd in fds:
             os.close(fd)
-
-
-folder = __file__.rpartition("/")[0]
-try:
-    at = serve()
-except BaseException as failure:
-    import os
-
-    # Never return normally: the interpreter would continue, and run the program outside the sandbox.
-    os.write(2, ("the zygote: %r" % failure).encode())
-    os._exit(1)
-paths = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") if p]
-sys.path[at:at] = paths
-site = sys.modules["site"]
-if site.ENABLE_USER_SITE and site.USER_SITE not in sys.path and sys.modules["os"].path.isdir(site.USER_SITE):
-    # It did not exist when the zygote started. It precedes the folders of the system, and is empty, as nothing has
-    # run in the sandbox.
-    system = [n for n, p in enumerate(sys.path) if p.endswith(("/site-packages", "/dist-packages")) and
-              n >= at + len(paths)]
-    sys.path.insert(system[0] if system else len(sys.path), site.USER_SITE)
-del site
-del sys.modules[__name__]
-import sitecustomize  # that of the root, if any; its errors look as usual
