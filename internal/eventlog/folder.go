@@ -32,6 +32,7 @@ type Folder struct {
 	// Guarded by the quota's mu.
 	finished []Entry // oldest first, without their heads
 	bytes    int64   // of them
+	spare    Entry   // a removed log whose file the next one takes; an empty id is none
 }
 
 // Entry is one log in a folder.
@@ -137,9 +138,13 @@ func (f *Folder) Open(id sandbox.ID) (*Log, error) {
 
 // Retire counts a log among the finished ones, and removes the oldest beyond the retention, and of all folders those of
 // the owner with the most bytes beyond the quota: their ids are returned. It costs no listing. A follower that still
-// reads a removed log may fail with NotFound.
+// reads a removed log may fail with NotFound. The file of one small log stays, for the next.
 func (f *Folder) Retire(id sandbox.ID, bytes int64) (removed []sandbox.ID, err error) {
 	for _, d := range f.trim(Entry{ID: id, Bytes: bytes}) {
+		if f.keepSpare(d) {
+			removed = append(removed, d.ID)
+			continue
+		}
 		if gone := os.Remove(d.folder.File(d.ID)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 			err = errors.Join(err, failed("remove", gone)) // the next server lists it again
 			continue

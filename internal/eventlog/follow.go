@@ -43,7 +43,7 @@ func (l *Log) FollowIn(ctx context.Context, after uint64, room Room, take func(E
 		if err != nil {
 			return err
 		}
-		used, err := walk(b, func(e Event) error {
+		used, err := l.disk.seed.walk(b, func(e Event) error {
 			if e.Kind.isOutput() {
 				next := &stored[e.Kind-Stdout]
 				e.Gap = e.Offset - uint64(len(e.Data)) - *next
@@ -58,7 +58,7 @@ func (l *Log) FollowIn(ctx context.Context, after uint64, room Room, take func(E
 			err = errDamaged
 		}
 		if errors.Is(err, errDamaged) {
-			return failed("read "+l.path, err)
+			return l.unreadable(err)
 		}
 		if err != nil {
 			return err
@@ -166,15 +166,11 @@ func (f *follower) next(ctx context.Context) ([]byte, error) {
 
 // read reads records from the file, which has them up to end.
 func (f *follower) read(ctx context.Context, end int64) (b []byte, err error) {
+	l := f.log
 	if f.file == nil {
-		f.file, err = nolink.Open(f.log.path, os.O_RDONLY, 0)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &sandbox.Error{Kind: sandbox.NotFound, Op: "event log",
-				Msg: "it was removed, as the oldest of ended runs are when there are many",
-				Fix: "follow a run while it runs, or soon after"}
-		}
+		f.file, err = nolink.Open(l.path, os.O_RDONLY, 0)
 		if err != nil {
-			return nil, failed("open", err)
+			return nil, l.unreadable(err)
 		}
 	}
 	var refused error
@@ -185,5 +181,18 @@ func (f *follower) read(ctx context.Context, end int64) (b []byte, err error) {
 	if refused != nil {
 		return nil, refused
 	}
-	return f.buf, failed("read", err)
+	if err != nil {
+		return nil, l.unreadable(err)
+	}
+	return f.buf, nil
+}
+
+// unreadable explains an error of reading the file: it may have been removed, and may hold another log now.
+func (l *Log) unreadable(err error) error {
+	if _, missing := os.Lstat(l.path); errors.Is(missing, fs.ErrNotExist) {
+		return &sandbox.Error{Kind: sandbox.NotFound, Op: "event log",
+			Msg: "it was removed, as the oldest of ended runs are when there are many",
+			Fix: "follow a run while it runs, or soon after"}
+	}
+	return failed("read "+l.path, err)
 }

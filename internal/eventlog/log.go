@@ -43,6 +43,7 @@ type Log struct {
 
 // onDisk is the file of a log.
 type onDisk struct {
+	seed   seed // of its sums; never changes
 	exists bool
 	file   *os.File      // nil until the first write, after the last, and while many others are written
 	place  *list.Element // among those with a descriptor, whose lock guards it
@@ -52,6 +53,7 @@ type onDisk struct {
 type part struct {
 	folder *Folder // nil is none
 	held   int64
+	left   int64 // the size of the file when the log got it from another one
 }
 
 // mark says where in the file a record begins, and what was stored of the streams before it.
@@ -82,7 +84,9 @@ func Create(path string, head []byte, bounds Bounds) (*Log, error) {
 		return nil, sandbox.Invalidf("event log", "%q is not a clean absolute path", path)
 	}
 	l := &Log{path: path, bounds: bounds, began: time.Now()}
-	l.mem = header{bounds: bounds, began: l.began, head: head}.append(make([]byte, 0, headerHead+len(head)+firstRoom))
+	l.disk.seed = seedOf(path, l.began)
+	room := make([]byte, 0, headerHead+len(head)+firstRoom)
+	l.mem = header{bounds: bounds, began: l.began, head: head, seed: l.disk.seed}.append(room)
 	l.marks = []mark{{id: 1, at: int64(len(l.mem))}}
 	return l, nil
 }
@@ -190,7 +194,7 @@ func (l *Log) end() int64 { return l.base + int64(len(l.mem)) }
 
 func (l *Log) add(e Event) {
 	e.ID, e.Time = l.last.ID+1, max(l.last.Time, time.Since(l.began))
-	l.mem = appendRecord(l.mem, e)
+	l.mem = l.disk.seed.appendRecord(l.mem, e)
 	if e.Kind.isOutput() {
 		l.stored[e.Kind-Stdout] = e.Offset
 	}
@@ -290,29 +294,21 @@ func (l *Log) unwritten() (unwritten, error) {
 
 // write writes records, and then the slot that tells of them. The next Sync repeats all of a write that failed.
 func (l *Log) write(w unwritten) error {
-	if l.disk.file == nil {
-		flags := os.O_WRONLY
-		if !l.disk.exists {
-			flags |= os.O_CREATE | os.O_EXCL
-		}
-		file, err := nolink.Open(l.path, flags, 0o600)
-		if err != nil {
-			return failed("open", err)
-		}
-		l.disk.file, l.disk.exists = file, true
+	if err := l.open(); err != nil {
+		return failed("open", err)
 	}
 	open.use(l)
 	records := w.records
 	if w.at == 0 { // a follower never reads the header, but Append may be copying it to a larger buffer
 		records = slices.Clone(records)
-		w.slot.put(records[slotAt:])
+		w.slot.put(records[slotAt:], l.disk.seed)
 	}
 	if _, err := l.disk.file.WriteAt(records, w.at); err != nil {
 		return failed("write", err)
 	}
 	if w.at > 0 && w.slot != l.written {
 		var fixed [slotSize]byte
-		w.slot.put(fixed[:])
+		w.slot.put(fixed[:], l.disk.seed)
 		if _, err := l.disk.file.WriteAt(fixed[:], int64(slotAt)); err != nil {
 			return failed("write", err)
 		}
@@ -321,6 +317,26 @@ func (l *Log) write(w unwritten) error {
 	l.written = w.slot
 	l.mu.Unlock()
 	return nil
+}
+
+// open opens the file, or makes it. The caller holds writing.
+func (l *Log) open() (err error) {
+	switch {
+	case l.disk.file != nil:
+		return nil
+	case l.disk.exists:
+		l.disk.file, err = nolink.Open(l.path, os.O_WRONLY, 0)
+		return err
+	}
+	file, size := l.part.folder.reuse(l.path)
+	if file == nil {
+		file, err = nolink.Open(l.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	l.disk.file, l.disk.exists = file, err == nil
+	l.mu.Lock()
+	l.part.left = size
+	l.mu.Unlock()
+	return err
 }
 
 // shut closes the descriptor. The caller holds writing.
@@ -339,7 +355,7 @@ func (l *Log) Last() Last {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Last{ID: l.last.ID, Finished: l.finished, Stdout: max(l.stored[0], l.lost[0]),
-		Stderr: max(l.stored[1], l.lost[1]), Bytes: l.end()}
+		Stderr: max(l.stored[1], l.lost[1]), Bytes: max(l.end(), l.part.left)}
 }
 
 // Close syncs and releases. Followers return Unavailable; Close does not wait for what they call. It may be called

@@ -233,7 +233,7 @@ func TestBounds(t *testing.T) {
 	if err := l.Sync(); err != nil || dropped != 2 {
 		t.Fatal(dropped, err)
 	}
-	killed := filepath.Join(filepath.Dir(path), "killed")
+	killed := filepath.Join(folder(t), filepath.Base(path))
 	if content, err := os.ReadFile(path); err != nil || os.WriteFile(killed, content, 0o600) != nil {
 		t.Fatal(err)
 	}

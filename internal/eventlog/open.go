@@ -24,7 +24,8 @@ func Open(path string) (l *Log, head []byte, err error) {
 	if err != nil {
 		return nil, nil, failed("read "+path, err)
 	}
-	l = &Log{path: path, bounds: h.bounds, began: h.began, disk: onDisk{exists: true}, lost: s.lost, written: s}
+	l = &Log{path: path, bounds: h.bounds, began: h.began, disk: onDisk{exists: true, seed: h.seed}, lost: s.lost,
+		written: s}
 	l.base = int64(headerHead + len(h.head))
 	l.marks = []mark{{id: 1, at: l.base}}
 	if err := l.scan(file, info.Size()); err != nil {
@@ -68,7 +69,7 @@ func (l *Log) scan(file *os.File, size int64) error {
 		if buf, err = readRecords(file, l.base, size, buf, func(int64) error { return nil }); err != nil {
 			return err
 		}
-		used, err := walk(buf, take)
+		used, err := l.disk.seed.walk(buf, take)
 		l.base += int64(used)
 		l.marks = append(l.marks, mark{l.last.ID + 1, l.base, l.stored})
 		if err != nil || used == 0 {

@@ -6,17 +6,25 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// magic begins every log; its last byte is the version of the format.
-const magic = "fhevlog\x01"
+// magic begins every log. A byte for the version of the format follows.
+const magic = "fhevlog"
+
+// Versions of the format. The sums of the first depend on nothing else.
+const (
+	unseeded byte = 1
+	version  byte = 2
+)
 
 // Where the parts of a header and of a record are.
 const (
-	slotAt     = len(magic)
+	slotAt     = len(magic) + 1
 	slotSize   = 24
 	headerAt   = slotAt + slotSize // what the second sum covers begins 4 bytes later
 	headerHead = headerAt + 32     // the size of a header without its head
@@ -29,26 +37,37 @@ var (
 	errDamaged = errors.New("damaged record")
 )
 
+// seed is what the sums of a log begin with: that of its name and beginning, so that what an earlier log left in the
+// file does not count.
+type seed uint32
+
+func seedOf(path string, began time.Time) seed {
+	name := []byte(filepath.Base(path))
+	return seed(crc32.Checksum(order.AppendUint64(name, uint64(began.UnixNano())), castagnoli))
+}
+
+func (s seed) sum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
+
 // slot is the part of the header that changes.
 type slot struct {
 	finished bool
 	lost     [2]uint64 // of stdout and stderr: the offset after the last bytes that were not stored
 }
 
-func (s slot) put(b []byte) {
+func (s slot) put(b []byte, with seed) {
 	order.PutUint32(b[4:], 0)
 	if s.finished {
 		order.PutUint32(b[4:], 1)
 	}
 	order.PutUint64(b[8:], s.lost[0])
 	order.PutUint64(b[16:], s.lost[1])
-	order.PutUint32(b, crc32.Checksum(b[4:slotSize], castagnoli))
+	order.PutUint32(b, with.sum(b[4:slotSize]))
 }
 
 // readSlot returns a zero slot for a damaged one: the records say the same, but for bytes that were lost at the very
 // end.
-func readSlot(b []byte) slot {
-	if order.Uint32(b) != crc32.Checksum(b[4:slotSize], castagnoli) {
+func readSlot(b []byte, with seed) slot {
+	if order.Uint32(b) != with.sum(b[4:slotSize]) {
 		return slot{}
 	}
 	return slot{finished: order.Uint32(b[4:]) == 1, lost: [2]uint64{order.Uint64(b[8:]), order.Uint64(b[16:])}}
@@ -59,29 +78,30 @@ type header struct {
 	bounds Bounds
 	began  time.Time
 	head   []byte
+	seed   seed
 }
 
 func (h header) append(b []byte) []byte {
 	at := len(b)
-	b = append(b, magic...)
-	b = append(b, make([]byte, headerHead-len(magic))...)
-	slot{}.put(b[at+slotAt:])
+	b = append(append(b, magic...), version)
+	b = append(b, make([]byte, headerHead-slotAt)...)
+	slot{}.put(b[at+slotAt:], h.seed)
 	order.PutUint32(b[at+headerAt+4:], uint32(len(h.head)))
 	order.PutUint64(b[at+headerAt+8:], uint64(h.bounds.Bytes))
 	order.PutUint64(b[at+headerAt+16:], uint64(h.bounds.Reserve))
 	order.PutUint64(b[at+headerAt+24:], uint64(h.began.UnixNano()))
 	b = append(b, h.head...)
-	order.PutUint32(b[at+headerAt:], crc32.Checksum(b[at+headerAt+4:], castagnoli))
+	order.PutUint32(b[at+headerAt:], h.seed.sum(b[at+headerAt+4:]))
 	return b
 }
 
 // readHeader reads the header at the start of a file.
-func readHeader(file io.ReaderAt) (h header, s slot, err error) {
+func readHeader(file *os.File) (h header, s slot, err error) {
 	fixed := make([]byte, headerHead)
 	if _, err := file.ReadAt(fixed, 0); err != nil && !errors.Is(err, io.EOF) {
 		return h, s, err
 	}
-	if !bytes.HasPrefix(fixed, []byte(magic)) {
+	if v := fixed[len(magic)]; !bytes.HasPrefix(fixed, []byte(magic)) || v < unseeded || v > version {
 		return h, s, notOurs("it does not begin like an event log of this version")
 	}
 	n := order.Uint32(fixed[headerAt+4:])
@@ -97,10 +117,13 @@ func readHeader(file io.ReaderAt) (h header, s slot, err error) {
 		began:  time.Unix(0, int64(order.Uint64(b[headerAt+24:]))),
 		head:   b[headerHead:],
 	}
-	if order.Uint32(b[headerAt:]) != crc32.Checksum(b[headerAt+4:], castagnoli) || h.bounds.check(int(n)) != nil {
+	if fixed[len(magic)] != unseeded {
+		h.seed = seedOf(file.Name(), h.began)
+	}
+	if order.Uint32(b[headerAt:]) != h.seed.sum(b[headerAt+4:]) || h.bounds.check(int(n)) != nil {
 		return header{}, s, notOurs("its header is damaged")
 	}
-	return h, readSlot(b[slotAt:]), nil
+	return h, readSlot(b[slotAt:], h.seed), nil
 }
 
 // notOurs is the error for a file without a whole header. Nobody was told of its events: a header is in the first bytes
@@ -109,7 +132,7 @@ func notOurs(msg string) error {
 	return &sandbox.Error{Kind: sandbox.Unavailable, Msg: msg, Fix: "remove the file; the events of this run are lost"}
 }
 
-func appendRecord(b []byte, e Event) []byte {
+func (s seed) appendRecord(b []byte, e Event) []byte {
 	at := len(b)
 	var fixed [recordHead]byte
 	order.PutUint32(fixed[4:], uint32(len(e.Data)))
@@ -118,7 +141,7 @@ func appendRecord(b []byte, e Event) []byte {
 	order.PutUint64(fixed[24:], e.Offset)
 	fixed[32] = byte(e.Kind)
 	b = append(append(b, fixed[:]...), e.Data...)
-	order.PutUint32(b[at:], crc32.Checksum(b[at+4:], castagnoli))
+	order.PutUint32(b[at:], s.sum(b[at+4:]))
 	return b
 }
 
@@ -131,7 +154,7 @@ func recordSize(b []byte) int64 {
 }
 
 // walk hands each whole record in b to take, and returns how many bytes were taken. Data lies in b.
-func walk(b []byte, take func(Event) error) (used int, err error) {
+func (s seed) walk(b []byte, take func(Event) error) (used int, err error) {
 	for {
 		rest := b[used:]
 		n := recordSize(rest)
@@ -145,7 +168,7 @@ func walk(b []byte, take func(Event) error) (used int, err error) {
 		e := Event{ID: order.Uint64(rest[8:]), Time: time.Duration(order.Uint64(rest[16:])),
 			Offset: order.Uint64(rest[24:]),
 			Kind:   Kind(rest[32]), Data: rest[recordHead:], More: used+int(n) < len(b)}
-		if order.Uint32(rest) != crc32.Checksum(rest[4:], castagnoli) || !e.Kind.known() || e.Time < 0 {
+		if order.Uint32(rest) != s.sum(rest[4:]) || !e.Kind.known() || e.Time < 0 {
 			return used, errDamaged
 		}
 		if err := take(e); err != nil {
