@@ -64,8 +64,11 @@ func (r *Rules) Env(spec sandbox.Spec, lang *sandbox.Language, more ...[]string)
 
 // MergeEnv merges the lists. Of two variables with one name, the later value wins, in the place of the first.
 func MergeEnv(lists ...[]string) []string {
-	var out []string
-	at := map[string]int{}
+	most := 0
+	for _, list := range lists {
+		most += len(list)
+	}
+	out, at := make([]string, 0, most), make(map[string]int, most)
 	for _, list := range lists {
 		for _, kv := range list {
 			name, _, _ := strings.Cut(kv, "=")

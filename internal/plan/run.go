@@ -50,15 +50,17 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	if p.Dir, err = Dir(p.Request.Dir); err != nil {
 		return nil, err
 	}
-	p.Env = r.Env(p.Spec, nil, p.Request.Env)
 	p.Argv = p.Request.Command
 	if len(p.Request.Command) > 0 && p.Request.Dir == "" && spec.Root.WorkDir != "" {
 		p.Dir = spec.Root.WorkDir
 	}
 	if len(p.Request.Command) == 0 {
 		err = r.resolveCode(p)
-	} else if p.Request.Packages.Named() {
-		p.Installs, err = r.languageOfPackages(p.Request.Language)
+	} else {
+		p.Env = r.Env(p.Spec, nil, p.Request.Env)
+		if p.Request.Packages.Named() {
+			p.Installs, err = r.languageOfPackages(p.Request.Language)
+		}
 	}
 	if err != nil {
 		return nil, err
