@@ -3,6 +3,7 @@
 CHANNEL = 250  # the channel moves to this descriptor and the next two, so that files of the code get the usual numbers
 TEXT, PIPES = b"t", b"p"  # messages on the socket for background output; package guest specifies them
 MAX_MESSAGE = 32 << 10  # bytes
+MAX_HELD = 4 << 10  # bytes of a report that waits for the next
 LEVELS = 4  # of serve: one timer has one pending signal, and each level catches one
 SPAWNS = {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}  # audit events
 
@@ -16,8 +17,8 @@ writing = thread.RLock()  # held while a report is written: a thread that calls 
 spawned = False  # the current run has started a process
 
 
-def send(kind, *fields):
-    """Writes one report."""
+def send(kind, *fields, hold=False):
+    """Writes one report. A small one that is held is written with the next."""
     global run_id, failed
     if posix.getpid() != PID:
         return  # a fork of the context
@@ -27,7 +28,8 @@ def send(kind, *fields):
     elif kind == b"error":
         failed = True
     outbox.append(frame)
-    drain()
+    if not hold or len(frame) > MAX_HELD:
+        drain()
 
 
 def drain():
@@ -48,6 +50,8 @@ def write_pending():
     sending = True
     try:
         while outbox:
+            if len(outbox) > 1 and not written:
+                outbox[:2] = [outbox[0] + outbox[1]]  # one write wakes the guest once
             rest = memoryview(outbox[0])[sum(written):]
             if rest:
                 written.extend(map(posix.write, (outgoing,), (rest,)))

@@ -5,7 +5,7 @@ EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg", "
 sending, run_id, aside = False, b"1", -1
 
 
-def send(kind, id, main, *fields):
+def send(kind, id, main, *fields, hold=False):
     """Saves a result, or prints its text."""
     forms = dict(zip(map(bytes.decode, fields[::2]), fields[1::2]))
     text = forms.pop("text/plain", None)

@@ -32,7 +32,7 @@ def show_value(value, main):
         forms.collect(main)
     found = sorted(forms.found.items(), key=lambda form: RANK.get(form[0], -1))
     fields = [field for form in found for field in (form[0].encode(), form[1])]
-    send(b"result", run_id, b"1" if main else b"0", *fields, *forms.plain())
+    send(b"result", run_id, b"1" if main else b"0", *fields, *forms.plain(), hold=main)
 
 
 def show_skipped():
