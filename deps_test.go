@@ -26,14 +26,15 @@ sandbox:
 api:                         sandbox
 
 # the guest, and the protocol between it and the host
-internal/guest/wire:
+internal/guest/nowait:       | golang.org/x/sys
+internal/guest/wire:         internal/guest/nowait
 internal/guest:              sandbox internal/guest/wire
 internal/guest/client:       sandbox internal/guest internal/guest/wire
 internal/guest/confine:      sandbox internal/guest/wire internal/host/seccomp | golang.org/x/sys
 internal/host/filelock:      | golang.org/x/sys
 internal/host/fork:          | golang.org/x/sys
-internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files internal/guest/wire |
-                             golang.org/x/sys
+internal/guest/server:       sandbox internal/host/fork internal/guest internal/guest/server/files
+                             internal/guest/nowait internal/guest/wire | golang.org/x/sys
 internal/guest/server/files: sandbox internal/guest | golang.org/x/sys
 cmd/fumehood-runsc:          | gvisor.dev/gvisor
 cmd/fumehood-typescript:     | github.com/evanw/esbuild/pkg/api
@@ -137,7 +138,7 @@ internal/engine:             sandbox api internal/diagnose internal/driver inter
                              internal/guest/client internal/nearest internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
-internal/eventlog:           sandbox internal/host/nolink internal/room
+internal/eventlog:           sandbox internal/host/nolink internal/room | golang.org/x/sys
 internal/store:              sandbox internal/host/filelock internal/host/nolink internal/room
 
 # attacks on sandboxes, and the oracle

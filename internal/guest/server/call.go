@@ -66,6 +66,11 @@ func (c *call) answer(m guest.Message) error {
 	return canceled(c.st.SendLast(uint8(m.MessageType()), guest.Append(nil, m)))
 }
 
+// answerLater is answer for what the host needs no sooner than what the guest sends next.
+func (c *call) answerLater(m guest.Message) error {
+	return canceled(c.st.SendLastLater(uint8(m.MessageType()), guest.Append(nil, m)))
+}
+
 // recv waits for the host's next message on this call; io.EOF at the end. The body is valid until the next call.
 func (c *call) recv() (guest.Type, []byte, error) {
 	typ, body, err := c.st.Recv()

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/guest/nowait"
 	"github.com/fumehood-dev/fumehood/internal/guest/wire"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -45,6 +46,14 @@ type source interface {
 	syscall.Conn
 	SetReadDeadline(time.Time) error
 }
+
+// directReader is a file whose reads are those of nowait.
+type directReader struct {
+	*os.File
+	direct *nowait.File
+}
+
+func (r directReader) Read(b []byte) (int, error) { return r.direct.Read(b) }
 
 func newOutput(p *process, stream sandbox.Stream, file source, limit int, lossy bool) *output {
 	o := &output{p: p, stream: stream, file: file, limit: limit, lossy: lossy}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/guest/nowait"
 )
 
 // Each small write of a program wakes the watcher of its pipe. Under gVisor that costs three times as much as the
@@ -94,15 +96,10 @@ func (g *pipeReader) await(b []byte) (n int, err error) {
 func (g *pipeReader) take(fd int, b []byte) (n int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for {
-		if n, err = unix.Read(fd, b); err != unix.EINTR {
-			break
-		}
-	}
+	n, err = nowait.Read(fd, b)
 	if err == nil && n == 0 {
 		err = io.EOF
 	}
-	n = max(n, 0)
 	g.taken += uint64(n)
 	return n, err
 }
@@ -119,21 +116,12 @@ func (g *pipeReader) written() uint64 {
 	left := 0
 	if g.file != nil {
 		if raw, err := g.file.SyscallConn(); err == nil {
-			raw.Control(func(fd uintptr) { left = unread(int(fd)) })
+			raw.Control(func(fd uintptr) { left = nowait.Unread(int(fd)) })
 		}
 	} else if g.fd >= 0 {
-		left = unread(g.fd)
+		left = nowait.Unread(g.fd)
 	}
 	return g.taken + uint64(left)
-}
-
-// unread returns how many bytes can be read from a pipe or terminal.
-func unread(fd int) int {
-	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
-	if err != nil {
-		return 0
-	}
-	return max(n, 0)
 }
 
 func (g *pipeReader) watch() (*os.File, error) {

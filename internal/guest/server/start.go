@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/nowait"
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -225,7 +226,11 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	if err != nil {
 		return err
 	}
-	p.outputs[2] = newOutput(p, sandbox.Channel, r, buffer, m.Discard) // no pipeReader: it would delay reports
+	var reports source = r // no pipeReader: it would delay reports
+	if direct := nowait.New(r); direct != nil {
+		reports = directReader{r, direct}
+	}
+	p.outputs[2] = newOutput(p, sandbox.Channel, reports, buffer, m.Discard)
 	return f.openBackground(p)
 }
 

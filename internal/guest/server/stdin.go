@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
+	"github.com/fumehood-dev/fumehood/internal/guest/nowait"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -17,8 +18,9 @@ type stdin struct {
 
 	tty bool
 
-	mu   sync.Mutex // guards file
-	file *os.File   // nil once it is closed
+	mu     sync.Mutex   // guards file
+	file   *os.File     // nil once it is closed
+	direct *nowait.File // the same; nil without
 
 	// For a terminal; guarded by the token.
 	eofAt  uint64 // offset of the typed end of file
@@ -31,7 +33,7 @@ const endOfFile = 4
 func (in *stdin) open(file *os.File, tty bool) {
 	in.turn = make(chan struct{}, 1)
 	in.turn <- struct{}{}
-	in.file, in.tty = file, tty
+	in.file, in.direct, in.tty = file, nowait.New(file), tty
 }
 
 func (in *stdin) close() {
@@ -75,19 +77,31 @@ func (s *Server) input(c *call, m *guest.Input) error {
 			return err
 		}
 	}
-	return c.answer(&guest.Accepted{Offset: in.taken.Load()})
+	accepted := &guest.Accepted{Offset: in.taken.Load()}
+	if p.outputs[2] != nil && len(m.Data) < guest.MaxData { // an interpreter reports the end of most code at once
+		return c.answerLater(accepted)
+	}
+	return c.answer(accepted)
 }
 
 // write passes data on. For a process that no longer reads, it discards everything.
 func (in *stdin) write(c *call, data []byte) (int, error) {
 	in.mu.Lock()
-	file := in.file
+	file, direct := in.file, in.direct
 	in.mu.Unlock()
 	if file == nil {
 		return len(data), nil
 	}
+	n := 0
+	if direct != nil {
+		var err error
+		if n, err = direct.TryWrite(data); err == nil && n == len(data) {
+			return n, nil
+		}
+	}
 	stop := c.OnCancel(func() { file.SetWriteDeadline(time.Unix(1, 0)) })
-	n, err := file.Write(data)
+	more, err := file.Write(data[n:])
+	n += more
 	if !stop() {
 		file.SetWriteDeadline(time.Time{}) // for the next call
 	}

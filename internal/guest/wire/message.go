@@ -16,12 +16,19 @@ const (
 )
 
 // Send sends one message. The parts of the body are joined.
-func (st *Stream) Send(typ uint8, body ...[]byte) error { return st.sendMessage(false, typ, body) }
+func (st *Stream) Send(typ uint8, body ...[]byte) error { return st.sendMessage(sending{}, typ, body) }
 
 // SendLast sends one message and the end of this side, in one piece.
-func (st *Stream) SendLast(typ uint8, body ...[]byte) error { return st.sendMessage(true, typ, body) }
+func (st *Stream) SendLast(typ uint8, body ...[]byte) error {
+	return st.sendMessage(sending{last: true}, typ, body)
+}
 
-func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
+// SendLastLater is SendLast for a message that may arrive a millisecond later: with the next frames of the session.
+func (st *Stream) SendLastLater(typ uint8, body ...[]byte) error {
+	return st.sendMessage(sending{last: true, later: true}, typ, body)
+}
+
+func (st *Stream) sendMessage(how sending, typ uint8, body [][]byte) error {
 	n := 0
 	for _, p := range body {
 		n += len(p)
@@ -31,7 +38,7 @@ func (st *Stream) sendMessage(last bool, typ uint8, body [][]byte) error {
 	}
 	head := AppendMessageHeader(make([]byte, 0, messageHeader), typ, n)
 	var parts [4][]byte
-	_, err := st.send(last, append(append(parts[:0], head), body...)...)
+	_, err := st.send(how, append(append(parts[:0], head), body...)...)
 	return err
 }
 

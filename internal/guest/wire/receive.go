@@ -9,6 +9,9 @@ import (
 func (s *Session) readLoop() {
 	defer s.wg.Done()
 	r := &reader{conn: s.conn}
+	if s.direct != nil {
+		r.conn = s.direct
+	}
 	for {
 		if err := s.readFrame(r); err != nil {
 			s.fail(err)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/guest/nowait"
 )
 
 // Side is the role of a session on its connection.
@@ -60,10 +63,14 @@ type Session struct {
 	accepted []*Stream
 	arrival  sync.Cond // signals that accepted grew
 	out      []byte    // frames for the writer
+	rest     []byte    // what a sender could not write without waiting: the writer's, before out
 	spare    []byte
-	writing  bool
-	wake     sync.Cond // signals that out is not empty
-	space    sync.Cond // signals that the writer took out, or is idle
+	writing  bool // a sender or the writer writes
+	direct   *nowait.File
+	late     *time.Timer // ends the wait of frames that go with the next ones; nil before the first
+	waiting  bool        // late runs
+	wake     sync.Cond   // signals that out or rest is not empty
+	space    sync.Cond   // signals that the writer took out, or is idle
 }
 
 // NewSession runs the multiplexer on conn, which it takes over.
@@ -71,6 +78,7 @@ func NewSession(conn io.ReadWriteCloser, side Side) *Session {
 	s := &Session{conn: conn, side: side, done: make(chan struct{}), streams: make(map[uint32]*Stream),
 		fresh: make(map[*Stream]struct{})}
 	s.arrival.L, s.wake.L, s.space.L = &s.mu, &s.mu, &s.mu
+	s.direct = nowait.New(conn)
 	s.wg.Add(2)
 	go s.readLoop()
 	go s.writeLoop()
@@ -123,6 +131,7 @@ func (s *Session) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.err == nil && (s.writing || len(s.out) > 0) {
+		s.wake.Signal()
 		s.space.Wait()
 	}
 }
@@ -147,6 +156,9 @@ func (s *Session) failLocked(err error) {
 		return
 	}
 	s.err = err
+	if s.waiting {
+		s.late.Stop()
+	}
 	close(s.done)
 	for _, st := range s.streams {
 		st.abort(err)
@@ -160,36 +172,102 @@ func (s *Session) failLocked(err error) {
 	s.conn.Close() // wakes both loops; Close of a connection does not block
 }
 
-// writeLoop writes frames to the connection. Frames queued during a write go out together with the next one.
+// writeLoop writes frames to the connection that no sender writes. Frames queued during a write go out together with
+// the next one.
 func (s *Session) writeLoop() {
 	defer s.wg.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
-		s.mu.Lock()
-		for len(s.out) == 0 && s.err == nil {
+		for s.rest == nil && (len(s.out) == 0 || s.writing) && s.err == nil {
 			s.wake.Wait()
 		}
 		if s.err != nil {
-			s.mu.Unlock()
 			return
 		}
-		buf := s.out
-		s.out, s.spare, s.writing = s.spare[:0], nil, true
-		s.space.Broadcast()
-		s.mu.Unlock()
-
-		_, err := s.conn.Write(buf)
-
-		s.mu.Lock()
-		s.spare, s.writing = buf[:0], false
-		if len(s.out) == 0 {
-			s.space.Broadcast()
+		buf := s.rest
+		if s.rest = nil; buf == nil {
+			buf = s.take()
 		}
 		s.mu.Unlock()
+		_, err := s.conn.Write(buf)
+		s.mu.Lock()
+		s.wrote(buf)
 		if err != nil {
-			s.fail(err)
+			s.failLocked(err)
 			return
 		}
 	}
+}
+
+// take takes the queued frames for a write. Called with mu held.
+func (s *Session) take() []byte {
+	buf := s.out
+	s.out, s.spare, s.writing = s.spare[:0], nil, true
+	s.space.Broadcast()
+	if s.waiting {
+		s.late.Stop()
+		s.waiting = false
+	}
+	return buf
+}
+
+// wrote ends a write. Called with mu held.
+func (s *Session) wrote(buf []byte) {
+	s.spare, s.writing = buf[:0], false
+	if len(s.out) == 0 {
+		s.space.Broadcast()
+	}
+}
+
+// flush writes the queued frames as far as the connection takes them without waiting, and leaves the rest to the
+// writer. So most frames need no change of goroutine. Called with mu held, which it gives up meanwhile.
+func (s *Session) flush() {
+	switch {
+	case s.writing || len(s.out) == 0 || s.err != nil:
+		return // who writes sees to the rest
+	case s.direct == nil:
+		s.wake.Signal()
+		return
+	}
+	buf := s.take()
+	s.mu.Unlock()
+	n, err := s.direct.TryWrite(buf)
+	s.mu.Lock()
+	switch {
+	case err != nil:
+		s.wrote(buf)
+		s.failLocked(err)
+		return
+	case n < len(buf):
+		s.rest = buf[n:]
+	default:
+		s.wrote(buf)
+	}
+	if s.rest != nil || len(s.out) > 0 {
+		s.wake.Signal()
+	}
+}
+
+// laterMost is how long frames wait for the next ones, if they need not arrive before.
+var laterMost = time.Millisecond
+
+// flushLater writes the queued frames with the next ones, or after laterMost. Called with mu held.
+func (s *Session) flushLater() {
+	switch {
+	case s.waiting || s.writing || s.err != nil:
+		return
+	case s.late == nil:
+		s.late = time.AfterFunc(laterMost, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.waiting = false
+			s.wake.Signal()
+		})
+	default:
+		s.late.Reset(laterMost)
+	}
+	s.waiting = true
 }
 
 func appendHeader(b []byte, id uint32, kind uint8, n int) []byte {
@@ -199,6 +277,12 @@ func appendHeader(b []byte, id uint32, kind uint8, n int) []byte {
 
 // control sends a frame that needs no credit and never waits. Called with mu held.
 func (s *Session) control(id uint32, kind uint8, payload ...byte) {
+	s.queue(id, kind, payload...)
+	s.wake.Signal()
+}
+
+// queue is control without a wake-up of the writer. Called with mu held.
+func (s *Session) queue(id uint32, kind uint8, payload ...byte) {
 	if len(s.out) > outLimit+MaxFrame+controlSlop {
 		s.failLocked(ErrProtocol) // the peer keeps sending without reading
 	}
@@ -206,5 +290,4 @@ func (s *Session) control(id uint32, kind uint8, payload ...byte) {
 		return
 	}
 	s.out = append(appendHeader(s.out, id, kind, len(payload)), payload...)
-	s.wake.Signal()
 }

@@ -87,13 +87,18 @@ func (st *Stream) repay(n int) {
 
 // Write sends data, waiting for credit.
 func (st *Stream) Write(p []byte) (int, error) {
-	left, err := st.send(false, p)
+	left, err := st.send(sending{}, p)
 	return len(p) - left, err
 }
 
-// send sends the parts as one piece, cut into frames if necessary, then the end if last. After an error, left bytes are
-// not sent.
-func (st *Stream) send(last bool, parts ...[]byte) (left int, err error) {
+// sending says how to send.
+type sending struct {
+	last  bool // then end this side
+	later bool // with the next frames of the session, or after laterMost
+}
+
+// send sends the parts as one piece, cut into frames if necessary. After an error, left bytes are not sent.
+func (st *Stream) send(how sending, parts ...[]byte) (left int, err error) {
 	s := st.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,13 +125,21 @@ func (st *Stream) send(last bool, parts ...[]byte) (left int, err error) {
 			k -= m
 		}
 		st.credit -= n
-		left -= n
-		s.wake.Signal()
+		if left -= n; left > 0 {
+			s.wake.Signal()
+		}
 	}
-	if last {
-		return 0, st.finish()
+	if how.last {
+		err = st.finish()
+	} else {
+		err = st.sendable()
 	}
-	return 0, st.sendable()
+	if how.later {
+		s.flushLater()
+	} else {
+		s.flush()
+	}
+	return 0, err
 }
 
 // await waits until one more byte may be sent. Called with mu held.
@@ -185,10 +198,10 @@ func (st *Stream) finish() error {
 		if err := st.begin(); err != nil {
 			return err
 		}
-		st.s.control(st.id, frameData)
+		st.s.queue(st.id, frameData)
 	}
 	st.finished = true
-	st.s.control(st.id, frameEnd)
+	st.s.queue(st.id, frameEnd)
 	if st.ended {
 		delete(st.s.streams, st.id)
 	}
@@ -199,7 +212,9 @@ func (st *Stream) finish() error {
 func (st *Stream) CloseWrite() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	return st.finish()
+	err := st.finish()
+	st.s.flush()
+	return err
 }
 
 // Reset ends the stream at once, in both directions. Unread data is dropped.
@@ -236,6 +251,7 @@ func (st *Stream) Close() {
 	}
 	if !st.finished {
 		st.finish()
+		st.s.wake.Signal()
 	}
 	if !st.ended {
 		st.reset()
