@@ -20,18 +20,21 @@ const pythonImage = "bench-python"
 
 const imageSandboxes = 100
 
-// imageMemory compares the private memory of idle sandboxes of one image with that of sandboxes of the host's root.
-func (r *report) imageMemory(ctx context.Context, dir string) (err error) {
+// importPython imports pythonImage into a store below a new home folder.
+func (r *report) importPython(ctx context.Context, dir string) (home string, err error) {
 	root, home := filepath.Join(dir, "root"), filepath.Join(dir, "python-home")
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Mkdir(home, 0o755)); err != nil {
-		return err
+		return "", err
 	}
 	if err := copyPython(ctx, root); err != nil {
-		return err
+		return "", err
 	}
-	if _, err := r.took(ctx, home, r.binary, "image", "import", root, "--name", pythonImage); err != nil {
-		return err
-	}
+	_, err = r.took(ctx, home, r.binary, "image", "import", root, "--name", pythonImage)
+	return home, err
+}
+
+// imageMemory compares the private memory of idle sandboxes of one image with that of sandboxes of the host's root.
+func (r *report) imageMemory(ctx context.Context, home string) (err error) {
 	s, err := liveserver.Start(ctx, liveserver.Options{Binary: r.binary, Args: []string{"--warm", "0"},
 		Env: []string{"HOME=" + home}})
 	if err != nil {

@@ -41,6 +41,8 @@ type imageFigures struct {
 
 	sandboxes                 int   // idle ones with a context, for the memory of each
 	hostPrivate, imagePrivate int64 // private bytes of one with the host's root, and of one with an image
+
+	cold, warm [2]time.Duration // of a fresh Python: of the host's root, and of an image
 }
 
 // images measures the pull of an image from a registry on loopback, a cached build, and the memory of sandboxes.
@@ -92,10 +94,22 @@ func (r *report) images(ctx context.Context) (err error) {
 	if err := r.cachedBuild(ctx, filepath.Join(dir, "home0"), ref); err != nil {
 		return err
 	}
-	if err := r.imageMemory(ctx, dir); err != nil {
+	home, err := r.importPython(ctx, dir)
+	if err != nil {
 		return err
 	}
-	t := newTable(r.w, fmt.Sprintf("Images, %d MB compressed in %d layers", imageLayers*layerBytes>>20, imageLayers),
+	if err := r.imageMemory(ctx, home); err != nil {
+		return err
+	}
+	if err := r.imageStarts(ctx, home); err != nil {
+		return err
+	}
+	f.write(r.w)
+	return nil
+}
+
+func (f *imageFigures) write(w io.Writer) {
+	t := newTable(w, fmt.Sprintf("Images, %d MB compressed in %d layers", imageLayers*layerBytes>>20, imageLayers),
 		"figure", "ms")
 	for _, line := range []struct {
 		what string
@@ -107,11 +121,14 @@ func (r *report) images(ctx context.Context) (err error) {
 		}
 	}
 	t.Flush()
-	t = newTable(r.w, fmt.Sprintf("Private memory of a sandbox with a context, of %d", f.sandboxes), "root", "MiB")
+	t = newTable(w, fmt.Sprintf("Private memory of a sandbox with a context, of %d", f.sandboxes), "root", "MiB")
 	t.line("of the host", mib(f.hostPrivate))
 	t.line("of one image", mib(f.imagePrivate))
 	t.Flush()
-	return nil
+	t = newTable(w, "Fresh Python over HTTP, p50 ms", "sandboxes", "host's root", "image")
+	t.line("made for each run", ms(f.cold[0]), ms(f.cold[1]))
+	t.line("kept ready", ms(f.warm[0]), ms(f.warm[1]))
+	t.Flush()
 }
 
 // took runs a program with a home folder, and returns how long it took.
@@ -244,5 +261,7 @@ func (f *imageFigures) targets() []target {
 		atMost("a cached build of ten steps", cached, 300, " ms"),
 		atMost("private memory of a sandbox with an image, over one with the host's root",
 			ratio(time.Duration(f.imagePrivate), time.Duration(f.hostPrivate)), 1.1, "x"),
+		atMost("fresh Python of an image, over one of the host's root", ratio(f.cold[1], f.cold[0]), 1.3, "x"),
+		atMost("the same in sandboxes kept ready", ratio(f.warm[1], f.warm[0]), 1.3, "x"),
 	}
 }

@@ -22,6 +22,7 @@ type Request struct {
 	ReturnFiles []string          `json:"return_files,omitempty"`
 	Packages    []string          `json:"packages,omitempty"`
 	Volumes     []Volume          `json:"volumes,omitempty"`
+	Image       string            `json:"image,omitempty"`
 }
 
 // Volume is a named volume of a request.

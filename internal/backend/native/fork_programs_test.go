@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // deeds are programs with the same result in a fork and in a new interpreter: status, exit code, signal, and all
@@ -256,6 +257,7 @@ func TestForkDoesWhatAStartDoes(t *testing.T) { sameDeeds(t, cold(t), warmed(t),
 
 // TestParkedDoesWhatAStartDoes runs the same programs in an interpreter that waited in its sandbox.
 func TestParkedDoesWhatAStartDoes(t *testing.T) {
+	backendtest.ForCheck(t, "the quick tests compare what a program sees")
 	start, parked := cold(t), rested(t)
 	start.spec = parked.spec
 	sameDeeds(t, start, parked, (*house).waited)
