@@ -62,6 +62,12 @@ func hostileHost() map[string]http.HandlerFunc {
 				_, _ = w.Write([]byte{byte(c), 0})
 			}
 		},
+		"/mainframe": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", `text/plain; Charset="IBM037"`)
+			for _, c := range token {
+				_, _ = w.Write([]byte{byte(c) ^ 0xc0})
+			}
+		},
 		"/broken": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "the value begins with\n"+token[:10])
 			_ = http.NewResponseController(w).Flush()
@@ -108,6 +114,7 @@ func TestSecretInAnswers(t *testing.T) {
 		{"https://api.test/parts", "accept-ranges: none"},
 		{"--compressed https://api.test/zip", "its answer is compressed"},
 		{"-H 'Accept: application/json;charset=utf-16' https://api.test/wide", "its answer is in utf-16"},
+		{"-H 'Accept: text/plain;charset=IBM037' https://api.test/mainframe", "another character set"},
 		{"--http1.1 https://api.test/broken", "the value begins with\n[exit status 18]"},
 		{"--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' https://api.test/switch",
 			"sec-websocket-protocol: ghp_"},

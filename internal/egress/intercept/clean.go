@@ -26,7 +26,8 @@ type cleaner struct {
 // Refusals of answers that the cleaner cannot read.
 const (
 	errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
-	errWide    = rules.Refusal("its answer is in UTF-16 or UTF-32, where the gate cannot remove the values of secrets")
+	errWide    = rules.Refusal("its answer is in UTF-16, UTF-32 or another character set without ASCII, where the gate " +
+		"cannot remove the values of secrets")
 )
 
 // requestPlain changes the headers of a request so that the host compresses nothing and sends no parts: a part may end
@@ -43,16 +44,34 @@ func readable(h http.Header) error {
 	switch {
 	case !isPlain(h):
 		return errEncoded
-	case slices.ContainsFunc(h["Content-Type"], wide().MatchString):
+	case slices.ContainsFunc(h["Content-Type"], isWide):
 		return errWide
 	}
 	return nil
 }
 
-// wide matches a type with a character set that has several bytes for a letter of ASCII. A host may choose it because
-// of Accept: "text/plain;charset=UTF-16".
-var wide = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)charset\s*=.*(?:utf[-_]?(?:16|32)|ucs|unicode)`)
+// isWide reports whether a type has a character set in which text of ASCII has other bytes, or one that is unknown here:
+// UTF-16, UTF-7, EBCDIC. A host may choose it because of Accept: "text/plain;charset=IBM037".
+func isWide(contentType string) bool {
+	for _, m := range charset().FindAllStringSubmatch(contentType, -1) {
+		if !narrow().MatchString(m[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// charset matches the character set of a type (RFC 9110, section 8.3.2), also one encoded by RFC 8187.
+var charset = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)charset[*0-9]*\s*=\s*"?([^\s;,"]*)`)
+})
+
+// narrow matches the names of character sets that contain ASCII (https://encoding.spec.whatwg.org/#names-and-labels).
+var narrow = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:utf-?8|unicode-1-1-utf-8|(?:us-)?ascii|binary|latin-?\d|` +
+		`iso[-_]?8859[-_]?\d+|(?:windows|cp|x-cp)-?(?:125\d|874|949|936|950|932)|windows-31j|ibm866|cp866|macintosh|` +
+		`x-mac-[a-z]+|koi8-?[a-z]+|gb[-_]?(?:2312|18030)|x?-?gbk|big5(?:-hkscs)?|(?:x-)?s(?:hift)?[-_]?jis|` +
+		`(?:x-)?euc-?(?:jp|kr|tw|cn)|ks_c_5601-1987|tis-?620)$`)
 })
 
 // isPlain reports whether the body of an answer is not compressed.

@@ -1,7 +1,6 @@
 package intercept
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -11,16 +10,31 @@ import (
 // encodings are how common encoders of forms, URLs and JSON write a value. A host may use any of them for an echo.
 var encodings = []func(string) string{
 	url.QueryEscape, url.PathEscape,
-	func(v string) string { return percent(v, "-_.!~*'()", "%20") }, // encodeURIComponent of ECMAScript
-	func(v string) string { return percent(v, "*-._", "+") },        // forms of the URL standard of WHATWG
+	func(v string) string { return percent(v, "-_.!~*'()", "%20") },            // encodeURIComponent of ECMAScript
+	func(v string) string { return percent(v, "*-._", "+") },                   // forms of the URL standard of WHATWG
+	func(v string) string { return percent(v, "-_.~", "%20") },                 // RFC 3986: PHP's rawurlencode
+	func(v string) string { return percent(v, "-_.~/", "%20") },                // Python's quote
+	func(v string) string { return percent(v, "-_.!~*'();/?:@&=+$,#", "%20") }, // encodeURI of ECMAScript
+	func(v string) string { return percent(v, "-_.~$&+,/:;=@", "%20") },        // Go's paths
 	escapeJSON,
 	escapeASCII, // Python's json
 	func(v string) string { return strings.ReplaceAll(escapeASCII(v), "/", `\/`) }, // PHP
-	func(v string) string { return strings.ReplaceAll(escapeJSON(v), "/", `\/`) },  // PHP with JSON_UNESCAPED_UNICODE
-	escapeHTML,
-	func(v string) string { // Gson
-		return strings.NewReplacer("=", `\u003d`, "'", `\u0027`).Replace(escapeHTML(v))
+	func(v string) string { return strings.ReplaceAll(escapeJSON(v), "/", `\/`) },  // with JSON_UNESCAPED_UNICODE
+	func(v string) string { return escapeMore(escapeJSON(v), "<>&") },              // Go
+	func(v string) string { return escapeMore(escapeJSON(v), "<>&='") },            // Gson
+	func(v string) string { return escapeMore(escapeASCII(v), "<>&'") },            // Flask
+	func(v string) string { return escapeMore(escapeJSON(v), "<>/") },              // serialize-javascript
+	func(v string) string { // .NET
+		return strings.ReplaceAll(escapeMore(escapeASCII(v), "<>&'+`"), `\"`, `\u0022`)
 	},
+}
+
+// escapeMore also escapes some characters of ASCII in a text within a JSON string.
+func escapeMore(text, characters string) string {
+	for _, c := range characters {
+		text = strings.ReplaceAll(text, string(c), fmt.Sprintf(`\u%04x`, c))
+	}
+	return text
 }
 
 // asLatin1 returns a value as a server reads it that takes the bytes of a header for Latin-1 (RFC 9112, section 2.2):
@@ -31,12 +45,6 @@ func asLatin1(value string) string {
 		out.WriteRune(rune(c))
 	}
 	return out.String()
-}
-
-// escapeHTML returns how encoders that are safe for HTML write a value within a JSON string, such as Go's.
-func escapeHTML(value string) string {
-	text, _ := json.Marshal(value) // a string always has a JSON form
-	return string(text[1 : len(text)-1])
 }
 
 // escapeASCII returns how encoders that write only ASCII do.

@@ -138,6 +138,29 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// TestEncodingsOfBase64: so is one with the characters of Base64, which encoders of paths and of .NET treat in their own
+// ways.
+func TestEncodingsOfBase64(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `ab/cd+ef==&'!é`, Placeholder: "<1>"}}})
+	for encoder, text := range map[string]string{
+		"Python's quote":             `ab/cd%2Bef%3D%3D%26%27%21%C3%A9`,
+		"PHP's rawurlencode":         `ab%2Fcd%2Bef%3D%3D%26%27%21%C3%A9`,
+		"encodeURI":                  `ab/cd+ef==&'!%C3%A9`,
+		"Go's paths":                 `ab/cd+ef==&%27%21%C3%A9`,
+		".NET's JavaScriptEncoder":   `ab/cd\u002Bef==\u0026\u0027!\u00E9`,
+		"Flask's tojson":             `ab/cd+ef==\u0026\u0027!\u00e9`,
+		"serialize-javascript":       `ab\u002Fcd+ef==&'!é`,
+		"Python's json of a header":  `ab/cd+ef==&'!\u00c3\u00a9`,
+		".NET of a header":           `ab/cd\u002Bef==\u0026\u0027!\u00C3\u00A9`,
+		"PHP's json_encode":          `ab\/cd+ef==&'!\u00e9`,
+		"a form, by URLSearchParams": `ab%2Fcd%2Bef%3D%3D%26%27%21%C3%A9`,
+	} {
+		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
+			t.Errorf("%s: %q", encoder, got)
+		}
+	}
+}
+
 // TestStreamIsNoOracle: how much of an answer is returned, and when, is the same for a text with the beginning of a
 // value and for another text of that length.
 func TestStreamIsNoOracle(t *testing.T) {
