@@ -56,10 +56,18 @@ type pace struct {
 	wake   chan struct{} // closed by a refund, if somebody waits
 }
 
-// spend notes that work is done, or will be. A negative time is a refund.
+// spend notes that work is done, or will be. A negative time is a refund: of it no more is kept than a gate may take at
+// once, or a sandbox could save up for seconds of work on all CPUs, by bodies that it reads late.
 func (p *pace) spend(d time.Duration) {
 	p.spent.Add(int64(d))
-	if p.credit.Add(-int64(d)); d >= 0 || p.inDebt() {
+	credit := p.credit.Add(-int64(d))
+	if d >= 0 {
+		return
+	}
+	for credit > int64(paceBurst) && !p.credit.CompareAndSwap(credit, int64(paceBurst)) {
+		credit = p.credit.Load()
+	}
+	if p.inDebt() {
 		return
 	}
 	p.mu.Lock()
@@ -164,7 +172,7 @@ func (c *processor) share(now time.Time) {
 	gates, owners := map[string][]demand{}, []demand{}
 	sums := map[string]float64{}
 	for p, owner := range c.gates {
-		wants := min(p.own, float64(p.spent.Swap(0))/float64(window))
+		wants := max(0, min(p.own, float64(p.spent.Swap(0))/float64(window))) // refunds may be of an earlier window
 		if p.waited.Swap(false) {
 			wants = p.own
 		}

@@ -77,3 +77,26 @@ func TestPace(t *testing.T) {
 		})
 	}
 }
+
+// TestRefund: a refund for work that a gate has paid by waiting gives it no more than it may take at once, and others
+// no more than all may have.
+func TestRefund(t *testing.T) {
+	now := time.Now()
+	all := &processor{total: 1, gates: map[*pace]string{}, began: now}
+	saver, b, c := all.join("a", 2000, now), all.join("b", 2000, now), all.join("c", 2000, now)
+	saver.spend(10 * time.Second)
+	now = now.Add(time.Minute)
+	if rest, _ := saver.rest(now); rest != 0 {
+		t.Fatal(rest)
+	}
+	saver.spend(-10 * time.Second)
+	if got := time.Duration(saver.credit.Load()); got > paceBurst {
+		t.Errorf("it may work for %s at once", got)
+	}
+	b.waited.Store(true)
+	c.waited.Store(true)
+	all.share(now.Add(paceWindow))
+	if b.rate+c.rate > all.total {
+		t.Errorf("the others may use %.1f and %.1f of %.0f CPUs", b.rate, c.rate, all.total)
+	}
+}
