@@ -59,14 +59,30 @@ func TestAnswerHeads(t *testing.T) {
 		}
 	}
 	h2 := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X", strings.Repeat("a", 100_000))
+		switch r.URL.Path {
+		case "/bytes":
+			w.Header().Set("X", strings.Repeat("a", 100_000))
+		case "/lines":
+			w.Header()["X"] = make([]string, 1000)
+		case "/interim":
+			for w.Header()["X"] = make([]string, 10); r.Context().Err() == nil; {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		}
 	}))
 	h2.EnableHTTP2, h2.TLS = true, outside.TLS.Clone()
 	h2.Config.ErrorLog = log.New(io.Discard, "", 0)
 	h2.StartTLS()
 	t.Cleanup(h2.Close)
 	p.world.at("tcp", "93.184.216.40:443", h2.Listener.Addr().String())
-	if got := p.run("curl -sS --cacert " + trust + " https://api.test/"); !strings.HasSuffix(got, "more than 64 KiB") {
+	for path, want := range map[string]string{"/bytes": "more than 64 KiB", "/lines": "64 KiB or 500 lines",
+		"/interim": "64 KiB or 500 lines"} {
+		if got := p.run("curl -sS --cacert " + trust + " https://api.test" + path); !strings.HasSuffix(got, want) {
+			t.Errorf("HTTP/2, %s: %.100q", path, got)
+		}
+	}
+	many := strings.Repeat(" -H x:1", 501)
+	if got := p.run("curl -sS --cacert " + trust + many + " https://api.test/"); !strings.Contains(got, "500 lines") {
 		t.Errorf("HTTP/2: %.100q", got)
 	}
 	// The heads of requests have bounds, too.

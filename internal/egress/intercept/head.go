@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync"
 	"time"
 
@@ -76,13 +78,53 @@ func (c *answerHead) refusal() error {
 	return c.refused
 }
 
-// withHead has the context of a request find the connection of its answer, if that is HTTP/1.
-func withHead(ctx context.Context, head **answerHead) context.Context {
+// withHead has the context of a request find the connection of its answer, if that is HTTP/1, and count the fields of
+// interim answers.
+func withHead(ctx context.Context, head **answerHead, fields *answerFields) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if c, ok := info.Conn.(*duplex.SpeaksFirst); ok {
 			*head, _ = c.Conn.(*answerHead)
 		}
-	}})
+	}, Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { return fields.add(http.Header(h)) }})
+}
+
+// answerFields counts the fields of an answer, those of interim answers (RFC 9110, section 15.2) included. HTTP/2 writes
+// a field in a byte, and http.Transport bounds neither the fields of a head nor the number of interim answers.
+type answerFields struct {
+	spend func(time.Duration)
+
+	mu           sync.Mutex // guards all below
+	lines, bytes int
+	refused      error
+}
+
+// add counts the fields of a head. It fails if the answer has too many.
+func (a *answerFields) add(h http.Header) error {
+	lines, bytes := sizeOf(h)
+	a.spend(time.Duration(lines+1) * fieldTime)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lines, a.bytes = a.lines+lines+1, a.bytes+bytes; a.lines > maxHeadLines+1 || a.bytes > maxAnswerHead {
+		a.refused = tooLarge
+	}
+	return a.refused
+}
+
+func (a *answerFields) refusal() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
+}
+
+// sizeOf returns how many lines and bytes the fields of a head take in HTTP/1.
+func sizeOf(h http.Header) (lines, bytes int) {
+	for name, values := range h {
+		lines += len(values)
+		for _, value := range values {
+			bytes += len(name) + len(": \r\n") + len(value)
+		}
+	}
+	return lines, bytes
 }
 
 // begin starts the clock at the first byte: a server may take its time before.

@@ -62,6 +62,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}()
 	policy, d := c.Policy()
 	status, reason := s.reserve()
+	began := time.Now()
 	if reason == "" {
 		defer s.config.Release(requestMemory)
 		status, reason = x.decide(policy, d, r)
@@ -69,6 +70,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	if reason == "" {
 		status, reason = x.insertSecrets(policy.Secrets, r.Header)
 	}
+	s.config.Spend(time.Since(began))
 	if reason == "" {
 		defer func() { s.config.Release(x.reserved) }()
 		status, reason = s.insertBeyondHeaders(x, policy.Secrets, r)
@@ -115,7 +117,10 @@ func (s *Server) reserve() (status int, reason string) {
 // decide decides whether the request may pass. The reason of a refusal has a status.
 func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Request) (status int, reason string) {
 	name, port, err := rules.Authority(r.Host)
+	lines, _ := sizeOf(r.Header)
 	switch {
+	case lines > maxHeadLines: // of HTTP/1, requestHead counts them
+		return http.StatusRequestHeaderFieldsTooLarge, tooManyLines
 	case err != nil || name != x.conn.Name:
 		return http.StatusMisdirectedRequest, "the request is for another host than the connection"
 	case port != 0 && port != x.conn.To.Port():
@@ -180,23 +185,27 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(x.conn.ctx, cancel)()
 	var head *answerHead
+	fields := &answerFields{spend: s.config.Spend}
 	proxy := httputil.ReverseProxy{
 		Transport:     x.transport,
 		FlushInterval: -1,
 		Rewrite:       x.rewrite,
 		ModifyResponse: func(answer *http.Response) error {
 			x.attempt.Status = answer.StatusCode
+			if err := fields.add(answer.Header); err != nil {
+				return err
+			}
 			if answer.StatusCode != http.StatusSwitchingProtocols {
 				answer.Body = &countedBody{answer.Body, &x.received}
 			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			x.fail(w, http.StatusBadGateway, Explain(cmp.Or(head.refusal(), err)))
+			x.fail(w, http.StatusBadGateway, Explain(cmp.Or(head.refusal(), fields.refusal(), err)))
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head))))
+	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head, fields))))
 }
 
 // hijackable hands over the connection without loss.

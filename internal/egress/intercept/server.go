@@ -67,8 +67,8 @@ func NewServer(c Config) (*Server, error) {
 		GetCertificate: s.certificate, NextProtos: []string{protocolHTTP2, protocolHTTP1}}
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
-		DisableGeneralOptionsHandler: true,          // handle decides about OPTIONS *
-		TLSConfig:                    s.tls.Clone(), // which http.Server changes
+		DisableGeneralOptionsHandler: true, // handle decides about OPTIONS *
+		Protocols:                    &http.Protocols{},
 		ReadHeaderTimeout:            sniff.HeadTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               sniff.MaxHead,
@@ -79,7 +79,7 @@ func NewServer(c Config) (*Server, error) {
 			if one, ok := c.(*requestHead); ok {
 				return context.WithValue(ctx, connKey{}, one.conn)
 			}
-			return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn())
+			return context.WithValue(ctx, connKey{}, c.(*frames).conn)
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if one, ok := c.(*requestHead); ok && state == http.StateIdle {
@@ -87,6 +87,8 @@ func NewServer(c Config) (*Server, error) {
 			}
 		},
 	}
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetUnencryptedHTTP2(true) // TLS has ended before
 	return s, nil
 }
 
@@ -197,7 +199,7 @@ func (s *Server) handshake(c *Conn) (net.Conn, error) {
 		return inside, err
 	}
 	if inside.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
-		return inside, nil // http.Server needs a *tls.Conn for it
+		return &frames{Conn: inside, conn: c}, nil
 	}
 	return &requestHead{Conn: inside, conn: c, log: func(reason string) {
 		s.config.Log(sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS, Name: c.Name,

@@ -17,6 +17,7 @@ const (
 	byteTime   = 100 * time.Nanosecond
 	bodyRefund = 90 * time.Nanosecond
 	packetTime = 8 * time.Microsecond
+	fieldTime  = 500 * time.Nanosecond // of a field of an answer, which HTTP/2 may write in a byte
 )
 
 // refunding refunds the bytes of the bodies of answers, as they came.

@@ -1,0 +1,35 @@
+package intercept
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFrames: frames of HTTP/2 that carry no part of a request are charged, in whatever pieces they come.
+func TestFrames(t *testing.T) {
+	frame := func(kind byte, payload string) string {
+		return string([]byte{0, 0, byte(len(payload)), kind, 0, 0, 0, 0, 1}) + payload
+	}
+	const settings, ping = 4, 6
+	sent := clientPreface + frame(settings, "") + frame(frameHeaders, strings.Repeat("\x04", 200)) +
+		frame(frameData, "\x00\x00\x08\x06") + frame(ping, "12345678") + frame(frameData, "") +
+		frame(frameWindowUpdate, "1234") + frame(frameContinuation, "") + frame(settings, "")
+	for size := 1; size <= len(sent); size++ {
+		var spent time.Duration
+		f := &frames{conn: &Conn{spend: func(d time.Duration) { spent += d }}}
+		for rest := sent; rest != ""; {
+			n := min(size, len(rest))
+			if !f.follow([]byte(rest[:n])) {
+				t.Fatalf("in pieces of %d bytes: not HTTP/2", size)
+			}
+			rest = rest[n:]
+		}
+		if want := 4*controlTime + windowTime; spent != want {
+			t.Errorf("in pieces of %d bytes: %s, not %s", size, spent, want)
+		}
+	}
+	if f := (&frames{}); f.follow([]byte("PRI * HTTP/2.0\r\n\r\nGET / HTTP/1.1\r\n")) {
+		t.Error("HTTP/1 was taken for HTTP/2")
+	}
+}
