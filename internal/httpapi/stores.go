@@ -68,7 +68,8 @@ func (a *apiV1) nameFor(owner string, i *image.Image) string {
 }
 
 // listPackages is GET /v1/packages. An operator sees all layers. Other keys see those whose packages their sandboxes
-// have, so that the list does not reveal the requests of others.
+// have, without requirements that only another key has written, so that the list does not reveal the requests of
+// others.
 func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 	if a.stores.Packages == nil {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "packages", Msg: "packages are not installed here"}
@@ -78,7 +79,7 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	living := a.livingOf(w)
-	installed := installedIn(living)
+	installed, requested := installedIn(living), requestedBy(living)
 	out := a.NewList(w, "layers")
 	if !w.Operator && len(installed) == 0 {
 		return out.End(nil)
@@ -86,6 +87,9 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 	err = cache.Each(func(l *packages.Layer) error {
 		if r.Context().Err() != nil {
 			return context.Cause(r.Context())
+		}
+		if !w.Operator {
+			l.Requested = slices.DeleteFunc(l.Requested, func(text string) bool { return !requested[text] })
 		}
 		shown := api.PackageLayer{Digest: l.Digest, Language: l.Language, Requested: answer.List(l.Requested),
 			Packages: make([]api.NamedPackage, len(l.Packages)), Bytes: l.Bytes, Files: l.Files, Hits: l.Hits,
@@ -118,6 +122,19 @@ func installedIn(living []engine.Info) map[sandbox.ID]map[installation]bool {
 					all[living[i].ID] = map[installation]bool{}
 				}
 				all[living[i].ID][installation{p.Name, p.Version, p.Hash}] = true
+			}
+		}
+	}
+	return all
+}
+
+// requestedBy returns the requirements of sandboxes.
+func requestedBy(living []engine.Info) map[string]bool {
+	all := map[string]bool{}
+	for i := range living {
+		for _, added := range living[i].Packages {
+			for _, text := range added.Requirements {
+				all[text] = true
 			}
 		}
 	}

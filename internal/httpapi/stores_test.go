@@ -107,7 +107,7 @@ func TestStores(t *testing.T) {
 		draft, err := layers.NewDraft()
 		if err == nil {
 			err = draft.Publish(strings.Repeat(digit, 64), packages.Layer{Digest: strings.Repeat(digit, 64),
-				Language: "python", Packages: []sandbox.Package{{Name: pkg, Version: "1"}}, Bytes: 4096, Files: 1})
+				Language: "python", Requested: []string{"a", "a>0.5"}, Packages: []sandbox.Package{{Name: pkg, Version: "1"}}, Bytes: 4096, Files: 1})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -115,6 +115,7 @@ func TestStores(t *testing.T) {
 	}
 	_, text := r.do("POST", "/v1/sandboxes", `{"packages": ["a"]}`, keys["alice"])
 	id := parse[api.Sandbox](t, text).ID
+	requested := map[string]int{"root": 2, "alice": 1} // another key wrote the other one
 	for name, want := range map[string]int{"root": 2, "alice": 1, "bob": 0} {
 		list, err := clients[name].Packages(t.Context())
 		if err != nil || len(list) != want {
@@ -122,7 +123,7 @@ func TestStores(t *testing.T) {
 		}
 		for _, l := range list {
 			if has := len(l.Sandboxes) == 1 && l.Sandboxes[0] == id; has != (l.Packages[0].Name == "a") ||
-				l.Bytes != 4096 || l.Requested == nil {
+				l.Bytes != 4096 || len(l.Requested) != requested[name] {
 				t.Errorf("%s sees %+v", name, l)
 			}
 		}
