@@ -34,8 +34,11 @@ const (
 	MaxFrame  = 24 << 20 // bytes of all fields of one frame
 )
 
-// keep is the memory in bytes that a parser keeps for the next frame.
-const keep = 64 << 10
+// The memory in bytes that a parser keeps for the next frame, and while it rests.
+const (
+	keep        = 64 << 10
+	keepResting = 4 << 10
+)
 
 // Frame is one request or report.
 type Frame struct {
@@ -63,6 +66,7 @@ type Parser struct {
 	head Frame
 	lens []int
 	at   int // where the fields begin; 0 until the header is complete
+	left int // bytes that are still to come of a frame that is dropped
 	used uint64
 }
 
@@ -72,6 +76,14 @@ func (p *Parser) Used() uint64 { return p.used }
 // Feed takes the next bytes and calls take for each complete frame. Fields are take's to keep. An error says how the
 // stream broke the protocol; the parser is then of no more use.
 func (p *Parser) Feed(b []byte, take func(Frame) error) error {
+	if p.left > 0 {
+		n := min(p.left, len(b))
+		if p.left, b = p.left-n, b[n:]; p.left > 0 {
+			return nil
+		}
+		p.used += uint64(p.need)
+		p.at = 0
+	}
 	whole := append(p.buf, b...)
 	p.buf = whole
 	err := p.cut(take)
@@ -109,11 +121,28 @@ func (p *Parser) cut(take func(Frame) error) error {
 	}
 }
 
+// Rest releases memory while no frame is awaited. It drops an incomplete frame of more than some KiB, which take then
+// never gets. It returns how many bytes it dropped; those that follow are Dropping.
+func (p *Parser) Rest() (dropped int) {
+	if dropped = len(p.buf); p.at > 0 && p.need > keepResting {
+		p.left = p.need - len(p.buf)
+		p.buf = nil
+		return dropped
+	}
+	if cap(p.buf) > keepResting {
+		p.buf = bytes.Clone(p.buf)
+	}
+	return 0
+}
+
+// Dropping reports whether the next bytes are of a frame that Rest dropped.
+func (p *Parser) Dropping() bool { return p.left > 0 }
+
 // Pending returns how many bytes are held of a frame that is not complete.
 func (p *Parser) Pending() int { return len(p.buf) }
 
 // Empty reports whether the last frame that began is complete.
-func (p *Parser) Empty() bool { return len(p.buf) == 0 }
+func (p *Parser) Empty() bool { return len(p.buf) == 0 && p.left == 0 }
 
 // header parses the header line once it is complete.
 func (p *Parser) header() error {

@@ -64,6 +64,38 @@ func TestParserGivesUpMemory(t *testing.T) {
 	runtime.KeepAlive(large)
 }
 
+// TestParserRests: a parser that rests drops the beginning of a large frame, holds little, and gets the next frame.
+func TestParserRests(t *testing.T) {
+	frame := func(size int) []byte {
+		return driver.Frame{Kind: driver.Result, Fields: [][]byte{make([]byte, size)}}.Append(nil)
+	}
+	for size, dropped := range map[int]bool{100: false, 100_000: true, driver.MaxFrame: true} {
+		var p driver.Parser
+		var got []int
+		stream := append(frame(size), frame(3)...)
+		for at, n := range []int{50, 20, len(stream) - 70} {
+			if err := p.Feed(stream[:n], func(f driver.Frame) error {
+				got = append(got, len(f.Fields[0]))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			stream = stream[n:]
+			if at == 0 {
+				if n := p.Rest(); (n == 50) != dropped || p.Dropping() != dropped || p.Empty() {
+					t.Errorf("%d: dropped %d bytes", size, n)
+				}
+			}
+		}
+		if want := 2; len(got) == want == dropped || got[len(got)-1] != 3 || p.Dropping() || !p.Empty() {
+			t.Errorf("%d: fields of %d bytes", size, got)
+		}
+		if want := uint64(len(frame(size)) + len(frame(3))); p.Used() != want {
+			t.Errorf("%d: %d bytes were used, not %d", size, p.Used(), want)
+		}
+	}
+}
+
 func TestParserRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"no end of the header": strings.Repeat("x", driver.MaxHeader),

@@ -18,7 +18,6 @@ const sigkill = syscall.SIGKILL
 // Limits of one interpreter, in bytes.
 const (
 	channelBuffer = 1 << 20   // that the guest keeps of each of its streams
-	maxPending    = 256 << 10 // of a report that is not complete, while nothing runs: it would be held without a slot
 	// of output between two runs, and of reports other than values: reading it costs the host CPU
 	maxStray     = 64 << 20
 	maxLastWords = 500 // of its output in an error
@@ -138,6 +137,9 @@ func (in *interpreter) take(p *client.Process, m guest.Output) error {
 	if err := in.settle(); err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
+	if err := in.rest(); err != nil {
+		return err
+	}
 	return in.acknowledge(p)
 }
 
@@ -175,14 +177,25 @@ func (in *interpreter) takeReports(m guest.Output) error {
 	if in.parser.Used() == 0 && in.parser.Empty() {
 		in.from = m.Offset
 	}
+	if in.parser.Dropping() {
+		if err := in.countStray(len(m.Data)); err != nil {
+			return err
+		}
+	}
 	err := in.parser.Feed(m.Data, func(f driver.Frame) error { return in.report(f, m.BeforeStdout, m.BeforeStderr) })
 	if err != nil {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
-	if n := in.parser.Pending(); n > maxPending && in.running() == nil && !in.isAsked() {
-		return fmt.Errorf("the driver reports %d bytes while nothing runs", n)
-	}
 	return nil
+}
+
+// rest drops the beginning of a large report while nothing runs: it would be held without a slot, for as long as the
+// context lives, and belongs to no run.
+func (in *interpreter) rest() error {
+	if in.running() != nil || in.isAsked() {
+		return nil
+	}
+	return in.countStray(in.parser.Rest())
 }
 
 // report handles one report of the driver. Code may forge any.
