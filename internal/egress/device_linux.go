@@ -94,6 +94,9 @@ func (d *device) drain(fd int) error {
 
 func (d *device) deliver(b []byte) {
 	p := filterPacket(b)
+	if p.pass && p.fragment && !d.gate.fragments.admit(d.gate.meter) {
+		p.pass, p.reason = false, noFragments
+	}
 	if !p.pass {
 		if p.reason != "" {
 			d.gate.logDropped(p)

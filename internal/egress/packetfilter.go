@@ -12,6 +12,7 @@ import (
 // packet is the decision about an Ethernet frame of the sandbox.
 type packet struct {
 	pass     bool // to the stack, as protocol
+	fragment bool // a part of a packet
 	protocol tcpip.NetworkProtocolNumber
 	to       netip.Addr
 	reason   string // of a refusal. Other packets that do not pass are noise of the link
@@ -66,7 +67,7 @@ func filter4(b []byte) packet {
 	case h.HeaderLength() != header.IPv4MinimumSize:
 		p.reason = ipOptions
 	case h.TransportProtocol() == header.TCPProtocolNumber, h.TransportProtocol() == header.UDPProtocolNumber:
-		p.pass = true
+		p.pass, p.fragment = true, h.More() || h.FragmentOffset() != 0
 	case h.TransportProtocol() == header.ICMPv4ProtocolNumber:
 		body := h.Payload()
 		if len(body) >= header.ICMPv4MinimumSize && header.ICMPv4(body).Type() == header.ICMPv4Echo &&
@@ -99,7 +100,7 @@ func filter6(b []byte) packet {
 		return p
 	}
 	if next == header6Fragment && len(body) >= header.IPv6FragmentHeaderSize {
-		next = body[0]
+		next, p.fragment = body[0], true
 	}
 	switch {
 	case !h.IsValid(len(b)) || from.IsUnspecified() || from.IsLinkLocalUnicast() ||
