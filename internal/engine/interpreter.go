@@ -17,7 +17,7 @@ const sigkill = syscall.SIGKILL
 
 // Limits of one interpreter, in bytes.
 const (
-	channelBuffer = 1 << 20   // that the guest keeps of each of its streams
+	channelBuffer = 1 << 20 // that the guest keeps of each of its streams
 	// of output between two runs, and of reports other than values: reading it costs the host CPU
 	maxStray     = 64 << 20
 	maxLastWords = 500 // of its output in an error
