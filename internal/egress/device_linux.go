@@ -39,6 +39,8 @@ type device struct {
 	up   stack.NetworkDispatcher
 	done chan struct{} // closed at the end of reading
 
+	fragments fragments
+
 	writing sync.RWMutex // a frame being written holds it shared, so that close waits
 	fd      int          // -1 once closed
 	closing sync.Once
@@ -94,7 +96,7 @@ func (d *device) drain(fd int) error {
 
 func (d *device) deliver(b []byte) {
 	p := filterPacket(b)
-	if p.pass && p.fragment && !d.gate.fragments.admit(d.gate.meter) {
+	if p.pass && p.fragment && !d.fragments.admit(d.gate.meter) {
 		p.pass, p.reason = false, noFragments
 	}
 	if !p.pass {
@@ -212,6 +214,7 @@ func (d *device) close() error {
 		d.err = d.file.Close()
 	})
 	<-d.done
+	d.fragments.end()
 	return d.err
 }
 

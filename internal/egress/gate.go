@@ -34,8 +34,6 @@ type gate struct {
 	answers answerCache
 	meter   *meter
 
-	fragments fragments
-
 	authority   *sandbox.Authority // nil for rules that intercept nothing
 	interceptor *intercept.Server  // nil until the first connection that it serves
 
@@ -159,7 +157,6 @@ func (g *gate) shut() error {
 	g.waitAborting()
 	err := g.device.close()
 	g.stack.Wait()
-	g.fragments.end()
 	g.meter.close()
 	return err
 }
