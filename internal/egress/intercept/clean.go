@@ -50,8 +50,8 @@ func readable(h http.Header) error {
 	return nil
 }
 
-// isWide reports whether a type has a character set in which text of ASCII has other bytes, or one that is unknown here:
-// UTF-16, UTF-7, EBCDIC. A host may choose it because of Accept: "text/plain;charset=IBM037".
+// isWide reports whether a type has a character set in which text of ASCII has other bytes (UTF-16, UTF-7, EBCDIC), or
+// one that is unknown here. A host may choose it because of Accept: "text/plain;charset=IBM037".
 func isWide(contentType string) bool {
 	for _, m := range charset().FindAllStringSubmatch(contentType, -1) {
 		if !narrow().MatchString(m[1]) {
