@@ -107,7 +107,8 @@ func TestStores(t *testing.T) {
 		draft, err := layers.NewDraft()
 		if err == nil {
 			err = draft.Publish(strings.Repeat(digit, 64), packages.Layer{Digest: strings.Repeat(digit, 64),
-				Language: "python", Requested: []string{"a", "a>0.5"}, Packages: []sandbox.Package{{Name: pkg, Version: "1"}}, Bytes: 4096, Files: 1})
+				Language: "python", Requested: []string{"a", "a>0.5"},
+				Packages: []sandbox.Package{{Name: pkg, Version: "1"}}, Bytes: 4096, Files: 1})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -26,8 +26,8 @@ type cleaner struct {
 // Refusals of answers that the cleaner cannot read.
 const (
 	errEncoded = rules.Refusal("its answer is compressed, so that the gate cannot remove the values of secrets")
-	errWide    = rules.Refusal("its answer is in UTF-16, UTF-32 or another character set without ASCII, where the gate " +
-		"cannot remove the values of secrets")
+	errWide    = rules.Refusal("its answer is in UTF-16, UTF-32 or another character set without ASCII, where the " +
+		"gate cannot remove the values of secrets")
 )
 
 // requestPlain changes the headers of a request so that the host compresses nothing and sends no parts: a part may end

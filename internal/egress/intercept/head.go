@@ -88,8 +88,8 @@ func withHead(ctx context.Context, head **answerHead, fields *answerFields) cont
 	}, Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { return fields.add(http.Header(h)) }})
 }
 
-// answerFields counts the fields of an answer, those of interim answers (RFC 9110, section 15.2) included. HTTP/2 writes
-// a field in a byte, and http.Transport bounds neither the fields of a head nor the number of interim answers.
+// answerFields counts the fields of an answer, also those of interim answers (RFC 9110, section 15.2). HTTP/2 writes a
+// field in a byte, and http.Transport bounds neither the fields of a head nor the number of interim answers.
 type answerFields struct {
 	spend func(time.Duration)
 

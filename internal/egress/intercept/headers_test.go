@@ -138,7 +138,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestEncodingsOfBase64: so is one with the characters of Base64, which encoders of paths and of .NET treat in their own
+// TestEncodingsOfBase64: so is one with characters of Base64, which encoders of paths and .NET treat in their own
 // ways.
 func TestEncodingsOfBase64(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `ab/cd+ef==&'!é`, Placeholder: "<1>"}}})
