@@ -3,6 +3,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,8 +15,9 @@ import (
 // keptFiles keeps the files of one folder's counters open, so that a reading is one system call and not four. The
 // descriptors stay valid when the folder is renamed. Nil keeps none.
 type keptFiles struct {
-	mu  sync.Mutex // guards fds, also while one of them is read
-	fds map[string]int
+	mu   sync.Mutex // guards fds, also while one of them is read, and text
+	fds  map[string]int
+	text [maxKept]byte
 }
 
 // maxKept is the size of the longest file that is read through a kept descriptor, in bytes.
@@ -39,7 +41,7 @@ func (b branch) read(file string) ([]byte, error) {
 		}
 		b.kept.fds[file] = fd
 	}
-	text := make([]byte, maxKept)
+	text := b.kept.text[:]
 	n, err := retry(func() (int, error) { return unix.Pread(fd, text, 0) })
 	switch {
 	case err != nil:
@@ -47,7 +49,7 @@ func (b branch) read(file string) ([]byte, error) {
 	case n == maxKept:
 		return readFile(b.Dir, file)
 	}
-	return text[:n], nil
+	return bytes.Clone(text[:n]), nil
 }
 
 // close closes the descriptors. A later read opens the file again.

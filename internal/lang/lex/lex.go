@@ -61,7 +61,11 @@ func (l *Tokens) add(t Token) {
 		return
 	}
 	if l.length%perBlock == 0 {
-		l.blocks = append(l.blocks, make([]Token, 0, perBlock))
+		room := perBlock
+		if l.length == 0 {
+			room = min(perBlock, len(l.code)/4+4) // most code is short
+		}
+		l.blocks = append(l.blocks, make([]Token, 0, room))
 	}
 	last := &l.blocks[len(l.blocks)-1]
 	*last = append(*last, t)
