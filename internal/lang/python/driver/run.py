@@ -2,6 +2,7 @@
 from _contextvars import ContextVar
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80  # Include/cpython/compile.h, code.h
+Expression = type(compile("0", FILE, "eval", ONLY_AST))
 FUTURES = 0x1FE0000  # flags of "from __future__ import", which later runs keep
 MIN_RECURSION = 300  # for the driver itself
 MAX_SOURCES, MAX_SOURCE_BYTES = 1000, 8 << 20  # of earlier runs, for the source lines in tracebacks
@@ -113,10 +114,11 @@ def compiled(source, name):
     tree = parse(source, name)
     body, last = tree.body, None
     if body and type(body[-1]).__name__ == "Expr" and not muted(source, body[-1]):
-        last = compile("0", name, "eval", ONLY_AST)
-        last.body = body.pop().value
-    codes = [compile(tree, name, "exec", flags, True)]
-    flags |= codes[0].co_flags & FUTURES
+        last = Expression(body.pop().value)
+    codes = []
+    if body or last is None:
+        codes.append(compile(tree, name, "exec", flags, True))
+        flags |= codes[0].co_flags & FUTURES
     if last is not None:
         codes.append(compile(last, name, "eval", flags, True))  # before the code runs, to find syntax errors
     return codes

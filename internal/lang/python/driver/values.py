@@ -7,6 +7,7 @@ LEAST_TEXT = 1000  # characters of text/plain beyond that
 MAX_EXTRA = 24  # forms besides the text; a frame has fewer than 64 fields
 MAX_TEXT = 1 << 20  # characters of text/plain
 MAX_JSON, MAX_ITEMS = 256 << 10, 1 << 16  # bytes, and values within, of a plain dict or list as JSON
+MAX_BITS = 4096  # of an int whose text needs no limit of time
 MAX_ROWS = 1000  # and columns of a pandas frame as JSON
 WIDE = 20  # columns of a frame, where pandas has no limit
 CHARTS = {"plotly.basedatatypes", "altair", "bokeh.models"}  # modules with charts
@@ -27,7 +28,8 @@ def show_value(value, main):
         return
     forms = Forms(value)
     if type(value) in SCALARS:
-        forms.text = repr(value) if type(value) is not int else forms.call("repr", int.__repr__, value)
+        huge = type(value) is int and value.bit_length() > MAX_BITS
+        forms.text = forms.call("repr", int.__repr__, value) if huge else repr(value)
     else:
         forms.collect(main)
     found = sorted(forms.found.items(), key=lambda form: RANK.get(form[0], -1))
