@@ -11,11 +11,66 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// begin enters the run and starts its goroutine, which releases its slot.
-func (x *Run) begin(ctx context.Context) (err error) {
+// enterRun enters a run, which the caller must carry out.
+func (s *Sandbox) enterRun(ctx context.Context, req RunRequest) (x *Run, carryOut func(), err error) {
+	x, carryOut, err = s.tryEnterRun(ctx, req)
+	if err != nil {
+		o := s.observation(RunRefused)
+		o.Run, o.request, o.Err = req.ID, &req.Request, err
+		s.engine.observe(o)
+	}
+	return x, carryOut, err
+}
+
+// tryEnterRun is enterRun without a report of a refusal.
+func (s *Sandbox) tryEnterRun(ctx context.Context, req RunRequest) (x *Run, carryOut func(), err error) {
+	if err := s.Ended(); err != nil {
+		return nil, nil, err
+	}
+	x, err = s.plan(ctx, req)
+	if err == nil && !x.forbidden() {
+		err = x.planPackages()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if x.context != nil || x.adding.asked != nil { // its goroutine waits for them, and then for a slot
+		if err = x.enterEarly(); err == nil {
+			carryOut, err = x.begin(ctx)
+		}
+		if err != nil {
+			x.stopAwaiting()
+			return nil, nil, err
+		}
+		return x, carryOut, nil
+	}
+	asked := time.Now()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(s.life, stop)()
+	release, err := x.admit(waiting)
+	if err != nil {
+		if ended := s.Ended(); ended != nil {
+			return nil, nil, ended
+		}
+		return nil, nil, err
+	}
+	x.timings.Queue = time.Since(asked)
+	x.release = release
+	if carryOut, err = x.begin(ctx); err != nil {
+		x.freeSlot()
+		x.stopAwaiting()
+		return nil, nil, err
+	}
+	return x, carryOut, nil
+}
+
+// begin enters the run. The caller starts carryOut, which releases its slot.
+func (x *Run) begin(ctx context.Context) (carryOut func(), err error) {
 	s := x.sandbox
 	if x.counted = s.engine.living.runs.Take(s.owner, 1); !x.counted {
-		return &sandbox.Error{Kind: sandbox.Busy, Op: "run", Msg: "too many runs in living sandboxes have not ended",
+		return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "run",
+			Msg: "too many runs in living sandboxes have not ended",
 			Fix: "end some that are no longer needed, or try again later"}
 	}
 	defer func() {
@@ -26,23 +81,23 @@ func (x *Run) begin(ctx context.Context) (err error) {
 	x.began = time.Now()
 	head, err := x.head()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if x.log.Log, err = s.logs.Create(x.id, head); err != nil {
-		return err
+		return nil, err
 	}
 	err = x.log.Sync() // before its caller knows its id, so that the next server finds it
 	if err == nil && x.req.Background {
 		err = x.saveRequest()
 	}
 	if err == nil {
-		err = x.enter(ctx)
+		carryOut, err = x.enter(ctx)
 	}
 	if err != nil {
 		x.dropRequest()
-		return errors.Join(err, x.log.Remove())
+		return nil, errors.Join(err, x.log.Remove())
 	}
-	return nil
+	return carryOut, nil
 }
 
 // uncount gives back the run's place among those that have not ended.
@@ -54,21 +109,24 @@ func (x *Run) uncount() {
 }
 
 // enter makes the run one of the sandbox's.
-func (x *Run) enter(ctx context.Context) error {
+func (x *Run) enter(ctx context.Context) (carryOut func(), err error) {
 	s := x.sandbox
 	x.output = x.newOutput()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Ended(); err != nil {
-		return err
+		return nil, err
 	}
 	if s.runs.byID[x.id] != nil {
-		return &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
+		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
 	}
 	s.runs.add(x)
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
-	s.work.Go(func() { x.carryOut(ctx) })
-	return nil
+	s.work.Add(1)
+	return func() {
+		defer s.work.Done()
+		x.carryOut(ctx)
+	}, nil
 }
 
 // newOutput returns what receives the output.

@@ -294,6 +294,11 @@ func (c *calls) queue(r *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queued = append(c.queued, r)
+	c.wake()
+}
+
+// wake reports that answers may be queued.
+func (c *calls) wake() {
 	select {
 	case c.outbox <- struct{}{}:
 	default:

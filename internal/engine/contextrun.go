@@ -31,18 +31,31 @@ func (x *Run) runInContext(ctx context.Context) (guest.Exited, error) {
 		return guest.Exited{}, err
 	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
-	var sent sync.WaitGroup
-	sent.Go(func() {
-		x.passCode(sending, in, request)
-		x.passAnswers(sending, in)
-	})
-	exited, err := x.follow(ctx, in)
+	defer cut()
+	answer := in.beginSend(sending, request)
+	send := func() { x.sentCode(in, answer()) }
+	if answer == nil {
+		send = func() { x.passCode(sending, in, request) }
+	}
+	sent := sync.OnceFunc(send)
+	var passed sync.WaitGroup
+	pass := func() {
+		passed.Go(func() {
+			sent()
+			x.passAnswers(sending, in)
+		})
+	}
+	if answer == nil { // it may take long
+		pass()
+		pass = nil
+	}
+	exited, err := x.follow(ctx, in, pass)
 	x.calls.close()
 	late := time.AfterFunc(interruptTimeout, cut) // the guest's answer may come after the end of short code
 	defer late.Stop()
 	defer context.AfterFunc(x.sandbox.life, cut)()
-	sent.Wait()
-	cut()
+	passed.Wait()
+	sent()
 	return exited, err
 }
 
@@ -89,18 +102,21 @@ func (x *Run) forDriver() []byte {
 	return f.Append(tools)
 }
 
-// passCode sends the request to the interpreter. It ends an interpreter that did not take all of it: it may read no
-// more, and half a request is none.
+// passCode sends a request to the interpreter.
 func (x *Run) passCode(ctx context.Context, in *interpreter, request []byte) {
-	err := in.send(ctx, request)
+	x.sentCode(in, in.send(ctx, request))
+}
+
+// sentCode ends an interpreter that did not take all of a request: it may read no more, and half a request is none.
+func (x *Run) sentCode(in *interpreter, err error) {
 	if err != nil && !in.isGone() {
 		x.sandbox.engine.log.Debug("could not send code to a context", "sandbox", x.sandbox.id, "err", err)
 		in.kill()
 	}
 }
 
-// follow follows code in its context to its end.
-func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error) {
+// follow follows code in its context to its end. Unless pass is nil, it is called once there is an answer for the code.
+func (x *Run) follow(ctx context.Context, in *interpreter, pass func()) (guest.Exited, error) {
 	defer func() {
 		in.leave(x)
 		if x.late = in.cutBackground(); len(x.late.Head) > 0 {
@@ -120,8 +136,16 @@ func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error)
 	limit.begin(x.began.Add(x.Spec.Limits.Timeout), func() { end(causeDeadline) })
 	defer limit.close()
 	defer context.AfterFunc(ctx, func() { x.canceledBy(end) })()
+	var answers chan struct{}
+	if x.calls != nil && pass != nil {
+		answers = x.calls.outbox
+	}
 	for {
 		select {
+		case <-answers:
+			answers = nil
+			x.calls.wake()
+			pass()
 		case <-x.ran:
 			x.verdict.claim(causeExit)
 			if x.code != 0 && x.wasSignaled() && !x.sandbox.oneShot {
@@ -137,6 +161,9 @@ func (x *Run) follow(ctx context.Context, in *interpreter) (guest.Exited, error)
 		case <-x.runaway:
 			end(causeOutput)
 		case <-stop:
+			if answers != nil {
+				pass()
+			}
 			return x.interrupt(in)
 		}
 	}

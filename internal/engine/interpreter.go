@@ -364,6 +364,20 @@ func (in *interpreter) send(ctx context.Context, request []byte) error {
 	return process.Input(ctx, request)
 }
 
+// beginSend is send without a wait for the answer, which the result does. It returns nil, and has sent nothing, if it
+// had to wait.
+func (in *interpreter) beginSend(ctx context.Context, request []byte) (answer func() error) {
+	if len(request) == 0 {
+		return func() error { return nil }
+	}
+	if answer = in.attachment().BeginInput(ctx, request); answer != nil {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.sent += uint64(len(request))
+	}
+	return answer
+}
+
 // sentSoFar returns how many bytes its stdin got.
 func (in *interpreter) sentSoFar() uint64 {
 	in.mu.Lock()

@@ -34,6 +34,24 @@ func (c *Client) begin(ctx context.Context, op string, req guest.Message, last b
 	return k, nil
 }
 
+// tryBegin is begin for a request without more, if it need not wait; else it returns nil.
+func (c *Client) tryBegin(ctx context.Context, op string, req guest.Message) *call {
+	if ctx.Err() != nil {
+		return nil
+	}
+	st, err := c.session.Open()
+	if err != nil {
+		return nil
+	}
+	k := &call{op: op, st: st}
+	k.bind(ctx)
+	if st.TrySendLast(uint8(req.MessageType()), guest.Append(nil, req)) != nil {
+		k.close()
+		return nil
+	}
+	return k
+}
+
 // bind makes the end of ctx end the call.
 func (k *call) bind(ctx context.Context) {
 	k.ctx = ctx

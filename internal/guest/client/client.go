@@ -159,13 +159,24 @@ func (c *Client) Resize(ctx context.Context, m guest.Resize) error {
 
 // Input sends at most guest.MaxData bytes to stdin and returns the offset up to which stdin has taken them.
 func (c *Client) Input(ctx context.Context, m guest.Input) (uint64, error) {
-	const op = "guest: stdin"
+	k, err := c.begin(ctx, opInput, &m, true)
+	if err != nil {
+		return 0, err
+	}
+	defer k.close()
+	return k.accepted(&m)
+}
+
+const opInput = "guest: stdin"
+
+// accepted receives the answer to an Input.
+func (k *call) accepted(m *guest.Input) (uint64, error) {
 	var a guest.Accepted
-	if err := c.roundTrip(ctx, op, &m, &a); err != nil {
+	if err := k.expect(&a); err != nil {
 		return 0, err
 	}
 	if a.Offset < m.Offset+uint64(len(m.Data)) {
-		return 0, broken(ctx, op, wire.ErrProtocol)
+		return 0, k.wrap(wire.ErrProtocol)
 	}
 	return a.Offset, nil
 }

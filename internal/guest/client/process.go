@@ -210,6 +210,32 @@ func (p *Process) Input(ctx context.Context, data []byte) error {
 	return nil
 }
 
+// BeginInput sends data as Input does, and returns what waits for the answer. It returns nil, and has sent nothing, if
+// it had to wait before.
+func (p *Process) BeginInput(ctx context.Context, data []byte) (answer func() error) {
+	if len(data) > guest.MaxData || !p.stdin.TryLock() {
+		return nil
+	}
+	m := guest.Input{ID: p.id, Offset: p.stdinOffset, Data: data}
+	var k *call
+	if p.stdinKnown {
+		k = p.c.tryBegin(ctx, opInput, &m)
+	}
+	if k == nil {
+		p.stdin.Unlock()
+		return nil
+	}
+	return func() error {
+		defer p.stdin.Unlock()
+		defer k.close()
+		at, err := k.accepted(&m)
+		if err == nil {
+			p.stdinOffset = at
+		}
+		return err
+	}
+}
+
 // CloseStdin closes stdin. On a terminal it types the end-of-file character.
 func (p *Process) CloseStdin(ctx context.Context) error {
 	p.stdin.Lock()

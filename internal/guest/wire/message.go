@@ -23,6 +23,11 @@ func (st *Stream) SendLast(typ uint8, body ...[]byte) error {
 	return st.sendMessage(sending{last: true}, typ, body)
 }
 
+// TrySendLast is SendLast, but fails with ErrBusy if it had to wait. Then nothing is sent.
+func (st *Stream) TrySendLast(typ uint8, body ...[]byte) error {
+	return st.sendMessage(sending{last: true, now: true}, typ, body)
+}
+
 // SendLastLater is SendLast for a message that may arrive a millisecond later: with the next frames of the session.
 func (st *Stream) SendLastLater(typ uint8, body ...[]byte) error {
 	return st.sendMessage(sending{last: true, later: true}, typ, body)

@@ -35,6 +35,7 @@ var (
 	ErrProtocol  = errors.New("wire: peer broke the protocol")
 	ErrExhausted = errors.New("wire: no more streams on this connection")
 	ErrTooLong   = errors.New("wire: message too long")
+	ErrBusy      = errors.New("wire: the peer must read first")
 	ErrDeadline  = errors.New("wire: deadline passed")
 )
 

@@ -95,6 +95,7 @@ func (st *Stream) Write(p []byte) (int, error) {
 type sending struct {
 	last  bool // then end this side
 	later bool // with the next frames of the session, or after laterMost
+	now   bool // or fail with ErrBusy, and send nothing
 }
 
 // send sends the parts as one piece, cut into frames if necessary. After an error, left bytes are not sent.
@@ -104,6 +105,9 @@ func (st *Stream) send(how sending, parts ...[]byte) (left int, err error) {
 	defer s.mu.Unlock()
 	for _, p := range parts {
 		left += len(p)
+	}
+	if how.now && (left > st.credit || len(s.out) >= outLimit) {
+		return left, ErrBusy
 	}
 	for left > 0 {
 		if err := st.await(); err != nil {
