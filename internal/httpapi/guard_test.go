@@ -201,6 +201,17 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
+// TestHeaderLines: a request has a bounded number of headers, each of which takes memory while it is served.
+func TestHeaderLines(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	for lines, want := range map[int]string{499: "HTTP/1.1 200", 501: "HTTP/1.1 431"} {
+		out := r.raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("x:\r\n", lines) + "\r\n")
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("%d headers: %s", lines, short(out))
+		}
+	}
+}
+
 // TestProblemsAreShort: a problem quotes only the start of a long text of the request.
 func TestProblemsAreShort(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})

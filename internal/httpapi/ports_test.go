@@ -241,6 +241,13 @@ func TestPortsHostile(t *testing.T) {
 		strings.Join(res.Header.Values("X-Accel-Buffering"), "|") != "no" {
 		t.Errorf("events: %q, %v, %v", text, res.Header, err)
 	}
+	if res, text := r.do("GET", ports+"8080/lines", "", header{"X-Lines": "400"}); res.StatusCode != 200 || text != "ok" {
+		t.Errorf("400 headers: %s, %q", res.Status, text)
+	}
+	if res, text := r.do("GET", ports+"8080/lines", "", header{"X-Lines": "500"}); res.StatusCode != 502 ||
+		!strings.Contains(text, "500 lines") {
+		t.Errorf("500 headers and others: %s, %q", res.Status, text)
+	}
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
 	defer log.SetOutput(os.Stderr)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -29,6 +30,20 @@ func (s *Server) checkHost(r *http.Request) error {
 	}
 	return Refuse(http.StatusMisdirectedRequest, sandbox.Invalid,
 		"the name in the Host header is not one of this server", "use localhost, or start the server with --host NAME")
+}
+
+// checkHeader refuses a request with many lines of headers, each of which takes some 100 bytes while it is served,
+// however short it is.
+func checkHeader(h http.Header) error {
+	lines := 0
+	for _, values := range h {
+		lines += len(values)
+	}
+	if lines > duplex.MaxHeadLines {
+		return Refuse(http.StatusRequestHeaderFieldsTooLarge, sandbox.TooLarge,
+			"the request has more than 500 lines of headers", "")
+	}
+	return nil
 }
 
 // Label returns the one label before the server's domain in the Host header, in lower case, or "" for other names.

@@ -83,10 +83,13 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	in.mux.ServeHTTP(out, r)
 }
 
-// admit checks the Host header, the origin, the key and the path, in this order: without a key, the answer reveals
-// nothing about paths.
+// admit checks the number of headers, the Host header, the origin, the key and the path, in this order: without a key,
+// the answer reveals nothing about paths.
 func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route) error {
 	w.owner = "address " + addressOf(r.RemoteAddr)
+	if err := checkHeader(r.Header); err != nil {
+		return err
+	}
 	if err := s.checkHost(r); err != nil {
 		return err
 	}

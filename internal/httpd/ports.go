@@ -21,7 +21,7 @@ import (
 // headerNoBuffering, with "no", makes nginx pass events on at once.
 const headerNoBuffering = "X-Accel-Buffering"
 
-// maxPortHeader is the most bytes of the headers of a program's answer.
+// maxPortHeader is the most bytes of the headers of a program's answer, of duplex.MaxHeadLines.
 const maxPortHeader = 64 << 10
 
 // PortTarget is a port of a sandbox, to which a request is passed on.
@@ -50,7 +50,7 @@ func (s *Server) PassToPort(w *Response, r *http.Request, to PortTarget) error {
 	if err != nil {
 		return PortError(err)
 	}
-	conn := duplex.NewSpeaksFirst(program.(duplex.Conn))
+	conn := duplex.NewSpeaksFirst(&duplex.BoundedHead{Conn: program.(duplex.Conn)})
 	defer conn.Close()
 	if to.OwnOrigin { // caching and types are the program's
 		w.Header().Del("Cache-Control")
@@ -73,6 +73,9 @@ func (s *Server) PassToPort(w *Response, r *http.Request, to PortTarget) error {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the client has left"}
 	case to.Sandbox.Ended() != nil:
 		return to.Sandbox.Ended()
+	case errors.Is(err, duplex.ErrHeadLines):
+		return Refuse(http.StatusBadGateway, sandbox.Unavailable,
+			"the server on port "+strconv.Itoa(to.Port)+" answered with more than 500 lines of headers", "")
 	}
 	return Refuse(http.StatusBadGateway, sandbox.Unavailable,
 		"the server on port "+strconv.Itoa(to.Port)+" did not answer in HTTP/1.1",

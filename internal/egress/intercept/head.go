@@ -20,8 +20,7 @@ const (
 	// maxAnswerHead is the most bytes of the head of an answer, interim answers included. Clients accept 64 KiB to 1
 	// MiB.
 	maxAnswerHead = 64 << 10
-	// maxHeadLines is the most lines of a head. net/http takes some 200 bytes for each, however short it is.
-	maxHeadLines = 500
+	maxHeadLines  = duplex.MaxHeadLines
 )
 
 // Reasons for which a host has no answer.
@@ -34,7 +33,7 @@ const (
 // and time: net/http would read ten megabytes, and wait without an end.
 type answerHead struct {
 	duplex.Conn
-	lines headLines
+	lines duplex.HeadLines
 	bytes int
 	done  bool // the head has been read
 
@@ -51,11 +50,11 @@ func (c *answerHead) Read(b []byte) (int, error) {
 	}
 	c.begin()
 	c.bytes += n
-	c.done = c.lines.read(b[:n])
+	c.done = c.lines.Read(b[:n])
 	switch {
 	case c.done:
 		c.end()
-	case c.bytes > maxAnswerHead || c.lines.count > maxHeadLines:
+	case c.bytes > maxAnswerHead || c.lines.Count > maxHeadLines:
 		return 0, c.refuse(tooLarge)
 	}
 	return n, err
@@ -155,47 +154,6 @@ func (c *answerHead) Close() error {
 // headTimeout is for the head of an answer, from its first byte. Only tests change it.
 var headTimeout = sniff.HeadTimeout
 
-// headLines counts the lines of a head in HTTP/1, and of interim answers before it.
-type headLines struct {
-	count   int
-	line    [len("HTTP/1.1 100")]byte // the beginning of the current line
-	size    int                       // of the current line, without line ends
-	begun   bool                      // the head has a line
-	interim bool
-}
-
-// read reads up to the end of the head, and reports whether it has come.
-func (h *headLines) read(b []byte) bool {
-	for _, c := range b {
-		switch {
-		case c == '\r':
-		case c != '\n':
-			if h.size < len(h.line) {
-				h.line[h.size] = c
-			}
-			h.size++
-		case h.size > 0:
-			if !h.begun {
-				h.begun, h.interim = true, h.isInterim()
-			}
-			h.count++
-			h.size = 0
-		case h.begun && !h.interim:
-			return true
-		default: // an empty line before a head, or the end of an interim one
-			h.begun = false
-			h.count++
-		}
-	}
-	return false
-}
-
-// isInterim reports whether the current line is the first of an interim answer (RFC 9110, section 15.2). 101 is none.
-func (h *headLines) isInterim() bool {
-	text := string(h.line[:min(h.size, len(h.line))])
-	return len(text) == len(h.line) && text[:7] == "HTTP/1." && text[8:10] == " 1" && text[10:] != "01"
-}
-
 // requestHead is the sandbox's end of a connection of HTTP/1, inside TLS. It bounds the lines of each head; http.Server
 // bounds bytes and time.
 type requestHead struct {
@@ -204,7 +162,7 @@ type requestHead struct {
 	log  func(reason string)
 
 	mu    sync.Mutex // guards all below
-	lines headLines
+	lines duplex.HeadLines
 	done  bool // the head has been read
 }
 
@@ -213,9 +171,9 @@ func (c *requestHead) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.done {
-		c.done = c.lines.read(b[:n])
+		c.done = c.lines.Read(b[:n])
 	}
-	if !c.done && c.lines.count > maxHeadLines {
+	if !c.done && c.lines.Count > maxHeadLines {
 		c.log(tooManyLines)
 		return 0, errTooManyLines
 	}
@@ -230,5 +188,5 @@ var errTooManyLines = errors.New(tooManyLines)
 func (c *requestHead) next() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lines, c.done = headLines{}, false
+	c.lines, c.done = duplex.HeadLines{}, false
 }

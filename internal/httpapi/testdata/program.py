@@ -45,6 +45,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def odd(self):
         self.wfile.write(b"HTTP/1.1 099 None\r\nContent-Length: 0\r\n\r\n")
 
+    def lines(self):
+        self.answer(b"ok", 200, [("Grpc-%d" % i, "") for i in range(int(self.headers["X-Lines"]))])
+
     def short(self):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
         self.close_connection = True
@@ -86,7 +89,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one(self):
         {"/hostile": self.hostile, "/redirect": self.redirect, "/odd": self.odd, "/short": self.short, "/big": self.big, "/taken": self.taken,
-         "/echo": self.echo, "/ws": self.upgrade, "/trailers": self.trailers, "/events": self.events}.get(self.path, self.told)()
+         "/echo": self.echo, "/ws": self.upgrade, "/trailers": self.trailers, "/events": self.events,
+         "/lines": self.lines}.get(self.path, self.told)()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_PROPFIND = handle_one
 
