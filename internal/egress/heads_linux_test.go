@@ -64,6 +64,9 @@ func TestAnswerHeads(t *testing.T) {
 			w.Header().Set("X", strings.Repeat("a", 100_000))
 		case "/lines":
 			w.Header()["X"] = make([]string, 1000)
+		case "/trailers":
+			_, _ = io.WriteString(w, "body")
+			w.Header()[http.TrailerPrefix+"X"] = make([]string, 1000)
 		case "/interim":
 			for w.Header()["X"] = make([]string, 10); r.Context().Err() == nil; {
 				w.WriteHeader(http.StatusEarlyHints)
@@ -80,6 +83,10 @@ func TestAnswerHeads(t *testing.T) {
 		if got := p.run("curl -sS --cacert " + trust + " https://api.test" + path); !strings.HasSuffix(got, want) {
 			t.Errorf("HTTP/2, %s: %.100q", path, got)
 		}
+	}
+	if got := p.run("curl -sS -i --cacert " + trust + " https://api.test/trailers"); strings.Contains(got, "\nx:") ||
+		!strings.Contains(got, "body") {
+		t.Errorf("HTTP/2: %.300q", got)
 	}
 	many := strings.Repeat(" -H x:1", 501)
 	if got := p.run("curl -sS --cacert " + trust + many + " https://api.test/"); !strings.Contains(got, "500 lines") {

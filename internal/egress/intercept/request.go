@@ -28,6 +28,7 @@ type exchange struct {
 	conn           *Conn
 	attempt        sandbox.NetworkAttempt
 	transport      http.RoundTripper
+	fields         *answerFields
 	sent, received atomic.Int64 // bytes of the bodies
 
 	inserted int   // values of secrets
@@ -46,7 +47,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	defer s.config.End()
 	defer s.contain()
 	c := r.Context().Value(connKey{}).(*Conn)
-	x := &exchange{conn: c, transport: refunding{c.transport, s.config.Spend}}
+	x := &exchange{conn: c, fields: &answerFields{spend: s.config.Spend}}
+	x.transport = refunding{c.transport, x.fields}
 	x.attempt = sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS,
 		Name: c.Name, Address: c.To.Addr(), Port: c.To.Port(),
 		Method: r.Method, Path: r.RequestURI}
@@ -185,27 +187,23 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(x.conn.ctx, cancel)()
 	var head *answerHead
-	fields := &answerFields{spend: s.config.Spend}
 	proxy := httputil.ReverseProxy{
 		Transport:     x.transport,
 		FlushInterval: -1,
 		Rewrite:       x.rewrite,
 		ModifyResponse: func(answer *http.Response) error {
 			x.attempt.Status = answer.StatusCode
-			if err := fields.add(answer.Header); err != nil {
-				return err
-			}
 			if answer.StatusCode != http.StatusSwitchingProtocols {
 				answer.Body = &countedBody{answer.Body, &x.received}
 			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			x.fail(w, http.StatusBadGateway, Explain(cmp.Or(head.refusal(), fields.refusal(), err)))
+			x.fail(w, http.StatusBadGateway, Explain(cmp.Or(head.refusal(), x.fields.refusal(), err)))
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head, fields))))
+	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head, x.fields))))
 }
 
 // hijackable hands over the connection without loss.

@@ -20,18 +20,40 @@ const (
 	fieldTime  = 500 * time.Nanosecond // of a field of an answer, which HTTP/2 may write in a byte
 )
 
-// refunding refunds the bytes of the bodies of answers, as they came.
+// refunding refunds the bytes of the bodies of answers, as they came, and bounds their other fields.
 type refunding struct {
 	http.RoundTripper
-	spend func(time.Duration)
+	fields *answerFields
 }
 
 func (t refunding) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.RoundTripper.RoundTrip(r)
-	if err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
-		answer.Body = &refundedBody{answer.Body, t.spend}
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	if err := t.fields.add(answer.Header); err != nil {
+		answer.Body.Close()
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		answer.Body = &answerBody{refundedBody{answer.Body, t.fields.spend}, answer, t.fields}
+	}
+	return answer, nil
+}
+
+// answerBody is the body of an answer. It drops trailers with which the answer has too many fields.
+type answerBody struct {
+	refundedBody
+	answer *http.Response
+	fields *answerFields
+}
+
+func (b *answerBody) Close() error {
+	err := b.refundedBody.Close()
+	if b.fields.add(b.answer.Trailer) != nil {
+		clear(b.answer.Trailer)
+	}
+	return err
 }
 
 type refundedBody struct {
