@@ -66,6 +66,7 @@ func TestAnswerHeads(t *testing.T) {
 			w.Header()["X"] = make([]string, 1000)
 		case "/trailers":
 			_, _ = io.WriteString(w, "body")
+			_ = http.NewResponseController(w).Flush()
 			w.Header()[http.TrailerPrefix+"X"] = make([]string, 1000)
 		case "/interim":
 			for w.Header()["X"] = make([]string, 10); r.Context().Err() == nil; {

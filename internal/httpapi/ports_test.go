@@ -241,7 +241,7 @@ func TestPortsHostile(t *testing.T) {
 		strings.Join(res.Header.Values("X-Accel-Buffering"), "|") != "no" {
 		t.Errorf("events: %q, %v, %v", text, res.Header, err)
 	}
-	if res, text := r.do("GET", ports+"8080/lines", "", header{"X-Lines": "400"}); res.StatusCode != 200 || text != "ok" {
+	if res, text := r.do("GET", ports+"8080/lines", "", header{"X-Lines": "400"}); res.StatusCode != 200 {
 		t.Errorf("400 headers: %s, %q", res.Status, text)
 	}
 	if res, text := r.do("GET", ports+"8080/lines", "", header{"X-Lines": "500"}); res.StatusCode != 502 ||
