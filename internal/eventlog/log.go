@@ -286,6 +286,9 @@ func (l *Log) unwritten() (unwritten, error) {
 	defer l.mu.Unlock()
 	w := unwritten{records: l.mem[l.synced-l.base:], at: l.synced, slot: slot{finished: l.finished, lost: l.lost}}
 	w.dirty = len(w.records) > 0 || w.slot != l.written
+	if w.slot != l.written && l.base == 0 && len(l.mem) <= kept { // all of it at once, with the slot
+		w.records, w.at = l.mem, 0
+	}
 	if w.dirty && l.closed {
 		return w, errClosed()
 	}
