@@ -1,7 +1,6 @@
 package intercept
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 	"unicode/utf16"
@@ -29,10 +28,17 @@ var encodings = []func(string) string{
 	},
 }
 
+const hexDigits = "0123456789abcdef"
+
+// escaped returns a code unit of UTF-16 as JSON escapes it.
+func escaped(c rune) string {
+	return string([]byte{'\\', 'u', hexDigits[c>>12&15], hexDigits[c>>8&15], hexDigits[c>>4&15], hexDigits[c&15]})
+}
+
 // escapeMore also escapes some characters of ASCII in a text within a JSON string.
 func escapeMore(text, characters string) string {
 	for _, c := range characters {
-		text = strings.ReplaceAll(text, string(c), fmt.Sprintf(`\u%04x`, c))
+		text = strings.ReplaceAll(text, string(c), escaped(c))
 	}
 	return text
 }
@@ -55,10 +61,10 @@ func escapeASCII(value string) string {
 		case r < 0x80:
 			out.WriteRune(r)
 		case r < 0x10000:
-			fmt.Fprintf(&out, `\u%04x`, r)
+			out.WriteString(escaped(r))
 		default:
 			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+			out.WriteString(escaped(high) + escaped(low))
 		}
 	}
 	return out.String()
@@ -74,7 +80,7 @@ func percent(value, kept, space string) string {
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(kept, c) >= 0:
 			out.WriteByte(c)
 		default:
-			fmt.Fprintf(&out, "%%%02X", c)
+			out.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 		}
 	}
 	return out.String()

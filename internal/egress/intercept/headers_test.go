@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,6 +159,24 @@ func TestEncodingsOfBase64(t *testing.T) {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
 			t.Errorf("%s: %q", encoder, got)
 		}
+	}
+}
+
+// TestFinderCost: values that begin and end alike, in a text that does too, cost little. Comparing them with it byte by
+// byte would take minutes.
+func TestFinderCost(t *testing.T) {
+	var secrets []rules.Secret
+	for i := range 64 {
+		secrets = append(secrets, rules.Secret{Secret: sandbox.Secret{Placeholder: "<1>",
+			Value: strings.Repeat("a", 8000) + strconv.Itoa(10+i) + strings.Repeat("a", 100)}})
+	}
+	f := newFinder(secrets)
+	text := strings.Repeat("a", 256<<10)
+	if got := strings.Join(pieces(f, text, ""), ""); got != text {
+		t.Errorf("%d bytes became %d", len(text), len(got))
+	}
+	if got := strings.Join(pieces(f, text+secrets[63].Value+text, ""), ""); got != text+"<1>"+text {
+		t.Errorf("%d bytes became %d", 2*len(text)+len(secrets[63].Value), len(got))
 	}
 }
 

@@ -105,7 +105,9 @@ func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cleans != policy {
+		began := time.Now()
 		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), s.config.Spend}, policy
+		s.config.Spend(time.Since(began))
 	}
 	return s.cleaner
 }
