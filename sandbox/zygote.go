@@ -47,13 +47,9 @@ func (z *Zygote) Reads(env []string) []string {
 // Forker is a Box that accepts a fork of a zygote, as long as nothing has run in it.
 type Forker interface {
 	// Fork puts into the sandbox the process that the guest would have started there: same isolation, same limits, same
-	// user. The process waits for Forked.Go before its program begins. The guest must adopt it, as its child.
-	// ErrNoZygote means that no zygote is ready now. On any error but ErrEntered, nothing has run: start normally.
+	// user. It waits for its program. The guest must adopt it, as its child; see package guest, Adopt. ErrNoZygote
+	// means that no zygote is ready now. On any error but ErrEntered, nothing has run: start normally.
 	Fork(ctx context.Context, f Fork) (*Forked, error)
-
-	// Park puts a fork into the sandbox ahead: it confines itself there and waits for a Fork that is Like f. Args and
-	// Env are not used. The guest ends a parked fork before it starts a program. Errors are those of Fork.
-	Park(ctx context.Context, f Fork) error
 }
 
 // Fork is what to fork.
@@ -61,10 +57,7 @@ type Fork struct {
 	Zygote *Zygote
 	Argv   []string // the command line that the zygote was started with: interpreter and program, no program arguments
 	Reads  []string // the sensitive variables that the zygote was started with
-
-	Args []string // of the program
-	Env  []string // complete
-	Dir  string
+	Dir    string
 }
 
 // Like reports whether a fork that was parked for other can run f.
@@ -73,20 +66,12 @@ func (f *Fork) Like(other *Fork) bool {
 		slices.Equal(f.Reads, other.Reads)
 }
 
-// Parked returns the part of f that a parked fork needs; nil for nil.
-func (f *Fork) Parked() *Fork {
-	if f == nil {
-		return nil
-	}
-	return &Fork{Zygote: f.Zygote, Argv: f.Argv, Reads: f.Reads, Dir: f.Dir}
-}
-
-// Forked is a process that waits for its program to begin.
+// Forked is a process that waits for its program.
 type Forked struct {
-	PID            int          // in the sandbox
-	Stdout, Stderr Descriptor   // read ends
-	Go             func() error // lets the program begin
-	Close          func()       // releases everything; a process before Go ends
+	PID            int        // in the sandbox
+	Channel        Descriptor // our end of the socket from which it reads its program
+	Stdout, Stderr Descriptor // read ends
+	Close          func()     // closes our descriptors; a process that the guest has not adopted then ends
 }
 
 // Descriptor is an open file of which only the number matters, such as an *os.File.

@@ -141,14 +141,6 @@ type spyBox struct {
 	trial    string
 }
 
-// Park forwards to the box.
-func (b *spyBox) Park(ctx context.Context, f sandbox.Fork) error {
-	if forker, can := b.Box.(sandbox.Forker); can {
-		return forker.Park(ctx, f)
-	}
-	return sandbox.ErrNoEntry
-}
-
 // Fork forwards to the box, and counts the forks of attacks.
 func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
 	if forker, can := b.Box.(sandbox.Forker); can {
@@ -158,7 +150,7 @@ func (b *spyBox) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, err
 		}
 		return forked, err
 	}
-	return nil, sandbox.ErrNoZygote
+	return nil, sandbox.ErrNoEntry
 }
 
 // GuestLimited implements sandbox.GuestLimited.

@@ -16,8 +16,8 @@ type boxed struct {
 	guest   connection
 	passage sandbox.Passage // the way out of its network; nil if it has none
 	layers  supplied
-	parked  *sandbox.Fork // what waits in a warm box, else nil
-	guests  bool          // the guest started it; else it is a fork of a zygote
+	parked  *sandbox.Fork // what waits in the box, else nil
+	forked  bool          // it is a fork of a zygote; else the guest started it
 
 	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
 }
@@ -86,9 +86,9 @@ func (s *Sandbox) build(ctx context.Context) error {
 func (s *Sandbox) promote(ctx context.Context) error {
 	lifetime := s.spec().Lifetime
 	c, err := s.connect(ctx)
-	if err == nil && s.guests {
-		err = c.Park(ctx, guest.Park{}) // its own programs start later
-		s.parked, s.guests = nil, false
+	if err == nil && s.parked != nil {
+		err = c.Park(ctx, guest.Park{}) // a living sandbox needs none
+		s.parked = nil
 	}
 	if err == nil {
 		err = s.box.(sandbox.Promoter).Promote(ctx, lifetime)

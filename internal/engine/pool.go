@@ -94,7 +94,7 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	if s == nil {
 		return nil
 	}
-	s.fork = f.Parked()
+	s.fork = f
 	var found *Sandbox
 	for len(s.ready) > 0 && found == nil {
 		n := max(slices.IndexFunc(s.ready, func(l *Sandbox) bool { return l.parkedFor(f) }), 0)
@@ -248,9 +248,14 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 	p.mu.Lock()
 	f := s.fork
 	p.mu.Unlock()
-	if err := l.park(ctx, f); err != nil {
+	if f == nil {
+		return l, nil
+	}
+	if err := l.park(ctx, f, true); errors.Is(err, sandbox.ErrEntered) {
 		p.end(l)
 		return nil, err
+	} else if err != nil && !errors.Is(err, sandbox.ErrNoZygote) {
+		p.engine.log.Debug("no interpreter waits in a warm box", "sandbox", l.id, "err", err)
 	}
 	return l, nil
 }

@@ -124,12 +124,9 @@ func (x *Run) failedStart(err error) error {
 
 // start starts the process, in a waiting interpreter if possible.
 func (x *Run) start(ctx context.Context) (*client.Process, error) {
-	var f *sandbox.Fork
-	if x.sandbox.oneShot {
-		f = x.sandbox.engine.forkOf(&x.job)
-	}
-	if process, err := x.fork(ctx, f); process != nil || err != nil {
-		return process, err
+	parked, err := x.interpreter(ctx)
+	if err != nil {
+		return nil, err
 	}
 	m := guest.Start{
 		ID:       string(x.id),
@@ -139,7 +136,7 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 		User:     x.Spec.User,
 		Deadline: x.Spec.Limits.Timeout, KillSignal: int32(syscall.SIGTERM), Grace: termGrace,
 		Buffer: outputBuffer,
-		Parked: f != nil && x.sandbox.guests && x.sandbox.parkedFor(f),
+		Parked: parked,
 	}
 	if len(x.Request.Stdin) > 0 || x.req.Interactive {
 		m.Stdin = guest.StdinPipe
@@ -153,9 +150,31 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 	}
 	process, err := x.startAs(ctx, m)
 	if err == nil && process.Parked() {
-		x.notify(RunParked, nil, nil)
+		kind := RunParked
+		if x.sandbox.forked {
+			kind = RunForked
+		}
+		x.notify(kind, nil, nil)
 	}
 	return process, err
+}
+
+// interpreter reports whether an interpreter waits in the sandbox for this run. If none waits, it forks one, if
+// possible.
+func (x *Run) interpreter(ctx context.Context) (waits bool, err error) {
+	s := x.sandbox
+	if !s.oneShot {
+		return false, nil
+	}
+	f := s.engine.forkOf(&x.job)
+	if f != nil && s.parked == nil {
+		if err := s.park(ctx, f, false); errors.Is(err, sandbox.ErrEntered) {
+			return false, err
+		} else if err != nil && !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
+			s.engine.log.Debug("a waiting interpreter could not be used", "sandbox", s.id, "err", err)
+		}
+	}
+	return f != nil && s.parkedFor(f), nil
 }
 
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.

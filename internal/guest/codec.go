@@ -332,16 +332,11 @@ func (m *Failed) Fields(c *wire.Codec) {
 }
 
 func (m *Adopt) Fields(c *wire.Codec) {
-	wire.String(c, 1, &m.ID)
-	wire.Int(c, 2, &m.PID)
-	wire.Strings(c, 3, &m.Argv)
-	wire.Natural(c, 4, &m.Deadline)
-	wire.Int(c, 5, &m.KillSignal)
-	wire.Natural(c, 6, &m.Grace)
-	wire.Natural(c, 7, &m.Drain)
-	wire.Uint(c, 8, &m.Buffer)
-	wire.Bool(c, 9, &m.Discard)
-	wire.Bool(c, 10, &m.KillTree)
+	wire.Int(c, 1, &m.PID)
+	wire.Strings(c, 2, &m.Argv)
+	wire.String(c, 3, &m.Dir)
+	wire.Uint(c, 4, &m.User.UID)
+	wire.Uint(c, 5, &m.User.GID)
 }
 
 func (m *Dial) Fields(c *wire.Codec) { wire.Uint(c, 1, &m.Port) }

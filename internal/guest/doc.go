@@ -121,10 +121,9 @@
 //
 // # Adopt
 //
-// A connection with PurposeAdopt carries one message, Adopt, with the descriptors of the process's stdin (write end),
-// stdout and stderr (read ends) as SCM_RIGHTS on the message's first byte. The guest answers with one Started or
-// Failed. The process was spawned outside, into the sandbox's namespaces, as a child of pid 1. From then on it is like
-// a started one.
+// A connection with PurposeAdopt carries one message, Adopt, with three descriptors as SCM_RIGHTS on the message's
+// first byte. The guest answers with one Started or Failed. The process was spawned outside, into the sandbox's
+// namespaces, as a child of pid 1. From then on it is the parked interpreter (see Park).
 //
 // # Lease
 //

@@ -475,17 +475,12 @@ func (m *Failed) Error() string {
 	return m.Op + ": " + m.Msg
 }
 
-// Adopt takes over a process that was spawned from outside into the sandbox's namespaces, as a child of pid 1. Fields
-// that Start has too mean the same.
+// Adopt makes a process the parked interpreter that was spawned from outside into the sandbox's namespaces, as a child
+// of pid 1. It waits already, and need not say so. Its descriptors are our end of its descriptor 3, and the read ends
+// of its stdout and stderr.
 type Adopt struct {
-	ID         string
-	PID        int32 // in the sandbox's pid namespace
-	Argv       []string
-	Deadline   time.Duration
-	KillSignal int32
-	Grace      time.Duration
-	Drain      time.Duration
-	Buffer     uint32
-	Discard    bool
-	KillTree   bool
+	PID  int32 // in the sandbox's pid namespace
+	Argv []string
+	Dir  string
+	User sandbox.User
 }

@@ -23,15 +23,6 @@ type Box struct {
 	living  atomic.Bool
 }
 
-// Close ends the sandbox and frees its resources.
-func (box *Box) Close() error {
-	err := box.Box.Close()
-	box.entry.Lock()
-	defer box.entry.Unlock()
-	box.entry.unpark()
-	return err
-}
-
 // Resize changes the limits of memory and CPUs.
 func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.ResizeBy(l, 0) }
 
@@ -39,8 +30,7 @@ func (box *Box) Resize(_ context.Context, l sandbox.Limits) error { return box.R
 // control group.
 type entry struct {
 	sync.Mutex
-	used   bool     // a fork has entered, or none may
-	parked *forking // a fork that waits for its program, else nil
+	used bool // a fork has entered, or none may
 }
 
 func (box *Box) start(g *spawned) {

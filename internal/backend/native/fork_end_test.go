@@ -162,12 +162,12 @@ func TestZygoteKilled(t *testing.T) {
 func TestZygoteStuck(t *testing.T) {
 	backendtest.ForCheck(t, "each fork waits for its stepTimeout to end")
 	bounds(t, 2000, 10*time.Millisecond)
+	forkTimeout, zygoteTimeout = time.Second, time.Second // of a fork, and at its end
 	h := warmed(t)
 	z := h.zygote()
 	if err := unix.Kill(z.process.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	forkTimeout, zygoteTimeout = time.Second, time.Second // of a fork, and at its end
 	h.atOnce(zygoteStrikes, nil)
 	eventually(t, "the end of the stopped zygote", z.dead)
 	h.awaitZygote()
@@ -235,7 +235,7 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 	backendtest.ForCheck(t, "sandboxes end at moments that chance chooses")
 	h := warmed(t)
 	z := h.zygote()
-	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Env: z.reads, Dir: sandbox.Workspace}
+	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Dir: sandbox.Workspace}
 	for i := range 40 {
 		box := create(t, h.backend, spec()).(*Box)
 		var ended sync.WaitGroup
@@ -250,7 +250,6 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 		forked, err := box.Fork(t.Context(), f)
 		ended.Wait()
 		if err == nil {
-			_ = forked.Go()
 			forked.Close()
 		}
 		if err := box.Close(); err != nil {
@@ -266,12 +265,12 @@ func TestSandboxEndsUnderFork(t *testing.T) {
 	}
 }
 
-// TestForkThatIsNotLetGo: a fork without Go ends without its program.
-func TestForkThatIsNotLetGo(t *testing.T) {
+// TestForkThatIsNotAdopted: a fork that the guest has not adopted ends without a program.
+func TestForkThatIsNotAdopted(t *testing.T) {
 	h := warmed(t)
 	z := h.zygote()
 	box := create(t, h.backend, spec()).(*Box)
-	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Env: z.reads, Dir: sandbox.Workspace}
+	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Dir: sandbox.Workspace}
 	forked, err := box.Fork(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)

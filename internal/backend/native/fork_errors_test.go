@@ -21,7 +21,7 @@ func withZygote(t *testing.T) (*Backend, sandbox.Fork) {
 	}
 	b, l := open(t, ""), python.Language
 	f := sandbox.Fork{Zygote: l.Zygote, Argv: l.Argv(l.Programs[0], sandbox.Workspace+"/"+l.FileName),
-		Reads: l.Zygote.Reads(sandbox.DefaultEnv), Env: sandbox.DefaultEnv, Dir: sandbox.Workspace}
+		Reads: l.Zygote.Reads(sandbox.DefaultEnv), Dir: sandbox.Workspace}
 	z, err := b.startZygote(&f)
 	if err != nil {
 		t.Fatal(err)

@@ -54,60 +54,22 @@ func (b *Backend) forkable(spec *sandbox.Spec) bool {
 		})
 }
 
-// Park puts a fork of a zygote into the sandbox, where it waits for its program.
-func (box *Box) Park(ctx context.Context, f sandbox.Fork) error {
+// Fork puts a fork of a zygote into the sandbox and returns once it is confined. The fork reads its program next.
+func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (_ *sandbox.Forked, err error) {
 	box.entry.Lock()
 	defer box.entry.Unlock()
-	o, err := box.enter(ctx, &f, nil)
-	box.entry.parked = o
-	return err
-}
-
-// Fork gives a program to the parked fork, or to one that it puts into the sandbox.
-func (box *Box) Fork(ctx context.Context, f sandbox.Fork) (*sandbox.Forked, error) {
-	box.entry.Lock()
-	defer box.entry.Unlock()
-	o, err := box.entry.parked, error(nil)
-	box.entry.parked = nil
-	defer func() { box.entry.used = true }() // from now on, a program may run there
-	switch {
-	case o == nil:
-		o, err = box.enter(ctx, &f, program(&f))
-	case box.IsClosing() || !o.fork.Like(&f) || o.dead():
-		o.close()
-		return nil, sandbox.ErrNoZygote
-	default:
-		err = o.begin(ctx, program(&f))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &sandbox.Forked{PID: o.pid, Stdout: o.stdout, Stderr: o.stderr, Go: o.release, Close: o.close}, nil
-}
-
-// unpark lets a parked fork end: it reads the end of its channel. The caller holds the lock.
-func (e *entry) unpark() {
-	if e.parked != nil {
-		e.parked.close()
-		e.parked = nil
-	}
-}
-
-// enter puts a fork of a zygote into the sandbox and returns once it is confined. The fork reads its program next. The
-// caller holds the lock.
-func (box *Box) enter(ctx context.Context, f *sandbox.Fork, program []byte) (_ *forking, err error) {
 	if box.walls == nil {
 		return nil, sandbox.ErrNoEntry
 	}
 	if box.entry.used || box.IsClosing() {
 		return nil, sandbox.ErrNoZygote
 	}
-	z, err := box.backend.zygotes.take(box.backend, f)
+	z, err := box.backend.zygotes.take(box.backend, &f)
 	if err != nil {
 		return nil, err
 	}
-	box.entry.used = true
-	o := &forking{fork: f}
+	box.entry.used = true // from now on, a program may run there
+	o := &forking{}
 	defer func() {
 		if err != nil {
 			o.close()
@@ -120,44 +82,15 @@ func (box *Box) enter(ctx context.Context, f *sandbox.Fork, program []byte) (_ *
 	if err := o.order(box, z); err != nil {
 		return nil, err
 	}
-	if err := o.confine(ctx, box.backend.entries.get(box.walls, f.Dir), program); err != nil {
+	if err := o.confine(ctx, box.backend.entries.get(box.walls, f.Dir)); err != nil {
 		return nil, err
 	}
-	return o, nil
+	return &sandbox.Forked{PID: o.pid, Channel: o.end, Stdout: o.stdout, Stderr: o.stderr, Close: o.close}, nil
 }
 
-// confine sends the process the calls that confine it, then its program, and reads its id once it is confined. Unless
-// the zygote reports that no process entered, one may have entered, or enter later.
-func (o *forking) confine(ctx context.Context, calls, program []byte) (err error) {
-	return o.during(ctx, func() error {
-		sent := net.Buffers{calls, program}
-		_, failed := sent.WriteTo(o.channel) // ignored if the zygote refused
-		o.pid, err = o.readPID()
-		if errors.Is(err, errRefused) {
-			return err
-		}
-		if err != nil || failed != nil {
-			return errors.Join(sandbox.ErrEntered, failed, err)
-		}
-		return nil
-	})
-}
-
-// begin sends a parked process its program.
-func (o *forking) begin(ctx context.Context, program []byte) error {
-	err := o.during(ctx, func() error {
-		_, err := o.channel.Write(program)
-		return err
-	})
-	if err != nil {
-		o.close()
-		return at("fork interpreter", errors.Join(sandbox.ErrEntered, err))
-	}
-	return nil
-}
-
-// during bounds the time of an exchange with the process.
-func (o *forking) during(ctx context.Context, exchange func() error) error {
+// confine sends the process the calls that confine it, and reads its id once it is confined. Unless the zygote reports
+// that no process entered, one may have entered, or enter later.
+func (o *forking) confine(ctx context.Context, calls []byte) (err error) {
 	deadline := time.Now().Add(forkTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
@@ -166,38 +99,19 @@ func (o *forking) during(ctx context.Context, exchange func() error) error {
 		return errors.Join(sandbox.ErrEntered, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = o.channel.SetDeadline(time.Unix(1, 0)) })()
-	return exchange()
-}
-
-// dead reports whether a parked process has ended: only it has the other end of the channel, and it sends nothing.
-func (o *forking) dead() bool {
-	raw, err := o.channel.SyscallConn()
-	if err != nil {
-		return true
+	_, failed := o.channel.Write(calls) // ignored if the zygote refused
+	o.pid, err = o.readPID()
+	if errors.Is(err, errRefused) {
+		return err
 	}
-	some := 1
-	err = raw.Control(func(fd uintptr) {
-		some, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	})
-	return err != nil || some != 0
+	if err != nil || failed != nil {
+		return errors.Join(sandbox.ErrEntered, failed, err)
+	}
+	return nil
 }
 
 // errRefused is the zygote's report that nothing has entered the sandbox.
 var errRefused = errors.New("the zygote refused")
-
-// program encodes the data that a fork reads after its calls: the byte counts of its program's arguments and of the
-// environment, then both, with a NUL byte after each string.
-func program(f *sandbox.Fork) []byte {
-	b := make([]byte, 8)
-	for i, list := range [][]string{f.Args, f.Env} {
-		start := len(b)
-		for _, word := range list {
-			b = append(append(b, word...), 0)
-		}
-		binary.LittleEndian.PutUint32(b[4*i:], uint32(len(b)-start))
-	}
-	return b
-}
 
 // entries caches the last fork's encoded calls: encoding takes 0.2 ms, and nearly all sandboxes have the same calls.
 type entries struct {
@@ -218,11 +132,11 @@ func (e *entries) get(walls *confine.Plan, dir string) []byte {
 
 // forking is a process that is entering a sandbox.
 type forking struct {
-	fork           *sandbox.Fork
-	pid            int // in the sandbox, once it is confined
-	channel        *net.UnixConn
-	stdout, stderr *os.File // read ends
-	ordered        bool     // the zygote has the order; an earlier failure is not its fault
+	pid            int           // in the sandbox, once it is confined
+	end            *os.File      // our end of its channel
+	channel        *net.UnixConn // the same
+	stdout, stderr *os.File      // read ends
+	ordered        bool          // the zygote has the order; an earlier failure is not its fault
 }
 
 // order makes the process's channel and pipes and asks the zygote for the process.
@@ -232,9 +146,8 @@ func (o *forking) order(box *Box, z *zygote) error {
 		return err
 	}
 	defer unix.Close(pair[1])
-	ours := os.NewFile(uintptr(pair[0]), "channel")
-	conn, err := net.FileConn(ours)
-	ours.Close()
+	o.end = os.NewFile(uintptr(pair[0]), "channel")
+	conn, err := net.FileConn(o.end)
 	if err != nil {
 		return err
 	}
@@ -292,17 +205,12 @@ func (o *forking) readPID() (int, error) {
 	return 0, fmt.Errorf("unexpected answer: %q", text)
 }
 
-func (o *forking) release() error {
-	_, err := o.channel.Write([]byte{'!'})
-	return err
-}
-
-// close closes the pipes and the channel, without which the program never starts.
+// close closes our descriptors. A fork that has no other end of its channel ends.
 func (o *forking) close() {
 	if o.channel != nil {
 		o.channel.Close()
 	}
-	for _, f := range []*os.File{o.stdout, o.stderr} {
+	for _, f := range []*os.File{o.end, o.stdout, o.stderr} {
 		if f != nil {
 			f.Close()
 		}

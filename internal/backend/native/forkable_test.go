@@ -115,7 +115,7 @@ func TestWhenItForks(t *testing.T) {
 func TestEntranceSaysWhatFailed(t *testing.T) {
 	h := warmed(t)
 	z := h.zygote()
-	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Env: z.reads, Dir: sandbox.Workspace}
+	f := sandbox.Fork{Zygote: z.zygote, Argv: z.argv, Reads: z.reads, Dir: sandbox.Workspace}
 	for _, c := range []struct {
 		name  string
 		spoil func(t *testing.T, box *Box) // before the fork

@@ -38,7 +38,6 @@ func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 		return err
 	}
 	box.entry.used = true
-	box.entry.unpark()
 	box.living.Store(true)
 	return nil
 }

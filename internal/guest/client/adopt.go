@@ -15,55 +15,38 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Files are our ends of a process's stdin (to write), stdout and stderr (to read).
+// Files are our ends of a process's channel, stdout and stderr.
 type Files [3]sandbox.Descriptor
 
-// Adopt passes a process that was spawned from outside to the guest, on its own unix connection, and closes that. The
-// caller closes its copies of the files. The process must not start its program before Adopt returns, or it may end
-// before its adoption.
-func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) (guest.Started,
-	error) {
+// Adopt passes an interpreter that waits, and was spawned from outside, to the guest as its parked one, on its own unix
+// connection, and closes that. The caller closes its copies of the files.
+func Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt, files Files) error {
 	const op = "guest: adopt"
-	var started guest.Started
 	defer conn.Close()
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return started, &sandbox.Error{Kind: sandbox.Unsupported, Op: op, Msg: "only unix sockets carry descriptors"}
+		return &sandbox.Error{Kind: sandbox.Unsupported, Op: op, Msg: "only unix sockets carry descriptors"}
 	}
 	if _, err := handshake(ctx, conn, guest.PurposeAdopt, key); err != nil {
-		return started, broken(ctx, op, err)
+		return broken(ctx, op, err)
 	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	if err := sendRights(unix, &m, files); err != nil {
-		return started, broken(ctx, op, err)
+		return broken(ctx, op, err)
 	}
 	typ, body, err := wire.ReadMessage(conn, nil)
 	if err != nil {
-		return started, broken(ctx, op, err)
+		return broken(ctx, op, err)
 	}
+	var started guest.Started
 	var failed guest.Failed
 	switch {
 	case guest.Type(typ) == guest.TypeStarted && guest.Parse(body, &started) == nil:
-		return started, nil
+		return nil
 	case guest.Type(typ) == guest.TypeFailed && guest.Parse(body, &failed) == nil:
-		return started, failure(op, &failed)
+		return failure(op, &failed)
 	}
-	return started, broken(ctx, op, wire.ErrProtocol)
-}
-
-// Adopt passes a process to the guest on conn like the function Adopt, and follows it on the client's own connection.
-func (c *Client) Adopt(ctx context.Context, conn net.Conn, key [guest.KeySize]byte, m guest.Adopt,
-	files Files) (*Process, error) {
-	started, err := Adopt(ctx, conn, key, m, files)
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.Attach(ctx, guest.Attach{ID: m.ID})
-	if err != nil {
-		return nil, err
-	}
-	p.pid, p.step, p.channel, p.stdinKnown = started.PID, stepFor(m.Buffer), false, true
-	return p, nil
+	return broken(ctx, op, wire.ErrProtocol)
 }
 
 // sendRights sends the message with the descriptors on its first byte.

@@ -15,8 +15,13 @@ import (
 
 // waiter is an interpreter that waits. What it does before it says so is put before it.
 const waiter = `
-import os, sys
+import os
 os.write(3, b"!")
+` + waiting
+
+// waiting reads a program and shows it.
+const waiting = `
+import os, time
 def read(n):
     data = b""
     while len(data) < n: data += os.read(3, n - len(data)) or os._exit(9)
@@ -24,6 +29,7 @@ def read(n):
 lengths = [int.from_bytes(read(4), "little") for _ in range(2)]
 args, env = (read(n).decode().split("\0")[:-1] for n in lengths)
 print(os.getpid(), args, env[0].startswith("FUMEHOOD_EXECUTION="), env[1:], flush=True)
+if args == ["sleep"]: time.sleep(100)
 `
 
 func parkWaiter(t *testing.T, c *client.Client, before string) []string {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"io"
 	"os"
 	"syscall"
@@ -14,10 +13,10 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// adoptFiles is the number of descriptors of Adopt: stdin, stdout, stderr.
+// adoptFiles is the number of descriptors of Adopt: the channel, stdout, stderr.
 const adoptFiles = 3
 
-// serveAdopt adopts one process that was spawned from outside.
+// serveAdopt serves one Adopt.
 func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	late := time.AfterFunc(guest.PreambleTimeout, func() { rw.Close() })
 	defer late.Stop()
@@ -28,61 +27,35 @@ func (s *Server) serveAdopt(rw io.ReadWriteCloser) {
 	if err != nil || guest.Type(typ) != guest.TypeAdopt || guest.Parse(body, &m) != nil {
 		return
 	}
-	var answer guest.Message
-	if p, err := s.adopt(&m, r); err != nil {
+	var answer guest.Message = &guest.Started{PID: m.PID}
+	if err := s.adopt(&m, r); err != nil {
 		answer = failure(err)
-	} else {
-		answer = &guest.Started{PID: int32(p.pid)}
 	}
 	b := guest.Append(nil, answer)
 	rw.Write(append(wire.AppendMessageHeader(nil, uint8(answer.MessageType()), len(b)), b...))
 }
 
-// adopt makes an execution of a child of the guest that the guest did not start.
-func (s *Server) adopt(m *guest.Adopt, r *rightsReader) (*process, error) {
-	if err := checkStart(&guest.Start{ID: m.ID, Argv: append(m.Argv, "?"), Buffer: m.Buffer,
-		KillSignal: m.KillSignal}); err != nil {
-		return nil, err
-	}
-	if len(r.fds) != adoptFiles {
-		return nil, invalid("adopt "+m.ID, "Adopt needs three descriptors")
+// adopt makes a child of the guest that the guest did not start the parked interpreter.
+func (s *Server) adopt(m *guest.Adopt, r *rightsReader) error {
+	if len(r.fds) != adoptFiles || len(m.Argv) == 0 {
+		return invalid("adopt", "Adopt needs a command line and three descriptors")
 	}
 	if !s.cfg.Init {
-		return nil, &guest.Failed{Kind: sandbox.Unsupported, Op: "adopt " + m.ID, Msg: "the guest is not pid 1"}
+		return &guest.Failed{Kind: sandbox.Unsupported, Op: "adopt", Msg: "the guest is not pid 1"}
 	}
-	p := newProcess(s, &guest.Start{ID: m.ID, Argv: m.Argv, KillTree: m.KillTree, KillSignal: m.KillSignal,
-		Grace: m.Grace,
-		Drain: m.Drain})
-	if err := s.table.reserve(p); err != nil {
-		return nil, err
-	}
-	if err := s.takeOver(p, m, r); err != nil {
-		s.table.forget(p)
-		return nil, err
-	}
-	return p, nil
-}
-
-func (s *Server) takeOver(p *process, m *guest.Adopt, r *rightsReader) error {
 	if err := s.table.enter(); err != nil { // otherwise the reaper treats it as an orphan
 		return err
 	}
 	defer s.table.spawning.Unlock()
 	pid := int(m.PID)
 	if _, err := waitid(unix.P_PID, pid, unix.WNOHANG); err != nil || s.table.holds(pid) {
-		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt " + m.ID, Msg: "the guest has no such child"}
+		return &guest.Failed{Kind: sandbox.NotFound, Op: "adopt", Msg: "the guest has no such child"}
 	}
-	if session, err := unix.Getsid(pid); err == nil && session == pid {
-		p.session = pid
-	}
+	s.table.unpark()
 	s.table.begun = true
-	buffer := int(cmp.Or(m.Buffer, guest.DefaultBuffer))
 	files := r.take()
-	p.stdin.open(files[0], false)
-	p.outputs[0] = newOutput(p, sandbox.Stdout, newPipeReader(files[1]), buffer, m.Discard)
-	p.outputs[1] = newOutput(p, sandbox.Stderr, newPipeReader(files[2]), buffer, m.Discard)
-	p.spawned = time.Now()
-	p.begin(pid, m.Deadline)
+	s.table.parked = &parked{argv: m.Argv, dir: m.Dir, user: s.userOf(m.User), pid: pid, channel: files[0],
+		outputs: [2]*os.File{files[1], files[2]}}
 	return nil
 }
 

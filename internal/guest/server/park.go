@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/binary"
 	"io"
 	"os"
@@ -18,14 +19,14 @@ import (
 // first takes 10 ms, under gVisor 100.
 const parkTimeout = 10 * time.Second
 
-// parked is an interpreter that waits for its program. It belongs to no execution yet. Until the program comes it is
-// stopped, as that of a hostile image could compute meanwhile.
+// parked is an interpreter that waits for its program. It belongs to no execution yet. If the guest started it,
+// it is stopped until the program comes, as that of a hostile image could compute meanwhile.
 type parked struct {
 	argv    []string
 	dir     string
 	user    sandbox.User
 	pid     int
-	all     int         // what kill(2) calls it and its descendants
+	stopped int         // what kill(2) calls it and its descendants, which are stopped; 0: it is not
 	channel *os.File    // our end of its descriptor 3
 	outputs [2]*os.File // read ends of its stdout and stderr
 }
@@ -63,7 +64,7 @@ func (s *Server) park(c *call, m *guest.Park) error {
 			ready.Error()}
 	}
 	s.table.unpark()
-	syscall.Kill(w.all, syscall.SIGSTOP)
+	syscall.Kill(w.stopped, syscall.SIGSTOP)
 	s.table.parked = w
 	return c.answer(&guest.Started{PID: int32(w.pid)})
 }
@@ -72,7 +73,7 @@ func (s *Server) park(c *call, m *guest.Park) error {
 func (s *Server) startParked(m *guest.Start) (*parked, error) {
 	fds := &childFiles{}
 	defer fds.close()
-	w := &parked{argv: m.Argv, dir: m.Dir, user: newProcess(s, m).user}
+	w := &parked{argv: m.Argv, dir: m.Dir, user: s.userOf(m.User)}
 	if err := fds.null(); err != nil {
 		return nil, err
 	}
@@ -98,8 +99,8 @@ func (s *Server) startParked(m *guest.Start) (*parked, error) {
 	if w.pid, err = s.execute(m, w.user, fds.child); err != nil {
 		return nil, err
 	}
-	if w.all = -w.pid; only { // its session's group, or with pid 1 as caller all others
-		w.all = -1
+	if w.stopped = -w.pid; only { // its session's group, or with pid 1 as caller all others
+		w.stopped = -1
 	}
 	fds.keep()
 	return w, nil
@@ -157,8 +158,10 @@ func (w *parked) give(m *guest.Start) error {
 		}
 		binary.LittleEndian.PutUint32(b[4*i:], uint32(len(b)-start))
 	}
-	if err := syscall.Kill(w.all, syscall.SIGCONT); err != nil {
-		return err
+	if w.stopped != 0 {
+		if err := syscall.Kill(w.stopped, syscall.SIGCONT); err != nil {
+			return err
+		}
 	}
 	w.channel.SetWriteDeadline(time.Now().Add(parkTimeout))
 	_, err := w.channel.Write(b)
@@ -177,7 +180,7 @@ func (t *table) unpark() {
 // lock, so the reaper does not take its end for that of an execution's process.
 func (w *parked) end() {
 	if _, err := waitid(unix.P_PID, w.pid, unix.WNOHANG); err == nil { // else its pid may be another's
-		syscall.Kill(w.all, syscall.SIGKILL)
+		syscall.Kill(cmp.Or(w.stopped, w.pid), syscall.SIGKILL)
 		for {
 			if _, err := syscall.Wait4(w.pid, nil, unix.WALL, nil); err != syscall.EINTR {
 				break

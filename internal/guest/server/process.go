@@ -59,11 +59,14 @@ func newProcess(s *Server, m *guest.Start) *process {
 		killSignal: syscall.Signal(m.KillSignal),
 		grace:      m.Grace, drain: cmp.Or(m.Drain, guest.DefaultDrain), pending: 1}
 	p.changed.L = &p.mu
-	if p.user == (sandbox.User{}) {
-		p.user = s.cfg.User
+	if s != nil {
+		p.user = s.userOf(m.User)
 	}
 	return p
 }
+
+// userOf returns the user of a request: the zero value is the sandbox's own.
+func (s *Server) userOf(user sandbox.User) sandbox.User { return cmp.Or(user, s.cfg.User) }
 
 // begin starts the goroutines of a forked process. Called with the table's spawning lock held.
 func (p *process) begin(pid int, deadline time.Duration) {
