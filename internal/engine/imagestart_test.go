@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -203,4 +205,30 @@ func TestPullSlots(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestParkedMemory: the interpreter of an image that takes much memory before its program gets no warm sandboxes.
+func TestParkedMemory(t *testing.T) {
+	log := make(logLines, 100)
+	rig := newRig(t, engine.Config{Warm: 1, Languages: lang.All(), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err := rig.KeepWarm(within(t), []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a warm sandbox", func() bool { return rig.Stats().Warm == 1 })
+	var taken atomic.Int64
+	rig.set(func(f *faults) { f.usage = func(u *sandbox.Usage) { u.MemoryNow = taken.Add(100 << 20) } })
+	run := engine.OneShot{Request: sandbox.Request{Language: "python", Code: []byte("pass")},
+		Spec: sandbox.Spec{Root: sandbox.Root{Image: "web"}}}
+	if r := rig.run(t, run); r.Status != sandbox.StatusSucceeded {
+		t.Fatalf("%s, %q", r.Status, r.Stderr.Head)
+	}
+	select {
+	case line := <-log:
+		if !strings.Contains(line, "MiB before its program begins") {
+			t.Error(line)
+		}
+	case <-within(t).Done():
+		t.Fatal("no line in the log")
+	}
+	eventually(t, "the end of its sandbox", func() bool { s := rig.Stats(); return s.Live == 0 && s.Warm == 0 })
 }

@@ -51,7 +51,12 @@ const (
 	// without use, before an owner with as many shelves may replace it; sooner, boxes would cost more than they save
 	shelfRest   = 5 * time.Second
 	fillBackoff = 5 * time.Second // after a failure to make a box
+	// of an interpreter of an image that waits in a warm box: Python takes 5 MiB
+	maxParkedMemory = 64 << 20
 )
+
+// errParkedMemory means that an interpreter takes more than maxParkedMemory.
+var errParkedMemory = errors.New("too much memory for a waiting interpreter")
 
 // WarmBoxes returns how many boxes an engine keeps ready at most, with so many for each spec.
 func WarmBoxes(each int) int { return each * maxShelves }
@@ -251,7 +256,7 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 	if f == nil {
 		return l, nil
 	}
-	if err := l.park(ctx, f, true); errors.Is(err, sandbox.ErrEntered) {
+	if err := l.park(ctx, f, true); errors.Is(err, sandbox.ErrEntered) || errors.Is(err, errParkedMemory) {
 		p.end(l)
 		return nil, err
 	} else if err != nil && !errors.Is(err, sandbox.ErrNoZygote) {

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -72,8 +73,22 @@ func (s *Sandbox) fork(ctx context.Context, forker sandbox.Forker, f *sandbox.Fo
 }
 
 // parkInGuest lets the guest start an interpreter that waits in the sandbox: the code of an image must not run as a
-// zygote, which has the rights of the server. The folder of its script is removed once it waits.
+// zygote, which has the rights of the server. It may use only so much memory, as it does so outside of a slot.
 func (s *Sandbox) parkInGuest(ctx context.Context, f *sandbox.Fork) error {
+	if s.spec().Root.Image == "" {
+		return s.startParked(ctx, f)
+	}
+	before := s.measure().MemoryNow
+	err := s.startParked(ctx, f)
+	if more := s.measure().MemoryNow - before; before >= 0 && more > maxParkedMemory {
+		err = &sandbox.Error{Kind: sandbox.Invalid, Op: "image", Err: errParkedMemory,
+			Msg: fmt.Sprintf("its %s takes %s before its program begins", f.Argv[0], sandbox.FormatBytes(more))}
+	}
+	return err
+}
+
+// startParked lets the guest start the interpreter. The folder of its script is removed once it waits.
+func (s *Sandbox) startParked(ctx context.Context, f *sandbox.Fork) error {
 	startup := &f.Zygote.Parked
 	folder := path.Dir(startup.Path)
 	return s.call(ctx, func(c *client.Client) (err error) {
