@@ -43,6 +43,8 @@ func (a *apiV1) textOf(ctx context.Context, w *httpd.Response, x *engine.Run) (s
 	if err != nil && !errors.Is(err, errFollowed) {
 		return "", err
 	}
+	cutTail(&r.Stdout)
+	cutTail(&r.Stderr)
 	return answer.NewAccount(wording.HTTP, r).String(), nil
 }
 
@@ -74,10 +76,16 @@ func takeOutput(c *sandbox.Captured, e engine.Event) {
 		c.Head = append(c.Head, data[:n]...)
 		data = data[n:]
 	}
-	c.Tail = append(c.Tail, data...)
+	if c.Tail = append(c.Tail, data...); len(c.Tail) > 2*textOutput { // so each byte moves once, in however small events
+		cutTail(c)
+	}
+}
+
+// cutTail keeps only the end of a stream, unless all of it fits.
+func cutTail(c *sandbox.Captured) {
 	if over := len(c.Tail) - textOutput; over > 0 && (c.Dropped > 0 || over > textOutput) {
 		c.Dropped += int64(over)
-		c.Tail = append([]byte(nil), c.Tail[over:]...)
+		c.Tail = append(c.Tail[:0], c.Tail[over:]...)
 	}
 }
 
