@@ -87,10 +87,12 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 	whole := append(p.buf, b...)
 	p.buf = whole
 	err := p.cut(take)
-	if rest := p.buf; cap(whole) > keep && len(rest) < cap(whole)/4 {
+	switch rest := p.buf; {
+	case len(rest) == len(whole): // or each piece of a large frame would move all that came before
+	case cap(whole) > keep && len(rest) < cap(whole)/4:
 		// nor does the beginning of a small frame keep the memory of a large one
 		p.buf = bytes.Clone(rest)
-	} else {
+	default:
 		p.buf = append(whole[:0], rest...) // once for all frames: many are small
 	}
 	return err

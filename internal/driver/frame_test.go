@@ -64,6 +64,24 @@ func TestParserGivesUpMemory(t *testing.T) {
 	runtime.KeepAlive(large)
 }
 
+// TestParserMovesOnce: the pieces of a large frame, however small they are, do not move what came before them: the
+// largest frame in such pieces would take minutes.
+func TestParserMovesOnce(t *testing.T) {
+	large := driver.Frame{Kind: driver.Result, Fields: [][]byte{make([]byte, driver.MaxFrame)}}.Append(nil)
+	var p driver.Parser
+	frames := 0
+	for rest := large; len(rest) > 0; {
+		n := min(64, len(rest))
+		if err := p.Feed(rest[:n], func(driver.Frame) error { frames++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if frames != 1 || !p.Empty() {
+		t.Errorf("%d frames, and %d bytes are pending", frames, p.Pending())
+	}
+}
+
 // TestParserRests: a parser that rests drops the beginning of a large frame, holds little, and gets the next frame.
 func TestParserRests(t *testing.T) {
 	frame := func(size int) []byte {
