@@ -76,7 +76,7 @@ func takeOutput(c *sandbox.Captured, e engine.Event) {
 		c.Head = append(c.Head, data[:n]...)
 		data = data[n:]
 	}
-	if c.Tail = append(c.Tail, data...); len(c.Tail) > 2*textOutput { // so each byte moves once, in however small events
+	if c.Tail = append(c.Tail, data...); len(c.Tail) > 2*textOutput { // so each byte moves once, also of small events
 		cutTail(c)
 	}
 }
