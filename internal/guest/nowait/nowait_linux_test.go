@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,10 +40,12 @@ func TestFile(t *testing.T) {
 	if n, err := in.Read(buf); n != most || err != nil {
 		t.Error(n, most, err)
 	}
-	go out.TryWrite([]byte("more"))
+	var writer sync.WaitGroup
+	writer.Go(func() { out.TryWrite([]byte("more")) })
 	if n, err := in.Read(buf); string(buf[:n]) != "more" || err != nil {
 		t.Error(n, err)
 	}
+	writer.Wait()
 	w.Close()
 	if n, err := in.Read(buf); n != 0 || err != io.EOF {
 		t.Error(n, err)
