@@ -130,3 +130,24 @@ func TestIdentifyCost(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyLinesCost: so does following empty lines before a request, of which a connection has thousands and then a
+// byte in each packet.
+func TestEmptyLinesCost(t *testing.T) {
+	var f sniff.Framer
+	if _, _, err := f.Feed(bytes.Repeat([]byte("\r\n"), 15_000)); err != nil {
+		t.Fatal(err)
+	}
+	const packets = 2000
+	before := ownCPU(t)
+	for range packets {
+		if _, _, err := f.Feed([]byte("\n")); err != nil || f.Pending() {
+			t.Fatal(err)
+		}
+	}
+	used, charged := ownCPU(t)-before, packets*frameTime
+	t.Logf("%s of CPU time were used, and %s charged", used, charged)
+	if used > charged {
+		t.Errorf("%s of CPU time were used, and %s charged", used, charged)
+	}
+}

@@ -18,7 +18,8 @@ type Framer struct {
 	// Halted may be set by OnHead: nothing is followed after this head until it is reset.
 	Halted bool
 
-	head []byte // an incomplete head
+	head []byte // an incomplete head, after empty lines (RFC 9112, section 2.2)
+	from int    // where it begins in head
 	in   section
 	left int64 // bytes of the body or of the chunk
 	line []byte
@@ -37,7 +38,7 @@ const (
 )
 
 // Pending reports whether a head has begun and is incomplete.
-func (f *Framer) Pending() bool { return len(bytes.Trim(f.head, "\r\n")) > 0 }
+func (f *Framer) Pending() bool { return len(f.head) > f.from }
 
 // Feed follows b, and returns how many of its bytes belong to whole heads and to bodies: these may pass on. If heads
 // came in parts, held are the earlier parts, which precede b.
@@ -83,16 +84,19 @@ func (f *Framer) feedHead(b []byte) (int, error) {
 	if before > 0 {
 		whole = append(f.head, b...)
 	}
-	if end := headEnd(whole, before); end >= 0 {
+	for f.from < len(whole) && (whole[f.from] == '\r' || whole[f.from] == '\n') {
+		f.from++
+	}
+	if end := headEnd(whole, max(f.from, before-3)); end >= 0 {
 		if end > MaxHead {
 			return 0, ErrHead
 		}
-		framed, err := f.OnHead(bytes.TrimLeft(whole[:end], "\r\n"))
+		framed, err := f.OnHead(whole[f.from:end])
 		if err != nil {
 			return 0, err
 		}
 		f.begin(framed)
-		f.head = whole[:before]
+		f.head, f.from = whole[:before], 0
 		return end - before, nil
 	}
 	if len(whole) > MaxHead {
@@ -105,11 +109,8 @@ func (f *Framer) feedHead(b []byte) (int, error) {
 	return -1, nil
 }
 
-// headEnd returns where the empty line after a head ends, or -1. It ignores empty lines before a head (RFC 9112,
-// section 2.2).
-func headEnd(b []byte, before int) int {
-	start := len(b) - len(bytes.TrimLeft(b, "\r\n"))
-	from := max(start, before-3)
+// headEnd returns where the empty line after a head ends, from a position on, or -1.
+func headEnd(b []byte, from int) int {
 	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
 		return from + i + 4
 	}
