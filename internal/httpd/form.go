@@ -35,6 +35,7 @@ const (
 	maxPartHead = 64 << 10 // before the content of a part, besides what is read ahead of it
 	maxHeads    = 64 << 20 // of all parts of a form, and what is read ahead
 	maxSkipped  = 1 << 20  // content of parts that have no meaning
+	maxParts    = 10_000   // of a form, each of which takes some microseconds, however short it is
 )
 
 // partHeads is the body of a form, which limits what is read until a part begins.
@@ -72,6 +73,7 @@ const notForm = "is not a form"
 type Form struct {
 	heads   *partHeads
 	parts   *multipart.Reader
+	count   int
 	skipped int64
 }
 
@@ -88,6 +90,10 @@ func (f *Form) Next() (part *multipart.Part, content io.Reader, err error) {
 	f.heads.left = -1
 	if err == io.EOF {
 		return nil, nil, err
+	}
+	if f.count++; f.count > maxParts {
+		return nil, nil, &sandbox.Error{Kind: sandbox.TooLarge, Msg: "the form has more than 10,000 parts",
+			Fix: "send several forms"}
 	}
 	if err != nil {
 		return nil, nil, BodyError(err, notForm)
