@@ -126,6 +126,37 @@ if os.fork() == 0:
 	}
 }
 
+// A parked interpreter that cannot be waited for, as another process traces it, holds up no other program. A sandbox's
+// filter refuses ptrace(2); a process that gets the pid of an interpreter that has ended has the same effect.
+func TestParkedTraced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the guest waits for two seconds")
+	}
+	c := startInit(t).Client(t)
+	m := guest.Start{ID: newID(), Argv: []string{"/bin/sleep", "1000"}, User: stranger}
+	if _, err := c.Start(limit(t), m); err != nil { // or the guest would kill all other processes, also the tracer
+		t.Fatal(err)
+	}
+	parkWaiter(t, c, `
+import os, ctypes, time
+libc = ctypes.CDLL(None)
+libc.prctl(0x59616d61, ctypes.c_ulong(2**64 - 1), 0, 0, 0) # PR_SET_PTRACER, to any
+r, w = os.pipe()
+parent = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    os.write(w, b"%d" % libc.ptrace(0x4206, parent, 0, 0)) # PTRACE_SEIZE
+    time.sleep(1000)
+if os.read(r, 9) != b"0": os._exit(1)
+`)
+	if r := run(t, c, shell("echo on")); r.stdout.String() != "on\n" {
+		t.Errorf("%q, %+v", r.stdout.String(), r.exited)
+	}
+	if err := c.KillAll(limit(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 // statesBeside returns the states of the processes in the pid namespace of a process, without its own.
 func statesBeside(t *testing.T, pid int) (states string) {
 	t.Helper()

@@ -20,7 +20,8 @@ import (
 const parkTimeout = 10 * time.Second
 
 // parked is an interpreter that waits for its program. It belongs to no execution yet. If the guest started it,
-// it is stopped until the program comes, as that of a hostile image could compute meanwhile.
+// it is stopped until the program comes, as that of an image could compute meanwhile. This does not hold a hostile one,
+// which a timer can continue: timer_create(2) with SIGCONT.
 type parked struct {
 	argv    []string
 	dir     string
@@ -176,13 +177,15 @@ func (t *table) unpark() {
 	}
 }
 
-// end kills the interpreter and its descendants, and waits until the interpreter is gone. The caller holds the spawning
-// lock, so the reaper does not take its end for that of an execution's process.
+// end kills the interpreter and its descendants, and waits until the interpreter is gone, but not for ever: a process
+// that traces it, or another one with its pid, may be left. The caller holds the spawning lock, so the reaper does not
+// take its end for that of an execution's process.
 func (w *parked) end() {
 	if _, err := waitid(unix.P_PID, w.pid, unix.WNOHANG); err == nil { // else its pid may be another's
 		syscall.Kill(cmp.Or(w.stopped, w.pid), syscall.SIGKILL)
-		for {
-			if _, err := syscall.Wait4(w.pid, nil, unix.WALL, nil); err != syscall.EINTR {
+		for end := time.Now().Add(killTimeout); time.Now().Before(end); time.Sleep(killPause / 4) {
+			pid, err := syscall.Wait4(w.pid, nil, unix.WALL|unix.WNOHANG, nil)
+			if pid != 0 && err != syscall.EINTR {
 				break
 			}
 		}
