@@ -250,8 +250,8 @@ func (g *gate) interceptorServer() (*intercept.Server, error) {
 		g.add(a)
 	}
 	s, err := intercept.NewServer(intercept.Config{Authority: g.authority, Roots: g.options.Roots, Log: log,
-		Misplaced: g.misplace, Spend: g.meter.pace.spend, Begin: g.beginRequest, End: g.active.work.Done,
-		Reserve: g.meter.reserve, Release: g.meter.unreserve,
+		Misplaced: g.misplace, Spend: g.meter.pace.spend, Wait: g.meter.pace.wait,
+		Begin: g.beginRequest, End: g.active.work.Done, Reserve: g.meter.reserve, Release: g.meter.unreserve,
 		Failed: g.fail})
 	if err == nil {
 		g.interceptor = s

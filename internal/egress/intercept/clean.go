@@ -1,6 +1,7 @@
 package intercept
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -19,8 +20,23 @@ import (
 // secrets of the sandbox by their placeholders, whichever request carried them. It does not find values that a host
 // encodes in another way than finder knows.
 type cleaner struct {
-	find  *finder
-	spend func(time.Duration) // notes CPU time
+	find *finder
+	turn *sync.Mutex // of all answers for the sandbox, so that they cost one CPU at most at a time
+	*Config
+}
+
+// work cleans some text in its turn, once the sandbox may use CPU time, and charges it: a hostile text whose parts end
+// like many values costs a thousand times as much as others. It fails once ctx has ended.
+func (c *cleaner) work(ctx context.Context, clean func()) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if err := c.Wait(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	clean()
+	c.Spend(time.Since(began))
+	return nil
 }
 
 // Refusals of answers that the cleaner cannot read.
@@ -91,10 +107,10 @@ type cleaned struct {
 // RoundTrip implements http.RoundTripper. It cleans answers of all statuses, also interim ones (1xx).
 func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	requestPlain(r.Header)
-	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+	ctx := r.Context()
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			c.now().header(http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
-			return nil
+			return c.now().header(ctx, http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
 		}}))
 	answer, err := c.RoundTripper.RoundTrip(r)
 	if err != nil {
@@ -104,9 +120,11 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer.Header.Get("Accept-Ranges") != "" {
 		answer.Header.Set("Accept-Ranges", "none")
 	}
-	now := c.now()
-	now.header(answer.Header)
-	now.header(answer.Trailer) // announced names; Close cleans the values
+	// Of the trailer, these are announced names; Close cleans the values.
+	if err := c.now().header(ctx, answer.Header, answer.Trailer); err != nil {
+		answer.Body.Close()
+		return nil, err
+	}
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return answer, nil // the body is the connection
 	}
@@ -120,21 +138,26 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	answer.Body = &cleanBody{ReadCloser: answer.Body, answer: answer, now: c.now}
+	answer.Body = &cleanBody{ReadCloser: answer.Body, ctx: ctx, answer: answer, now: c.now}
 	return answer, nil
 }
 
-// header replaces values in headers or trailers. It removes a header whose name has one.
-func (c *cleaner) header(h http.Header) {
-	for name, values := range h {
-		if c.text(name) != name {
-			delete(h, name)
-			continue
+// header replaces values in headers or trailers. It removes a header whose name has one. After an error nothing is
+// replaced.
+func (c *cleaner) header(ctx context.Context, all ...http.Header) error {
+	return c.work(ctx, func() {
+		for _, h := range all {
+			for name, values := range h {
+				if c.text(name) != name {
+					delete(h, name)
+					continue
+				}
+				for i := range values {
+					values[i] = c.text(values[i])
+				}
+			}
 		}
-		for i := range values {
-			values[i] = c.text(values[i])
-		}
-	}
+	})
 }
 
 // text replaces values in a text.
@@ -145,6 +168,7 @@ func (c *cleaner) text(s string) string {
 // cleanBody is the body of an answer.
 type cleanBody struct {
 	io.ReadCloser
+	ctx    context.Context // of the request
 	answer *http.Response
 	now    func() *cleaner
 	stream stream
@@ -167,10 +191,13 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 		n, b.err = b.ReadCloser.Read(b.chunk)
 		end := errors.Is(b.err, io.EOF)
 		if b.err == nil || end {
-			began, now := time.Now(), b.now()
-			b.stream.use(now.find)
-			b.clean = b.stream.write(b.chunk[:n], end)
-			now.spend(time.Since(began))
+			now := b.now()
+			if err := now.work(b.ctx, func() {
+				b.stream.use(now.find)
+				b.clean = b.stream.write(b.chunk[:n], end)
+			}); err != nil {
+				b.err = err
+			}
 		} // else the held bytes may be a part of a value: an answer that breaks off loses them
 	}
 	n := copy(p, b.clean)
@@ -181,7 +208,9 @@ func (b *cleanBody) Read(p []byte) (int, error) {
 // Close cleans the trailers, which net/http adds at the end of the body, also unannounced ones.
 func (b *cleanBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.now().header(b.answer.Trailer)
+	if len(b.answer.Trailer) > 0 && b.now().header(b.ctx, b.answer.Trailer) != nil {
+		clear(b.answer.Trailer)
+	}
 	return err
 }
 

@@ -1,13 +1,17 @@
 package intercept
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -229,13 +233,24 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestHeaders: values are removed from the values and names of headers.
+// TestHeaders: values are removed from the values and names of headers, once the sandbox may use CPU time, which is
+// charged.
 func TestHeaders(t *testing.T) {
 	secrets := twoSecrets(t)
-	c := &cleaner{find: newFinder(secrets)}
+	ready, spent := errors.New("later"), time.Duration(0)
+	c := &cleaner{newFinder(secrets), &sync.Mutex{}, &Config{
+		Spend: func(d time.Duration) { spent += d },
+		Wait:  func(context.Context) error { return ready },
+	}}
 	h := http.Header{"X-Echo": {"a " + passValue, basic("u:" + passValue)}, http.CanonicalHeaderKey("x-" +
 		"GHP_sec0nd"): {"1"}, "X-" + strings.ToUpper(userValue): {"2"}}
-	c.header(h)
+	if err := c.header(t.Context(), h); err != ready || len(h) != 3 || spent != 0 {
+		t.Error(err, h, spent)
+	}
+	ready = nil
+	if err := c.header(t.Context(), h); err != nil || spent <= 0 {
+		t.Error(err, spent)
+	}
 	if got := fmt.Sprint(h); strings.Contains(got, passValue) || strings.Contains(got, basic("u:" + passValue)[10:]) ||
 		len(h) != 2 || h["X-Echo"][0] != "a "+secrets[1].Placeholder {
 		t.Error(got)

@@ -28,7 +28,8 @@ type Config struct {
 	Authority *sandbox.Authority
 	Roots     *x509.CertPool // servers are verified by; nil is those of the host
 	Log       func(sandbox.NetworkAttempt)
-	Spend     func(time.Duration) // notes CPU time that a request takes
+	Spend     func(time.Duration)         // notes CPU time that a request takes
+	Wait      func(context.Context) error // waits until a request may take CPU time
 	Misplaced func(sandbox.NetworkMisplaced)
 
 	// Begin counts a request, and End ends it. Begin returns false once the gate is closed.
@@ -50,7 +51,9 @@ type Server struct {
 	tls      *tls.Config
 	listener listener
 
-	mu      sync.Mutex
+	cleaning sync.Mutex // held while an answer is cleaned
+
+	mu      sync.Mutex // guards all below
 	cleaner *cleaner
 	cleans  *rules.Rules // those that cleaner is for
 }
@@ -106,7 +109,7 @@ func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
 	defer s.mu.Unlock()
 	if s.cleans != policy {
 		began := time.Now()
-		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), s.config.Spend}, policy
+		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), &s.cleaning, &s.config}, policy
 		s.config.Spend(time.Since(began))
 	}
 	return s.cleaner
