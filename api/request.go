@@ -70,7 +70,7 @@ type RunRequest struct {
 type SandboxRunRequest struct {
 	Program
 	// A file of the workspace to run as a program of its language.
-	Entry string `json:"entry,omitempty" pattern:"." one:"program" example:"main.py"`
+	Entry *string `json:"entry,omitempty" pattern:"." one:"program" example:"main.py"`
 	// Name or id of a context, for code. The default is the language's context named default, which its first run
 	// creates.
 	Context string    `json:"context,omitempty" example:"default"`

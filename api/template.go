@@ -3,7 +3,7 @@ package api
 // TemplateRequest is the body of POST /v1/templates: a Dockerfile or steps, and the files that they copy.
 type TemplateRequest struct {
 	Name       string            `json:"name" required:"true" example:"bio"`                // Of the image.
-	Dockerfile string            `json:"dockerfile,omitempty" pattern:"." one:"recipe"`     // Its text.
+	Dockerfile *string           `json:"dockerfile,omitempty" pattern:"." one:"recipe"`     // Its text.
 	Steps      []TemplateStep    `json:"steps,omitempty" least:"1" max:"1000" one:"recipe"` // The first one is from.
 	Start      string            `json:"start,omitempty" example:"node server.js"`          // Sandboxes start with it.
 	Ready      string            `json:"ready,omitempty" example:"8080"`                    // A port, or a check.

@@ -18,20 +18,20 @@ import (
 // runEvents is GET /v1/sandboxes/{id}/runs/{run}/events. A browser that reconnects repeats the query, so the header
 // counts.
 func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Run) error {
-	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
-	if text == "" {
-		field, text = "after", (&query{r: r}).text("after")
-	}
-	after := uint64(0)
-	if text != "" {
+	after, last := uint64(0), x.LastEvent()+startedID
+	for _, from := range [2][2]string{{"after", (&query{r: r}).text("after")},
+		{"Last-Event-ID", r.Header.Get("Last-Event-ID")}} {
+		field, text := from[0], from[1]
+		if text == "" {
+			continue
+		}
 		var err error
 		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
 			return sandbox.Invalidf(field, "%.40q is not the id of an event", text)
 		}
-	}
-	last := x.LastEvent() + startedID
-	if after > last {
-		return sandbox.Invalidf(field, "there is no event %d; the last is %d", after, last)
+		if after > last {
+			return sandbox.Invalidf(field, "there is no event %d; the last is %d", after, last)
+		}
 	}
 	until := uint64(math.MaxUint64)
 	if text := (&query{r: r}).text("follow"); text == "0" || text == "false" {

@@ -35,7 +35,11 @@ func insideOf(r *api.SandboxRunRequest, streams bool) (x engine.RunRequest, err 
 	if x.Request, err = requestOf(&r.Program); err != nil {
 		return x, err
 	}
-	x.Request.Dir, x.Request.Entry = r.Dir, r.Entry
+	if x.Request.Dir = r.Dir; r.Entry != nil {
+		if x.Request.Entry = *r.Entry; x.Request.Entry == "" {
+			return x, sandbox.Invalidf("entry", "must be the path of a file")
+		}
+	}
 	limits, err := answer.LimitsOf(&api.Limits{TimeoutS: r.Limits.TimeoutS})
 	x.Request.Timeout = limits.Timeout
 	if r.Background {

@@ -121,11 +121,11 @@ func (a *apiV1) build(ctx context.Context, build template.Build, stream *runStre
 func buildOf(r *api.TemplateRequest) (b template.Build, err error) {
 	b = template.Build{Name: r.Name, Args: r.Args, Start: r.Start, Ready: r.Ready, Backend: r.Backend,
 		AllowUnenforced: r.AllowUnenforced, NoCache: r.NoCache}
-	if (r.Dockerfile == "") == (len(r.Steps) == 0) {
+	if (r.Dockerfile == nil) == (len(r.Steps) == 0) || r.Dockerfile != nil && *r.Dockerfile == "" {
 		return b, sandbox.Invalidf("templates", "give either dockerfile or steps")
 	}
-	if r.Dockerfile != "" {
-		b.Dockerfile = []byte(r.Dockerfile)
+	if r.Dockerfile != nil {
+		b.Dockerfile = []byte(*r.Dockerfile)
 	}
 	for _, s := range r.Steps {
 		b.Steps = append(b.Steps, template.Step(s))
