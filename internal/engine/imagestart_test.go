@@ -207,7 +207,7 @@ func TestPullSlots(t *testing.T) {
 	}
 }
 
-// TestParkedMemory: the interpreter of an image that takes much memory before its program gets no warm sandboxes.
+// TestParkedMemory: the interpreter of an image that takes much memory before its program waits in no sandbox.
 func TestParkedMemory(t *testing.T) {
 	log := make(logLines, 100)
 	rig := newRig(t, engine.Config{Warm: 1, Languages: lang.All(), Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -224,11 +224,11 @@ func TestParkedMemory(t *testing.T) {
 	}
 	select {
 	case line := <-log:
-		if !strings.Contains(line, "MiB before its program begins") {
+		if !strings.Contains(line, "it took too much before its program") {
 			t.Error(line)
 		}
 	case <-within(t).Done():
 		t.Fatal("no line in the log")
 	}
-	eventually(t, "the end of its sandbox", func() bool { s := rig.Stats(); return s.Live == 0 && s.Warm == 0 })
+	eventually(t, "a warm sandbox without it", func() bool { s := rig.Stats(); return s.Live == 1 && s.Warm == 1 })
 }

@@ -28,19 +28,20 @@ type pool struct {
 
 // shelf holds the warm boxes of one fingerprint.
 type shelf struct {
-	backend sandbox.Backend
-	spec    sandbox.Spec
-	owner   string        // the first to use it
-	held    supplied      // its layers
-	fork    *sandbox.Fork // the last to be requested, parked in new boxes; nil parks none
-	folders bool          // each box has its folders for packages
-	used    time.Time     // last
-	ready   []*Sandbox
-	filling bool
-	failed  time.Time // time of the last failure to make a box
-	kept    bool      // for KeepWarm, which requests it again after a failure
-	warned  bool      // its last failure is in the log
-	idle    *time.Timer
+	backend  sandbox.Backend
+	spec     sandbox.Spec
+	owner    string        // the first to use it
+	held     supplied      // its layers
+	fork     *sandbox.Fork // the last to be requested, parked in new boxes; nil parks none
+	unparked bool          // nothing waits in its boxes: the image's interpreter has used too much
+	folders  bool          // each box has its folders for packages
+	used     time.Time     // last
+	ready    []*Sandbox
+	filling  bool
+	failed   time.Time // time of the last failure to make a box
+	kept     bool      // for KeepWarm, which requests it again after a failure
+	warned   bool      // its last failure is in the log
+	idle     *time.Timer
 }
 
 // Limits of the pool.
@@ -51,12 +52,7 @@ const (
 	// without use, before an owner with as many shelves may replace it; sooner, boxes would cost more than they save
 	shelfRest   = 5 * time.Second
 	fillBackoff = 5 * time.Second // after a failure to make a box
-	// of an interpreter of an image that waits in a warm box: Python takes 5 MiB
-	maxParkedMemory = 64 << 20
 )
-
-// errParkedMemory means that an interpreter takes more than maxParkedMemory.
-var errParkedMemory = errors.New("too much memory for a waiting interpreter")
 
 // WarmBoxes returns how many boxes an engine keeps ready at most, with so many for each spec.
 func WarmBoxes(each int) int { return each * maxShelves }
@@ -252,13 +248,20 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 	}
 	p.mu.Lock()
 	f := s.fork
+	if s.unparked {
+		f = nil
+	}
 	p.mu.Unlock()
 	if f == nil {
 		return l, nil
 	}
-	if err := l.park(ctx, f, true); errors.Is(err, sandbox.ErrEntered) || errors.Is(err, errParkedMemory) {
+	if err := l.park(ctx, f, true); errors.Is(err, sandbox.ErrEntered) {
 		p.end(l)
 		return nil, err
+	} else if errors.Is(err, errParkedUsage) {
+		p.end(l)
+		p.unpark(s, err)
+		return p.make(s)
 	} else if err != nil && !errors.Is(err, sandbox.ErrNoZygote) {
 		p.engine.log.Debug("no interpreter waits in a warm box", "sandbox", l.id, "err", err)
 	}
@@ -309,6 +312,9 @@ func (p *pool) put(s *shelf, l *Sandbox, err error) {
 		l.layers = s.held.share()
 		s.ready = append(s.ready, l)
 		s.warned = false
+		if l.isWatched() {
+			p.fills.Go(func() { p.watch(s, l) })
+		}
 	}
 }
 

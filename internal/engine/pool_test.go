@@ -65,3 +65,41 @@ func TestShelves(t *testing.T) {
 		expect("in the end", "odd", 21, 22, 23, 24)
 	})
 }
+
+// busyBox is a box whose code computes.
+type busyBox struct {
+	sandbox.Box
+	began time.Time
+}
+
+func (b busyBox) Usage(context.Context) (sandbox.Usage, error) {
+	return sandbox.Usage{CPU: time.Since(b.began) / 2}, nil
+}
+func (busyBox) Close() error { return nil }
+
+// TestParkedWatch: a warm box ends in which the interpreter of an image computes before its program, and nothing waits
+// in further boxes of its shelf.
+func TestParkedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		s := &shelf{backend: noBoxes{}, spec: sandbox.Spec{Root: sandbox.Root{Image: "web"}}}
+		s.idle = time.AfterFunc(time.Hour, func() {})
+		defer s.idle.Stop()
+		l := newSandbox(e, noBoxes{}, sandbox.Record{Spec: s.spec})
+		l.box, l.parked = busyBox{began: time.Now()}, &sandbox.Fork{}
+		e.boxes.Add(1)
+		e.pool.put(s, l, nil)
+		if !e.pool.holds(s, l) {
+			t.Fatal("the box is not ready")
+		}
+		time.Sleep(2 * parkedLook)
+		synctest.Wait()
+		if e.pool.holds(s, l) || !s.unparked || e.boxes.Load() != 0 {
+			t.Errorf("the box is still ready, or may come again: %+v", s)
+		}
+	})
+}

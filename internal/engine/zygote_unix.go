@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -78,11 +77,10 @@ func (s *Sandbox) parkInGuest(ctx context.Context, f *sandbox.Fork) error {
 	if s.spec().Root.Image == "" {
 		return s.startParked(ctx, f)
 	}
-	before := s.measure().MemoryNow
+	before := s.measure()
 	err := s.startParked(ctx, f)
-	if more := s.measure().MemoryNow - before; before >= 0 && more > maxParkedMemory {
-		err = &sandbox.Error{Kind: sandbox.Invalid, Op: "image", Err: errParkedMemory,
-			Msg: fmt.Sprintf("its %s takes %s before its program begins", f.Argv[0], sandbox.FormatBytes(more))}
+	if more := s.measure().MemoryNow - before.MemoryNow; before.MemoryNow >= 0 && more > maxParkedMemory {
+		err = parkedUsage(0, more)
 	}
 	return err
 }

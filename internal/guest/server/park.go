@@ -21,7 +21,7 @@ const parkTimeout = 10 * time.Second
 
 // parked is an interpreter that waits for its program. It belongs to no execution yet. If the guest started it,
 // it is stopped until the program comes, as that of an image could compute meanwhile. This does not hold a hostile one,
-// which a timer can continue: timer_create(2) with SIGCONT.
+// which a timer can continue (timer_create(2) with SIGCONT): the host watches its usage.
 type parked struct {
 	argv    []string
 	dir     string
