@@ -143,6 +143,20 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// TestLongestValue: no encoding of a value that the rules accept is too long to be found.
+func TestLongestValue(t *testing.T) {
+	for _, c := range []string{"&", "é", "\"", "/", "~", " ", "𝄞"} {
+		value := strings.Repeat(c, rules.MaxEncoded/6/len(c))
+		for _, read := range []string{value, asLatin1(value)} {
+			for i, encode := range encodings {
+				if n := len(encode(read)); n > maxPattern {
+					t.Errorf("encoding %d of %d %q: %d characters", i, len(value)/len(c), c, n)
+				}
+			}
+		}
+	}
+}
+
 // TestEncodingsOfBase64: so is one with characters of Base64, which encoders of paths and .NET treat in their own
 // ways.
 func TestEncodingsOfBase64(t *testing.T) {

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ const (
 	MinValue = 8
 	// MaxValue is the most bytes of a value. Servers accept heads of 8 KiB and more.
 	MaxValue = 8 << 10
-	// MaxEncoded is the most bytes of a value in Base64, or in the encoding of a form.
+	// MaxEncoded is the most bytes of a value in Base64, or escaped.
 	MaxEncoded = MaxValue * 8 / 6
 	portHTTPS  = 443
 )
@@ -153,12 +152,9 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
-	case len(v)+beyondASCII(v) > MaxValue: // as Latin-1 it is that long, and the gate must find it in answers
-		return sandbox.Invalidf(where+".value", "%s has %d bytes, where those beyond ASCII count twice; a secret has "+
-			"at most %d", s.Name, len(v)+beyondASCII(v), MaxValue)
-	case len(s.Places) > 0 && len(url.QueryEscape(v)) > MaxEncoded:
-		return sandbox.Invalidf(where+".value", "%s is too long for a body: encoded, it has %d of %d characters",
-			s.Name, len(url.QueryEscape(v)), MaxEncoded)
+	case mostEscaped(v) > MaxEncoded: // the gate must find it in answers, however it is encoded there
+		return sandbox.Invalidf(where+".value", "%s may have %d characters where it is escaped, as those other than "+
+			"letters, digits, -, _ and . count six times; a secret has at most %d", s.Name, mostEscaped(v), MaxEncoded)
 	case !httpguts.ValidHeaderFieldValue(v) || strings.TrimSpace(v) != v:
 		return sandbox.Invalidf(where+".value", "%s has a control character, or a blank at an end; "+
 			"no header can hold it", s.Name)
@@ -166,11 +162,14 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	return nil
 }
 
-// beyondASCII counts the bytes of characters beyond ASCII.
-func beyondASCII(s string) (n int) {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
+// mostEscaped returns the most characters of a value in JSON, a form or a URL: six for a byte, as \u0026 or as the two
+// of a character of Latin-1 (%C3%A9), but one for those that no encoder escapes.
+func mostEscaped(v string) (n int) {
+	for _, c := range []byte(v) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.", c) >= 0 {
 			n++
+		} else {
+			n += 6
 		}
 	}
 	return n
