@@ -26,7 +26,7 @@ import (
 // down some.
 const (
 	readyBudget   = 3 * time.Millisecond // from its start to its answer to a plan
-	memoryBudget  = 4 << 20              // resident
+	memoryBudget  = 9 << 19              // resident: three quarters are pages of its program, which all guests share
 	privateBudget = 3 << 19              // of that, not shared with other guests
 	starts        = 40
 )
