@@ -76,7 +76,7 @@ func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 				j.err = fmt.Errorf("panic: %v", p)
 			}
 		}()
-		j.run(ctx)
+		j.run(ctx, kept.last)
 	}()
 	return j, nil
 }
@@ -117,11 +117,11 @@ func (j *journal) open() (err error) {
 	return nil
 }
 
-// run writes batches until the context ends, and then the rest.
-func (j *journal) run(ctx context.Context) {
+// run writes batches of the attempts after a Seq until the context ends, and then the rest.
+func (j *journal) run(ctx context.Context, after uint64) {
 	pace := time.NewTicker(j.pace)
 	defer pace.Stop()
-	for after := j.next - 1; ; {
+	for {
 		_, over := j.log.Follow(ctx, after)
 		var err error
 		if after, err = j.flush(); err != nil || over != nil {
