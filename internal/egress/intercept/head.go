@@ -131,7 +131,7 @@ func (c *answerHead) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer == nil {
-		c.timer = time.AfterFunc(headTimeout, func() {
+		c.timer = time.AfterFunc(sniff.HeadTimeout, func() {
 			_ = c.refuse(tooSlowHead)
 			c.Conn.Close()
 		})
@@ -150,9 +150,6 @@ func (c *answerHead) Close() error {
 	c.end()
 	return c.Conn.Close()
 }
-
-// headTimeout is for the head of an answer, from its first byte. Only tests change it.
-var headTimeout = sniff.HeadTimeout
 
 // requestHead is the sandbox's end of a connection of HTTP/1, inside TLS. It bounds the lines of each head; http.Server
 // bounds bytes and time.

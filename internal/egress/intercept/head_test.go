@@ -5,7 +5,10 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 )
 
 type halfConn struct{ net.Conn }
@@ -13,9 +16,9 @@ type halfConn struct{ net.Conn }
 func (halfConn) CloseWrite() error { return nil }
 
 // TestAnswerHeadTime: a server may wait before its answer, but not within the head. The body may take any time.
-func TestAnswerHeadTime(t *testing.T) {
-	defer func(before time.Duration) { headTimeout = before }(headTimeout)
-	headTimeout = 50 * time.Millisecond
+func TestAnswerHeadTime(t *testing.T) { synctest.Test(t, testAnswerHeadTime) }
+
+func testAnswerHeadTime(t *testing.T) {
 	for sent, slow := range map[string]bool{
 		"":                                    false,
 		"HTTP/1.1 200 OK\r\nX: y\r\n":         true,
@@ -27,8 +30,7 @@ func TestAnswerHeadTime(t *testing.T) {
 		c := &answerHead{Conn: halfConn{near}}
 		go func() {
 			_, _ = io.WriteString(far, sent)
-			time.Sleep(4 * headTimeout)
-			far.Close()
+			time.AfterFunc(4*sniff.HeadTimeout, func() { far.Close() })
 		}()
 		_, err := io.ReadAll(c)
 		if errors.Is(c.refusal(), tooSlowHead) != slow {
