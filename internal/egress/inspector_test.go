@@ -279,10 +279,10 @@ func TestServerFirst(t *testing.T) {
 // TestShortFirst: where names do not matter, a protocol whose first byte is that of TLS passes unread, over a
 // connection of any dialer.
 func TestShortFirst(t *testing.T) {
-	var p *place
-	p = newPlaceWith(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, func(o *Options) {
+	p := newPlaceWith(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}, func(o *Options) {
+		dial := o.Dial
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := p.world.dial(ctx, network, address)
+			c, err := dial(ctx, network, address)
 			return struct{ duplex.Conn }{c.(*net.TCPConn)}, err
 		}
 	})

@@ -51,7 +51,7 @@ func TestGateCost(t *testing.T) {
 	if most := (share*3/2 + 2*paceBurst) / frameTime; passed > int64(most) || passed == 0 {
 		t.Errorf("%d datagrams passed, and at most %d should", passed, most)
 	}
-	if used > 4*share {
+	if used > 4*share && !raced {
 		t.Errorf("%s of CPU time were used, of %s", used, share)
 	}
 }
@@ -125,7 +125,7 @@ func TestIdentifyCost(t *testing.T) {
 		}
 		used, charged := ownCPU(t)-before, time.Duration(g.meter.pace.spent.Load())
 		t.Logf("%s: %s of CPU time were used, and %s charged", name, used, charged)
-		if used > 4*charged {
+		if used > 4*charged && !raced {
 			t.Errorf("%s: %s of CPU time were used, and %s charged", name, used, charged)
 		}
 	}

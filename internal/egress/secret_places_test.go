@@ -60,7 +60,9 @@ func TestSecretPlaces(t *testing.T) {
 			"|k=" + policy.Secrets[2].Placeholder, "OTHER body host"},
 		{"https://api.test/x/" + shut, "", "SHUT path place"},
 	} {
+		mu.Lock()
 		seen = ""
+		mu.Unlock()
 		got := at.run("curl -sS --cacert " + trust + " " + c.args)
 		mu.Lock()
 		if seen != c.seen {
