@@ -328,9 +328,9 @@ func TestPushEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	packing, cancel := context.WithCancelCause(t.Context())
-	n := 0
+	var n atomic.Int64
 	_, end, err := fromRoot(packing, dir, 0, true, func() {
-		if n++; n == 2 {
+		if n.Add(1) == 2 {
 			cancel(ended)
 		}
 	})
