@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
@@ -20,23 +19,8 @@ import (
 // secrets of the sandbox by their placeholders, whichever request carried them. It does not find values that a host
 // encodes in another way than finder knows.
 type cleaner struct {
-	find *finder
-	turn *sync.Mutex // of all answers for the sandbox, so that they cost one CPU at most at a time
-	*Config
-}
-
-// work cleans some text in its turn, once the sandbox may use CPU time, and charges it: a hostile text whose parts end
-// like many values costs a thousand times as much as others. It fails once ctx has ended.
-func (c *cleaner) work(ctx context.Context, clean func()) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if err := c.Wait(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	clean()
-	c.Spend(time.Since(began))
-	return nil
+	find   *finder
+	*turns // a text whose parts end like many values is costly
 }
 
 // Refusals of answers that the cleaner cannot read.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -252,10 +251,10 @@ func FuzzStream(f *testing.F) {
 func TestHeaders(t *testing.T) {
 	secrets := twoSecrets(t)
 	ready, spent := errors.New("later"), time.Duration(0)
-	c := &cleaner{newFinder(secrets), &sync.Mutex{}, &Config{
+	c := &cleaner{newFinder(secrets), &turns{Config: &Config{
 		Spend: func(d time.Duration) { spent += d },
 		Wait:  func(context.Context) error { return ready },
-	}}
+	}}}
 	h := http.Header{"X-Echo": {"a " + passValue, basic("u:" + passValue)}, http.CanonicalHeaderKey("x-" +
 		"GHP_sec0nd"): {"1"}, "X-" + strings.ToUpper(userValue): {"2"}}
 	if err := c.header(t.Context(), h); err != ready || len(h) != 3 || spent != 0 {

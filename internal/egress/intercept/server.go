@@ -51,7 +51,7 @@ type Server struct {
 	tls      *tls.Config
 	listener listener
 
-	cleaning sync.Mutex // held while an answer is cleaned
+	turns turns // of cleaning answers and verifying servers
 
 	mu      sync.Mutex // guards all below
 	cleaner *cleaner
@@ -65,6 +65,7 @@ func NewServer(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: c, signer: signer, listener: listener{accepted: make(chan net.Conn)}}
+	s.turns.Config = &s.config
 	s.listener.ctx, s.listener.end = context.WithCancel(context.Background())
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
 		GetCertificate: s.certificate, NextProtos: []string{protocolHTTP2, protocolHTTP1}}
@@ -109,7 +110,7 @@ func (s *Server) cleanerFor(policy *rules.Rules) *cleaner {
 	defer s.mu.Unlock()
 	if s.cleans != policy {
 		began := time.Now()
-		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), &s.cleaning, &s.config}, policy
+		s.cleaner, s.cleans = &cleaner{newFinder(policy.Hidden), &s.turns}, policy
 		s.config.Spend(time.Since(began))
 	}
 	return s.cleaner
