@@ -19,12 +19,14 @@ import (
 // counts.
 func (a *apiV1) runEvents(w *httpd.Response, r *http.Request, x *engine.Run) error {
 	after, last := uint64(0), x.LastEvent()+startedID
-	for _, from := range [2][2]string{{"after", (&query{r: r}).text("after")},
-		{"Last-Event-ID", r.Header.Get("Last-Event-ID")}} {
-		field, text := from[0], from[1]
-		if text == "" {
+	for _, from := range []struct {
+		field  string
+		values []string
+	}{{"after", r.URL.Query()["after"]}, {"Last-Event-ID", r.Header.Values("Last-Event-ID")}} {
+		if len(from.values) == 0 {
 			continue
 		}
+		field, text := from.field, from.values[0]
 		var err error
 		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
 			return sandbox.Invalidf(field, "%.40q is not the id of an event", text)
