@@ -3,6 +3,7 @@ package e2bapi_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -251,5 +252,60 @@ func TestMessageRoom(t *testing.T) {
 	if status, text := r.do("POST", list, "application/json", packed.Bytes(), header); status != 413 {
 		t.Errorf("packed: %d: %.300s", status, text)
 	}
+	words := zipped([]byte(`{"process":{"cmd":"/bin/true","args":[""` + strings.Repeat(`,""`, 100_000) + `]}}`))
+	stream := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(words))), words...)
+	header = r.to(envd)
+	header.Set("Connect-Content-Encoding", "gzip")
+	status, text := r.do("POST", "/process.Process/Start", "application/connect+json", stream, header)
+	if status != 413 {
+		t.Errorf("packed in a stream: %d: %.300s", status, text)
+	}
 	r.waitHeld(0)
+}
+
+// TestPackedStream: the message of a stream may be packed.
+func TestPackedStream(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	words := zipped([]byte(`{"process":{"cmd":"/bin/echo","args":["a packed word"]}}`))
+	stream := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(words))), words...)
+	header := r.to(envd)
+	header.Set("Connect-Content-Encoding", "gzip")
+	_, text := r.do("POST", "/process.Process/Start", "application/connect+json", stream, header)
+	if !bytes.Contains(text, []byte(`"exited":true`)) {
+		t.Errorf("%.500q", text)
+	}
+}
+
+// TestProcessRoom: the request of a process is counted until the process ends, although its client has left.
+func TestProcessRoom(t *testing.T) {
+	const words = 5000
+	r := newRig(t, httpd.Config{MaxBodies: 64 * words})
+	start := framed(`{"process":{"cmd":"/bin/sh","args":["-c","sleep 1000"` + strings.Repeat(`,""`, words) + `]}}`)
+	out := r.ask("POST", "/process.Process/Start", "application/connect+json", start, r.to(envd))
+	begun := make([]byte, 64)
+	n, _ := io.ReadAtLeast(out.Body, begun, len(`.....{"event":{"start":{"pid":7}}}`))
+	var pid int
+	if _, after, _ := bytes.Cut(begun[:n], []byte(`"pid":`)); len(after) > 0 {
+		_, _ = fmt.Sscan(string(after), &pid)
+	}
+	out.Body.Close()
+	r.waitHeld(0)
+	if bodies, _ := r.server.Held(); pid == 0 || bodies < 16*words {
+		t.Errorf("process %d: %d bytes are held", pid, bodies)
+	}
+	if _, text := r.do("POST", "/process.Process/Start", "application/connect+json", start,
+		r.to(envd)); !bytes.Contains(text, []byte("held in memory")) {
+		t.Errorf("a second process: %.300q", text)
+	}
+	kill := fmt.Sprintf(`{"process":{"pid":%d},"signal":"SIGNAL_SIGKILL"}`, pid)
+	if status, text := r.call("/process.Process/SendSignal", kill); status != 200 {
+		t.Errorf("%d: %s", status, text)
+	}
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(2 * time.Millisecond) {
+		if bodies, _ := r.server.Held(); bodies == 0 {
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("%d bytes are held", bodies)
+		}
+	}
 }

@@ -86,10 +86,19 @@ func (processes) Start(ctx context.Context, r *connect.Request[pb.StartRequest],
 				fmt.Errorf("cwd '%s' does not exist", m.Process.GetCwd()))
 		}
 	}
-	x, err := s.Start(ctx, run)
+	held, err := holdRequest(ctx, &run.Request)
 	if err != nil {
 		return err
 	}
+	x, err := s.Start(ctx, run)
+	if err != nil {
+		held.Release()
+		return err
+	}
+	go func() { // it outlives the call
+		<-x.Done()
+		held.Release()
+	}()
 	return follow(ctx, r.Header(), x, 0,
 		func(e *pb.ProcessEvent) error { return out.Send(&pb.StartResponse{Event: e}) })
 }

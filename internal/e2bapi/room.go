@@ -2,11 +2,13 @@ package e2bapi
 
 import (
 	"context"
+	"slices"
 
 	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // called is the context key of a call.
@@ -47,6 +49,18 @@ func (c *call) hold(texts ...string) error {
 	need = max(need, answerStep)
 	c.reserved += need
 	return c.server.TryReserve(c.w, need)
+}
+
+// wordBytes is what a word of a request takes besides its text: where it was decoded, and in the run.
+const wordBytes = 32
+
+// holdRequest counts what a process holds of its request.
+func holdRequest(ctx context.Context, r *sandbox.Request) (*httpd.Body, error) {
+	size := 0
+	for _, word := range slices.Concat(r.Command, r.Env, pairs(r.Metadata)) {
+		size += wordBytes + len(word)
+	}
+	return callIn(ctx).server.HoldRequest(callIn(ctx).w, int64(size))
 }
 
 // holdEntry counts the description of a file, which may be nil.

@@ -156,6 +156,14 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if streamed(r.Header) {
+		if err := f.Reserve(r.Context(), w, maxMessage-most); err != nil {
+			return err
+		}
+		if message, err = unpack(r.Header, message); err != nil {
+			return err
+		}
+	}
 	size := int64(len(message))
 	if encoding != nil {
 		r.Header[header] = encoding

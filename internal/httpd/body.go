@@ -61,6 +61,13 @@ func (b *Body) Hold(n int64) error {
 	return nil
 }
 
+// HoldRequest counts what a run holds of a request that ReadBody has not read, beyond 16 KiB. The caller releases it
+// once the run has ended.
+func (s *Server) HoldRequest(w *Response, n int64) (*Body, error) {
+	b := &Body{room: s.bodies, owner: w.owner}
+	return b, b.Hold(max(0, n-freeBody))
+}
+
 func errBodies() error {
 	return &sandbox.Error{Kind: sandbox.Busy, Msg: "too many request bodies are held in memory", Fix: "try again later"}
 }
