@@ -132,7 +132,7 @@ last 1000 attempts. They and the totals survive a restart of the server.
 With after, the answer is a stream of events named attempt (NetworkAttempt), whose ids are those of the attempts.`
 
 const portDetail = `The request is passed to the program that listens on that port in the sandbox, on 127.0.0.1, ::1
-or all addresses: any method, path, query and body, WebSocket and other upgrades, streams in both directions. The
+or all addresses: any method, path, query and body, WebSocket, streams in both directions. The
 sandbox needs no network for that. An answer with the header Fumehood-Port is the program's; any other is this
 server's: 502 if nothing listens, or if the program does not speak HTTP/1.1.
 

@@ -318,6 +318,27 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestPortsSwitch: a program switches a client to no protocol in which the client would send it further requests, with
+// the key of this server.
+func TestPortsSwitch(t *testing.T) {
+	r := newProgram(t, httpd.Config{}, nil)
+	for _, offer := range []string{"h2c", "TLS/1.2, HTTP/1.1", "websocket, h2c"} {
+		for path, want := range map[string]int{"/h2c": 502, "/": 200} {
+			_, in := r.open("GET " + ports + "8080" + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, " +
+				"HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\nUpgrade: " + offer + "\r\n\r\n")
+			res, err := http.ReadResponse(in, nil)
+			if err != nil || res.StatusCode != want {
+				t.Errorf("%s, %s: %+v, %v", offer, path, res, err)
+				continue
+			}
+			text, _ := io.ReadAll(res.Body)
+			if want == 200 && strings.Contains(string(text), `"Upgrade"`) {
+				t.Errorf("%s: %s", offer, text)
+			}
+		}
+	}
+}
+
 // TestPortsUpgrade: a WebSocket, and a tunnel whose halves end alone.
 func TestPortsUpgrade(t *testing.T) {
 	r := newProgram(t, httpd.Config{}, nil)

@@ -134,6 +134,7 @@ func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	dropOffered(out.Header)
+	dropUpgrade(out.Header)
 	if p.OwnOrigin {
 		p.asSite(pr)
 		return
@@ -145,6 +146,16 @@ func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 	out.Header.Set("X-Forwarded-Prefix", p.Prefix)
 	if out.Header.Get("Origin") != "" { // it is this server's, as the guard has checked; programs compare it with Host
 		out.Header.Set("Origin", "http://"+p.host())
+	}
+}
+
+// dropUpgrade removes an offer of another protocol, except websocket, so that the program answers in HTTP/1.1. After a
+// switch to h2c, which curl and Java's HttpClient offer, or to TLS, the client would send its further requests to this
+// server, with its key, to the program.
+func dropUpgrade(h http.Header) {
+	if !strings.EqualFold(h.Get("Upgrade"), "websocket") { // ReverseProxy has refused what is not ASCII
+		h.Del("Upgrade")
+		h.Del("Connection")
 	}
 }
 

@@ -80,6 +80,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if not size:
                 return
 
+    def h2c(self):
+        """Switches to HTTP/2, in which the client would send its next requests here."""
+        self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+        self.close_connection = True
+
     def upgrade(self):
         self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSet-Cookie: a=b\r\n"
                          b"Sec-WebSocket-Accept: " + self.headers["Sec-WebSocket-Key"].encode() + b"\r\n\r\n")
@@ -89,7 +94,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one(self):
         {"/hostile": self.hostile, "/redirect": self.redirect, "/odd": self.odd, "/short": self.short, "/big": self.big, "/taken": self.taken,
-         "/echo": self.echo, "/ws": self.upgrade, "/trailers": self.trailers, "/events": self.events,
+         "/echo": self.echo, "/ws": self.upgrade, "/h2c": self.h2c, "/trailers": self.trailers, "/events": self.events,
          "/lines": self.lines}.get(self.path, self.told)()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_PROPFIND = handle_one
