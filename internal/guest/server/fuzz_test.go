@@ -54,7 +54,7 @@ func FuzzRequest(f *testing.F) {
 	for _, m := range []guest.Message{&guest.Hello{}, &guest.Attach{ID: "x", Stdout: 5, Channel: 7},
 		&guest.Input{ID: "x", Data: []byte("abc")},
 		&guest.Ack{ID: "x", Channel: 3, Exit: true}, &guest.Signal{ID: "x", Signal: 9},
-		&guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{},
+		&guest.Resize{ID: "x", Rows: 1, Cols: 2}, &guest.List{}, &guest.Park{Argv: []string{"x"}},
 		&guest.Wait{ID: "x"}, &guest.KillAll{}, &guest.Hold{}, &guest.Lease{For: time.Second},
 		&guest.Reborn{Key: make([]byte, 32), ID: "y"}, &guest.Memory{Limit: 1 << 30}, &guest.Shutdown{}} {
 		f.Add(uint8(m.MessageType()), guest.Append(nil, m), uint8(guest.TypeAck), []byte{2})
