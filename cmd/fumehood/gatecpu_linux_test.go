@@ -15,6 +15,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/egress/egresstest"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/racing"
 )
 
 const floodUDP = `
@@ -73,7 +74,7 @@ func TestGateCPU(t *testing.T) {
 	used := float64(cpuOf(t, d.cmd.Process.Pid)-before) / float64(time.Since(began))
 	t.Logf("the server took %.2f CPUs; the median of another key's run was %s, and is %s", used, quiet,
 		medianRun(t, other, "o"))
-	if used > 0.3 {
+	if used > 0.3 && !racing.On {
 		t.Errorf("two sandboxes of 0.1 CPU cost the server %.2f CPUs", used)
 	}
 }

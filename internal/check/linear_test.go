@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/racing"
 )
 
 // bytesOfByte limits the allocations of a check for each byte of text. A token takes 24, and growing tables are copied.
@@ -172,7 +173,7 @@ func TestLinear(t *testing.T) {
 		if two.looks > 2*one.looks+two.mostLooks()/10 {
 			t.Errorf("%s in %q: %d looks, and %d for twice the text", s.name, s.language, one.looks, two.looks)
 		}
-		if !raced && (after > 5*before/2+noise || after > bytesOfByte*len(two.code)+noise) {
+		if !racing.On && (after > 5*before/2+noise || after > bytesOfByte*len(two.code)+noise) {
 			t.Errorf("%s in %q: %d bytes, and %d for twice the text of %d", s.name, s.language, before, after, n)
 		}
 	}
@@ -185,7 +186,7 @@ func TestLongest(t *testing.T) {
 	}
 	for _, s := range shapes {
 		f, allocated := work(s.language, s.text(MaxBytes-1000))
-		if f.code == "" || f.looks > 2*f.mostLooks() || !raced && allocated > bytesOfByte*len(f.code) {
+		if f.code == "" || f.looks > 2*f.mostLooks() || !racing.On && allocated > bytesOfByte*len(f.code) {
 			t.Errorf("%s in %q: %d looks, %d bytes", s.name, s.language, f.looks, allocated)
 		}
 	}
