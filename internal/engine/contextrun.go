@@ -260,8 +260,9 @@ func (x *Run) addResult(value sandbox.Value, end uint64) error {
 	}
 	x.mu.Lock()
 	x.resultBytes += size
-	over := len(x.results) >= maxResults || x.resultBytes > maxResultBytes
-	if !over {
+	x.resultCount++
+	over := x.resultCount > maxResults || x.resultBytes > maxResultBytes
+	if !over && !x.req.Background {
 		x.results = append(x.results, value)
 	}
 	x.mu.Unlock()
@@ -276,7 +277,9 @@ func (x *Run) raise(raised *sandbox.Exception, end uint64) {
 	x.mu.Lock()
 	first := x.exception == nil
 	if first {
-		x.exception = raised
+		if x.exception = raised; x.slotless() {
+			x.exception = shortException(raised, maxKeptException) // its log has all of it
+		}
 	}
 	x.mu.Unlock()
 	if first {

@@ -38,6 +38,10 @@ const (
 	// DefaultRuns is for LivingConfig.Runs. Slots do not limit runs without a time limit, and each takes some 40 KiB.
 	DefaultRuns = 4096
 
+	// DefaultReports is for LivingConfig.Reports, in bytes.
+	DefaultReports = 256 << 20
+	freeReports    = 64 << 10 // bytes of each run that need no room
+
 	// ended sandboxes that are remembered, to say why one is gone; the oldest of the owner with the most go first
 	maxEnded  = 1000
 	keepEnded = 24 * time.Hour // and for how long
@@ -55,6 +59,9 @@ type LivingConfig struct {
 	LogBytes int64
 	Ports    int // open connections to their ports, half of them of one owner; 0 is DefaultPorts
 	Runs     int // that have not ended, half of them of one owner; 0 is DefaultRuns
+	// Reports bounds the bytes that are held of unfinished reports of code without a time limit, half of them of one
+	// owner. Past it, the interpreter of the code ends. 0 is DefaultReports.
+	Reports int64
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.
@@ -74,9 +81,11 @@ type table struct {
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
-	ports *room.Room      // of open connections to ports of sandboxes
-	runs  *room.Room      // of runs that have not ended
-	logs  *eventlog.Quota // of all sandboxes
+	ports *room.Room // of open connections to ports of sandboxes
+	runs  *room.Room // of runs that have not ended
+	// of what is held of reports of code without a slot: unfinished ones, and those that wait for output
+	reports *room.Room
+	logs    *eventlog.Quota // of all sandboxes
 
 	callers callers // runs in fresh sandboxes
 }
@@ -85,7 +94,7 @@ type ownedName struct{ owner, name string }
 
 func newTable(c *LivingConfig) *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
-		ports: room.Halves(int64(c.Ports)), runs: room.Halves(int64(c.Runs)),
+		ports: room.Halves(int64(c.Ports)), runs: room.Halves(int64(c.Runs)), reports: room.Halves(c.Reports),
 		logs: eventlog.NewQuota(c.LogBytes)}
 }
 

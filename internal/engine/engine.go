@@ -159,6 +159,9 @@ func New(config Config) (*Engine, error) {
 	if config.Living.Ports == 0 {
 		config.Living.Ports = DefaultPorts
 	}
+	if config.Living.Reports == 0 {
+		config.Living.Reports = DefaultReports
+	}
 	if config.Living.Runs == 0 {
 		config.Living.Runs = DefaultRuns
 	}

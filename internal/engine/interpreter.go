@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -83,6 +84,7 @@ func (in *interpreter) watch() {
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
 	in.exited, in.err = in.follow(ctx)
+	s.engine.living.reports.Give(s.owner, in.late.held)
 	if in.err != nil && s.life.Err() == nil { // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name,
 			"err", in.err)
@@ -138,6 +140,9 @@ func (in *interpreter) take(p *client.Process, m guest.Output) error {
 		return fmt.Errorf("the driver broke the protocol: %w", err)
 	}
 	if err := in.rest(); err != nil {
+		return err
+	}
+	if err := in.hold(); err != nil {
 		return err
 	}
 	return in.acknowledge(p)
@@ -198,6 +203,21 @@ func (in *interpreter) rest() error {
 	return in.countStray(in.parser.Rest())
 }
 
+// hold counts what is held of reports of a run without a slot, as no slot bounds it.
+func (in *interpreter) hold() error {
+	need, s := int64(0), in.context.sandbox
+	if x := in.running(); x != nil && x.slotless() {
+		need = max(0, int64(in.parser.Pending()+in.late.bytes)-freeReports)
+	}
+	reports := s.engine.living.reports
+	if need > in.late.held && !reports.Take(s.owner, need-in.late.held) {
+		return errors.New("reports of code without a time limit take too much memory of the server")
+	}
+	reports.Give(s.owner, max(0, in.late.held-need))
+	in.late.held = need
+	return nil
+}
+
 // report handles one report of the driver. Code may forge any.
 func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	x := in.running()
@@ -238,7 +258,8 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 // lateReports are the reports that wait, in order.
 type lateReports struct {
 	list  []lateReport
-	bytes int // of their fields
+	bytes int   // of their fields
+	held  int64 // of the room for reports, also for an unfinished one
 
 	ended  *Run   // whose done report was handled, while its log may not be finished
 	before uint64 // offset of the channel before that report

@@ -200,7 +200,9 @@ func (x *Run) replayEvent(e eventlog.Event) {
 	}
 	switch {
 	case decoded.Result != nil:
-		x.results = append(x.results, *decoded.Result)
+		if !x.req.Background {
+			x.results = append(x.results, *decoded.Result)
+		}
 		x.resumed.reported = e.Offset
 	case decoded.Exception != nil:
 		x.exception = decoded.Exception

@@ -67,7 +67,8 @@ type ending struct {
 
 // values are what code in a context displayed and raised.
 type values struct {
-	results     []sandbox.Value
+	results     []sandbox.Value // none of a background run: its log has them
+	resultCount int
 	exception   *sandbox.Exception
 	resultBytes int
 	late        sandbox.Captured // output of earlier runs of its context

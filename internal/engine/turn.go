@@ -93,10 +93,13 @@ func (x *Run) endless() bool { return x.Spec.Limits.Timeout == sandbox.NoTimeout
 // freeBegun releases the slot of a run in a living sandbox that has begun, if the run requests it or has no time limit:
 // it would hold the slot until its sandbox ends.
 func (x *Run) freeBegun() {
-	if x.endless() || x.req.FreesSlot {
+	if x.slotless() {
 		x.freeSlot()
 	}
 }
+
+// slotless reports whether the run holds no slot once it has begun.
+func (x *Run) slotless() bool { return x.endless() || x.req.FreesSlot }
 
 // runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot.
 func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {

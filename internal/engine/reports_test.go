@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/lang"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestHeldReports: unfinished reports of code without a time limit, which holds no slot, may take so many bytes.
+func TestHeldReports(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: lang.All(), Living: engine.LivingConfig{Reports: 4 << 20}})
+	s := rig.make(t, engine.Create{})
+	const unfinished = `
+import os, stat, time
+for fd in range(3, 256):
+    try:
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.set_blocking(fd, True)
+            os.write(fd, b"result 4000000\n" + bytes(100))
+            for _ in range(12): os.write(fd, bytes(100_000))
+    except OSError: pass
+open("done-%d", "w")
+time.sleep(1000)`
+	var runs []*engine.Run
+	for i := range 2 { // half of the room is for one owner
+		name := fmt.Sprint("c", i)
+		if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"}); err != nil {
+			t.Fatal(err)
+		}
+		x := code("python", fmt.Sprintf(unfinished, i))
+		x.Context = name
+		x.Detach()
+		run, err := s.Start(within(t), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+		eventually(t, "it has reported or ended", func() bool {
+			_, err := s.Stat(within(t), fmt.Sprint("done-", i))
+			return err == nil || run.Info().Status != sandbox.StatusRunning
+		})
+	}
+	eventually(t, "the second has ended", func() bool { return runs[1].Info().Status != sandbox.StatusRunning })
+	if i := runs[0].Info(); i.Status != sandbox.StatusRunning {
+		t.Errorf("the first: %s", i.Status)
+	}
+}
+
+// TestBackgroundResults: the server holds no results of code in the background, which its log has.
+func TestBackgroundResults(t *testing.T) {
+	_, s := contextRig(t)
+	const count, size = 4, 6_000_000
+	x := code("python", fmt.Sprintf("class Large:\n  def _repr_html_(self): return 'x' * %d\nfor i in range(%d): "+
+		"display(Large())\nimport time\ntime.sleep(1000)", size, count))
+	x.Detach()
+	before := heapSize()
+	run, err := s.Start(within(t), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough, seen := errors.New("enough"), 0
+	err = run.Follow(within(t), 0, func(e engine.Event) error {
+		if e.Result == nil {
+			return nil
+		}
+		if seen++; seen == count {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(seen, err)
+	}
+	if grown := heapSize() - before; grown > count*size/2 {
+		t.Errorf("%d bytes are held of %d", grown, count*size)
+	}
+	runtime.KeepAlive(run)
+}
+
+// heapSize is the size of what is in use.
+func heapSize() int64 {
+	runtime.GC()
+	runtime.GC() // empties pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
