@@ -181,7 +181,7 @@ func (x *Run) offer(r callRecord, end uint64) error {
 		x.calls.withdraw(r.ID)
 		return fmt.Errorf("the log of this run is full")
 	}
-	x.calls.limitWait(r, x.expire)
+	x.calls.limitWait(r.ID, x.expire)
 	if show := x.Request.Calls.Call; show != nil {
 		show(sandbox.Call{ID: r.ID, Name: r.Name, Arguments: r.Arguments, Timeout: r.Timeout})
 	}
@@ -211,16 +211,17 @@ func (c *calls) await(r callRecord) {
 	if c.isOver() {
 		return
 	}
+	r.Arguments = nil // up to 1 MiB, which the log has
 	c.pending[r.ID] = &call{record: r}
 	c.clock.stop(len(c.pending))
 }
 
 // limitWait limits the wait of a call, if it still waits.
-func (c *calls) limitWait(r callRecord, expire func(uint64)) {
+func (c *calls) limitWait(id uint64, expire func(uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.pending[r.ID]; p != nil {
-		p.late = time.AfterFunc(r.Timeout, func() { expire(r.ID) })
+	if p := c.pending[id]; p != nil {
+		p.late = time.AfterFunc(p.record.Timeout, func() { expire(id) })
 	}
 }
 

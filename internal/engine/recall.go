@@ -34,7 +34,7 @@ func (c *calls) recall(r callRecord, at time.Time, expire func(uint64)) {
 	c.count, c.bytes = max(c.count, r.ID), c.bytes+int64(len(r.Arguments))
 	c.mu.Unlock()
 	c.await(r)
-	c.limitWait(r, expire)
+	c.limitWait(r.ID, expire)
 	if len(c.pending) == 1 {
 		c.clock.recall(true, at)
 	}

@@ -82,6 +82,38 @@ func TestBackgroundResults(t *testing.T) {
 	runtime.KeepAlive(run)
 }
 
+// TestWaitingCalls: the server holds no arguments of calls that wait, which the log has.
+func TestWaitingCalls(t *testing.T) {
+	_, s := contextRig(t)
+	const count, size = 16, 1_000_000
+	x := withTools("python", fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor as P\n"+
+		"with P(%d) as p: list(p.map(lambda i: search('x' * %d), range(%[1]d)))", count, size), searchTool)
+	x.Request.Calls.Limits.Bytes = 2 * count * size
+	x.Detach()
+	before := heapSize()
+	run, err := s.Start(within(t), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough, seen := errors.New("enough"), 0
+	err = run.Follow(within(t), 0, func(e engine.Event) error {
+		if e.Call == nil {
+			return nil
+		}
+		if seen++; seen == count {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(seen, err)
+	}
+	if grown := heapSize() - before; grown > count*size/2 {
+		t.Errorf("%d bytes are held of %d", grown, count*size)
+	}
+	runtime.KeepAlive(run)
+}
+
 // heapSize is the size of what is in use.
 func heapSize() int64 {
 	runtime.GC()
