@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -48,7 +49,17 @@ func (a *apiV1) answerCall(w *httpd.Response, r *http.Request, x *engine.Run, re
 	if err != nil {
 		return err
 	}
-	return done(w, x.Answer(r.Context(), id, sandbox.CallAnswer{Value: req.Value, Error: req.Error}))
+	// The answer is held until the driver has it, so its body counts until then, also if the client leaves. Only a
+	// revoked key ends it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	defer context.AfterFunc(a.Stopping(), cancel)()
+	defer context.AfterFunc(r.Context(), func() {
+		if w.Revoked() {
+			cancel()
+		}
+	})()
+	return done(w, x.Answer(ctx, id, sandbox.CallAnswer{Value: req.Value, Error: req.Error}))
 }
 
 // answerOnce is POST /v1/runs/{run}/calls/{call}.
