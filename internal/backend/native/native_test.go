@@ -196,12 +196,18 @@ func TestEveryStepFails(t *testing.T) {
 	}
 }
 
-func openFiles(t testing.TB) int {
+// openFiles counts open descriptors without those of counters, which idle control groups keep open.
+func openFiles(t testing.TB) (n int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(entries)
+	for _, e := range entries {
+		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); !strings.Contains(to, "/idle-") {
+			n++
+		}
+	}
+	return n
 }
 
 func TestRun(t *testing.T) {
