@@ -25,7 +25,7 @@ type idle struct {
 }
 
 const (
-	maxIdle     = 16      // each keeps the files of its counters open, some six
+	maxIdle     = 16
 	maxLeftover = 1 << 20 // bytes that may still be charged: pages of host files that the sandbox read first
 	idlePrefix  = "idle-"
 )
@@ -57,6 +57,7 @@ func (i *idle) keep(g *Group) bool {
 	if !g.empty() {
 		return false
 	}
+	g.CloseFiles() // only living sandboxes count towards the budget of descriptors
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
