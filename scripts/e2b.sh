@@ -50,6 +50,7 @@ trap 'kill $(jobs -p) 2>/dev/null; wait || true' EXIT
 start() {
   local log=$folder/$1.log name=$1
   shift
+  : >"$log" # is read below, perhaps before the server opens it
   "$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/state-$name" --no-local-socket \
     --api-key-file "$folder/keys" "$@" 2>"$log" &
   url=

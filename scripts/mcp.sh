@@ -31,6 +31,7 @@ serve() { # NAME FLAG...: starts a server and sets url
   local name=$1 server
   shift
   rm -rf "${folder:?}/$name"
+  : >"$folder/$name.log" # is read below, perhaps before the server opens it
   "$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/$name" --no-local-socket "$@" 2>"$folder/$name.log" &
   server=$!
   servers+=("$server")

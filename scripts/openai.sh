@@ -18,6 +18,7 @@ fi
 
 rm -rf "$folder/state" "$folder/keys"
 key=$("$fumehood" --quiet keys create alice --file "$folder/keys")
+: >"$folder/server.log" # is read below, perhaps before the server opens it
 "$fumehood" serve --listen 127.0.0.1:0 --state-dir "$folder/state" --no-local-socket --api-key-file "$folder/keys" \
   2>"$folder/server.log" &
 server=$!

@@ -17,6 +17,7 @@ if ! "$folder/bin/schemathesis" --version 2>/dev/null | grep -qF "$VERSION"; the
 fi
 
 rm -rf "$folder/state"
+: >"$folder/serve.log" # is read below, perhaps before the server opens it
 "$fumehood" serve --listen 127.0.0.1:0 --max-timeout 10s --timeout 1s --state-dir "$folder/state" --no-local-socket \
   --sandboxes 50 2>"$folder/serve.log" &
 server=$!
