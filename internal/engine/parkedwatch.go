@@ -32,13 +32,16 @@ func (s *Sandbox) isWatched() bool {
 // boxes of the shelf.
 func (p *pool) watch(s *shelf, l *Sandbox) {
 	before := l.measure()
-	for p.holds(s, l) {
+	for {
 		select {
 		case <-time.After(parkedLook):
 		case <-p.engine.stop.Done():
 			return
 		}
 		now := l.measure()
+		if !p.holds(s, l) { // after the reading: what a run uses is its own
+			return
+		}
 		cpu, memory := now.CPU-before.CPU, now.MemoryNow-before.MemoryNow
 		if before.CPU >= 0 && now.CPU >= 0 && (cpu > maxParkedCPU || memory > maxParkedMemory) {
 			p.unpark(s, parkedUsage(cpu, memory))
@@ -63,6 +66,7 @@ func (p *pool) unpark(s *shelf, why error) {
 		}
 		return l.parked != nil
 	})
+	p.fill(s)
 	level := slog.LevelDebug
 	if s.kept {
 		level = slog.LevelWarn

@@ -78,28 +78,41 @@ func (b busyBox) Usage(context.Context) (sandbox.Usage, error) {
 func (busyBox) Close() error { return nil }
 
 // TestParkedWatch: a warm box ends in which the interpreter of an image computes before its program, and nothing waits
-// in further boxes of its shelf.
+// in further boxes of its shelf. A box that a run has taken is not watched.
 func TestParkedWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		s := &shelf{backend: noBoxes{}, spec: sandbox.Spec{Root: sandbox.Root{Image: "web"}}}
-		s.idle = time.AfterFunc(time.Hour, func() {})
-		defer s.idle.Stop()
-		l := newSandbox(e, noBoxes{}, sandbox.Record{Spec: s.spec})
-		l.box, l.parked = busyBox{began: time.Now()}, &sandbox.Fork{}
-		e.boxes.Add(1)
-		e.pool.put(s, l, nil)
-		if !e.pool.holds(s, l) {
-			t.Fatal("the box is not ready")
-		}
-		time.Sleep(2 * parkedLook)
-		synctest.Wait()
-		if e.pool.holds(s, l) || !s.unparked || e.boxes.Load() != 0 {
-			t.Errorf("the box is still ready, or may come again: %+v", s)
-		}
-	})
+	for name, taken := range map[string]bool{"waits": false, "taken": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				s := &shelf{backend: noBoxes{}, spec: sandbox.Spec{Root: sandbox.Root{Image: "web"}}}
+				s.idle = time.AfterFunc(time.Hour, func() {})
+				defer s.idle.Stop()
+				l := newSandbox(e, noBoxes{}, sandbox.Record{Spec: s.spec})
+				l.box, l.parked = busyBox{began: time.Now()}, &sandbox.Fork{}
+				e.boxes.Add(1)
+				e.pool.put(s, l, nil)
+				if !e.pool.holds(s, l) {
+					t.Fatal("the box is not ready")
+				}
+				if taken {
+					time.Sleep(parkedLook / 2)
+					e.pool.mu.Lock()
+					s.ready = nil
+					e.pool.mu.Unlock()
+				}
+				time.Sleep(2 * parkedLook)
+				synctest.Wait()
+				if ended := e.boxes.Load() == 0; ended == taken || s.unparked == taken || e.pool.holds(s, l) {
+					t.Errorf("ended: %v, unparked: %v", ended, s.unparked)
+				}
+				if taken {
+					l.closeBox()
+				}
+			})
+		})
+	}
 }
