@@ -68,7 +68,8 @@ internal/backend/docker:     sandbox internal/host/enforce internal/host/tap int
 internal/backend/native:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest/client
                              internal/guest/confine internal/host/cgroup internal/host/hostbox internal/host/hostid
                              internal/host/idmap internal/host/instance internal/host/kernel internal/host/nolink
-                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo | golang.org/x/sys
+                             internal/host/pidfd internal/host/rootfs internal/host/seccomp internal/host/undo |
+                             golang.org/x/sys
 internal/backend/gvisor:     sandbox internal/host/enforce internal/host/tap internal/host/fork internal/guest
                              internal/guest/client internal/guest/confine internal/host/cgroup internal/host/hostbox
                              internal/host/hostid internal/host/idmap internal/host/instance internal/host/nolink

@@ -10,8 +10,8 @@ import (
 
 const imageRuns = 200
 
-// imageStarts compares fresh Pythons of pythonImage and of the host's root, alternating, without and with sandboxes that
-// are kept ready.
+// imageStarts compares fresh Pythons of pythonImage and of the host's root, alternating, first without and then with
+// sandboxes that are kept ready.
 func (r *report) imageStarts(ctx context.Context, home string) (err error) {
 	f := &r.figures.images
 	if f.cold, err = r.imageStart(ctx, home, "0"); err == nil {

@@ -16,6 +16,7 @@ type boxed struct {
 	guest   connection
 	passage sandbox.Passage // the way out of its network; nil if it has none
 	layers  supplied
+	wanted  *sandbox.Fork // what its one run can run in; nil is only a new interpreter
 	parked  *sandbox.Fork // what waits in the box, else nil
 	forked  bool          // it is a fork of a zygote; else the guest started it
 
@@ -24,7 +25,9 @@ type boxed struct {
 
 // create takes a warm sandbox for a plan, or builds one.
 func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
-	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied, e.forkOf(&p.job)); s != nil {
+	wanted := e.forkOf(&p.job)
+	if s := e.pool.take(p.backend, p.Spec, p.owner, p.supplied, wanted); s != nil {
+		s.wanted = wanted
 		spec := p.Spec // a warm box lacks the owner, and this run's environment, metadata and some limits
 		spec.ID = s.id
 		s.become(sandbox.Record{ID: spec.ID, Owner: p.owner, Spec: spec})
@@ -36,7 +39,7 @@ func (e *Engine) create(ctx context.Context, p *oneShot) (*Sandbox, error) {
 	if err := s.build(ctx); err != nil {
 		return nil, err
 	}
-	s.layers = p.supplied.share()
+	s.layers, s.wanted = p.supplied.share(), wanted
 	return s, nil
 }
 

@@ -163,18 +163,17 @@ func (x *Run) start(ctx context.Context) (*client.Process, error) {
 // possible.
 func (x *Run) interpreter(ctx context.Context) (waits bool, err error) {
 	s := x.sandbox
-	if !s.oneShot {
+	if s.wanted == nil {
 		return false, nil
 	}
-	f := s.engine.forkOf(&x.job)
-	if f != nil && s.parked == nil {
-		if err := s.park(ctx, f, false); errors.Is(err, sandbox.ErrEntered) {
+	if s.parked == nil {
+		if err := s.park(ctx, s.wanted, false); errors.Is(err, sandbox.ErrEntered) {
 			return false, err
 		} else if err != nil && !errors.Is(err, sandbox.ErrNoZygote) && ctx.Err() == nil {
 			s.engine.log.Debug("a waiting interpreter could not be used", "sandbox", s.id, "err", err)
 		}
 	}
-	return f != nil && s.parkedFor(f), nil
+	return s.parkedFor(s.wanted), nil
 }
 
 // startAs starts the process of a message, with the first of the language's interpreters that the root holds.

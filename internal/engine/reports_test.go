@@ -57,29 +57,10 @@ func TestBackgroundResults(t *testing.T) {
 	const count, size = 4, 6_000_000
 	x := code("python", fmt.Sprintf("class Large:\n  def _repr_html_(self): return 'x' * %d\nfor i in range(%d): "+
 		"display(Large())\nimport time\ntime.sleep(1000)", size, count))
-	x.Detach()
-	before := heapSize()
-	run, err := s.Start(within(t), x)
-	if err != nil {
-		t.Fatal(err)
+	held := heldBy(t, s, x, count, func(e engine.Event) bool { return e.Result != nil })
+	if held > count*size/2 {
+		t.Errorf("%d bytes are held of %d", held, count*size)
 	}
-	enough, seen := errors.New("enough"), 0
-	err = run.Follow(within(t), 0, func(e engine.Event) error {
-		if e.Result == nil {
-			return nil
-		}
-		if seen++; seen == count {
-			return enough
-		}
-		return nil
-	})
-	if !errors.Is(err, enough) {
-		t.Fatal(seen, err)
-	}
-	if grown := heapSize() - before; grown > count*size/2 {
-		t.Errorf("%d bytes are held of %d", grown, count*size)
-	}
-	runtime.KeepAlive(run)
 }
 
 // TestWaitingCalls: the server holds no arguments of calls that wait, which the log has.
@@ -89,6 +70,15 @@ func TestWaitingCalls(t *testing.T) {
 	x := withTools("python", fmt.Sprintf("from concurrent.futures import ThreadPoolExecutor as P\n"+
 		"with P(%d) as p: list(p.map(lambda i: search('x' * %d), range(%[1]d)))", count, size), searchTool)
 	x.Request.Calls.Limits.Bytes = 2 * count * size
+	held := heldBy(t, s, x, count, func(e engine.Event) bool { return e.Call != nil })
+	if held > count*size/2 {
+		t.Errorf("%d bytes are held of %d", held, count*size)
+	}
+}
+
+// heldBy starts a run in the background and waits for so many events of a kind. It returns what the server then holds.
+func heldBy(t *testing.T, s *engine.Sandbox, x engine.RunRequest, count int, is func(engine.Event) bool) int64 {
+	t.Helper()
 	x.Detach()
 	before := heapSize()
 	run, err := s.Start(within(t), x)
@@ -97,10 +87,10 @@ func TestWaitingCalls(t *testing.T) {
 	}
 	enough, seen := errors.New("enough"), 0
 	err = run.Follow(within(t), 0, func(e engine.Event) error {
-		if e.Call == nil {
-			return nil
+		if is(e) {
+			seen++
 		}
-		if seen++; seen == count {
+		if seen == count {
 			return enough
 		}
 		return nil
@@ -108,10 +98,9 @@ func TestWaitingCalls(t *testing.T) {
 	if !errors.Is(err, enough) {
 		t.Fatal(seen, err)
 	}
-	if grown := heapSize() - before; grown > count*size/2 {
-		t.Errorf("%d bytes are held of %d", grown, count*size)
-	}
+	held := heapSize() - before
 	runtime.KeepAlive(run)
+	return held
 }
 
 // heapSize is the size of what is in use.

@@ -13,7 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 )
 
-// waiter is an interpreter that waits. What it does before it says so is put before it.
+// waiter reports that it waits, and then waits for a program. A test may put other code before it.
 const waiter = `
 import os
 os.write(3, b"!")
@@ -129,9 +129,6 @@ if os.fork() == 0:
 // A parked interpreter that cannot be waited for, as another process traces it, holds up no other program. A sandbox's
 // filter refuses ptrace(2); a process that gets the pid of an interpreter that has ended has the same effect.
 func TestParkedTraced(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the guest waits for two seconds")
-	}
 	c := startInit(t).Client(t)
 	m := guest.Start{ID: newID(), Argv: []string{"/bin/sleep", "1000"}, User: stranger}
 	if _, err := c.Start(limit(t), m); err != nil { // or the guest would kill all other processes, also the tracer

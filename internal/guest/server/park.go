@@ -78,12 +78,9 @@ func (s *Server) startParked(m *guest.Start) (*parked, error) {
 	if err := fds.null(); err != nil {
 		return nil, err
 	}
-	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
-		r, err := fds.output(stream)
-		if err != nil {
-			return nil, err
-		}
-		w.outputs[i] = r
+	var err error
+	if w.outputs, err = fds.outputs(); err != nil {
+		return nil, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -115,8 +112,8 @@ func (w *parked) awaitReady() error {
 	return err
 }
 
-// resume lets the parked interpreter run the program of m as the execution p. It reports false if there is none for
-// it: then the caller starts a process, and a parked interpreter has ended.
+// resume lets the parked interpreter run the program of m as the execution p. It reports false if none is parked, or if
+// the parked one cannot run this program: it has ended then, and the caller starts a process.
 func (s *Server) resume(p *process, m *guest.Start) (bool, error) {
 	if err := s.table.enter(); err != nil {
 		return false, err
@@ -133,7 +130,7 @@ func (s *Server) resume(p *process, m *guest.Start) (bool, error) {
 	s.table.parked = nil
 	w.channel.Close()
 	p.spawned, p.session = time.Now(), w.pid
-	s.outputs(p, m, w.outputs)
+	p.follow(m, w.outputs)
 	p.begin(w.pid, m.Deadline)
 	return true, nil
 }

@@ -207,15 +207,11 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	if err := stdin(); err != nil {
 		return err
 	}
-	var ends [2]*os.File
-	for i := range ends {
-		r, err := f.output(sandbox.Stdout + sandbox.Stream(i))
-		if err != nil {
-			return err
-		}
-		ends[i] = r
+	ends, err := f.outputs()
+	if err != nil {
+		return err
 	}
-	s.outputs(p, m, ends)
+	p.follow(m, ends)
 	if !m.Channel {
 		return nil
 	}
@@ -234,8 +230,8 @@ func (s *Server) descriptors(f *childFiles, p *process, m *guest.Start) error {
 	return f.openBackground(p)
 }
 
-// outputs makes the output streams of the read ends of stdout and stderr.
-func (s *Server) outputs(p *process, m *guest.Start, ends [2]*os.File) {
+// follow makes the output streams of the read ends of stdout and stderr.
+func (p *process) follow(m *guest.Start, ends [2]*os.File) {
 	buffer := int(cmp.Or(m.Buffer, guest.DefaultBuffer))
 	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
 		p.outputs[i] = newOutput(p, stream, newPipeReader(ends[i]), buffer, m.Discard)
@@ -262,7 +258,17 @@ func (f *childFiles) input(p *process) error {
 	return nil
 }
 
-// output makes a pipe that the guest reads the child's next descriptor.
+// outputs makes the child's stdout and stderr, and returns their read ends.
+func (f *childFiles) outputs() (ends [2]*os.File, err error) {
+	for i, stream := range [2]sandbox.Stream{sandbox.Stdout, sandbox.Stderr} {
+		if ends[i], err = f.output(stream); err != nil {
+			return ends, err
+		}
+	}
+	return ends, nil
+}
+
+// output makes a pipe from which the guest reads what the child writes to its next descriptor.
 func (f *childFiles) output(stream sandbox.Stream) (*os.File, error) {
 	w, r, err := pipe(true)
 	if err != nil {

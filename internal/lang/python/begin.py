@@ -29,7 +29,7 @@ paths = [p for p in sys.modules["os"].environ.get("PYTHONPATH", "").split(":") i
 sys.path[at:at] = paths
 site = sys.modules["site"]
 if site.ENABLE_USER_SITE and site.USER_SITE not in sys.path and sys.modules["os"].path.isdir(site.USER_SITE):
-    # It did not exist when the zygote started. It precedes the folders of the system, and is empty, as nothing has
+    # It did not exist when the interpreter started. It precedes the folders of the system, and is empty, as nothing has
     # run in the sandbox.
     system = [n for n, p in enumerate(sys.path) if p.endswith(("/site-packages", "/dist-packages")) and
               n >= at + len(paths)]
