@@ -22,7 +22,7 @@
 //	         id u64, time i64 (ns), offset u64, kind u8, data
 //
 // A log may take the file of a removed log. Each of its sums begins with the sum of its name and its beginning, so a
-// reader takes no record of the removed log for one of it. Sums of the first version begin with nothing.
+// reader takes no record of the removed log for one of it.
 //
 // Only the slot of a log is ever written twice. It says up to which offset output was not stored for want of space, and
 // lets a reader learn that a log is finished without reading it. Code in the sandbox chooses the data of records, so

@@ -13,18 +13,12 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// magic begins every log. A byte for the version of the format follows.
-const magic = "fhevlog"
-
-// Versions of the format. The sums of the first depend on nothing else.
-const (
-	unseeded byte = 1
-	version  byte = 2
-)
+// magic begins every log; its last byte is the version of the format.
+const magic = "fhevlog\x02"
 
 // Where the parts of a header and of a record are.
 const (
-	slotAt     = len(magic) + 1
+	slotAt     = len(magic)
 	slotSize   = 24
 	headerAt   = slotAt + slotSize // what the second sum covers begins 4 bytes later
 	headerHead = headerAt + 32     // the size of a header without its head
@@ -83,7 +77,7 @@ type header struct {
 
 func (h header) append(b []byte) []byte {
 	at := len(b)
-	b = append(append(b, magic...), version)
+	b = append(b, magic...)
 	b = append(b, make([]byte, headerHead-slotAt)...)
 	slot{}.put(b[at+slotAt:], h.seed)
 	order.PutUint32(b[at+headerAt+4:], uint32(len(h.head)))
@@ -101,7 +95,7 @@ func readHeader(file *os.File) (h header, s slot, err error) {
 	if _, err := file.ReadAt(fixed, 0); err != nil && !errors.Is(err, io.EOF) {
 		return h, s, err
 	}
-	if v := fixed[len(magic)]; !bytes.HasPrefix(fixed, []byte(magic)) || v < unseeded || v > version {
+	if !bytes.HasPrefix(fixed, []byte(magic)) {
 		return h, s, notOurs("it does not begin like an event log of this version")
 	}
 	n := order.Uint32(fixed[headerAt+4:])
@@ -117,9 +111,7 @@ func readHeader(file *os.File) (h header, s slot, err error) {
 		began:  time.Unix(0, int64(order.Uint64(b[headerAt+24:]))),
 		head:   b[headerHead:],
 	}
-	if fixed[len(magic)] != unseeded {
-		h.seed = seedOf(file.Name(), h.began)
-	}
+	h.seed = seedOf(file.Name(), h.began)
 	if order.Uint32(b[headerAt:]) != h.seed.sum(b[headerAt+4:]) || h.bounds.check(int(n)) != nil {
 		return header{}, s, notOurs("its header is damaged")
 	}
