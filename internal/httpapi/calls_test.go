@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func TestAnswerRoom(t *testing.T) {
 	signal("STOP")
 	const size = 4 << 20 // more than a pipe holds
 	ctx, leave := context.WithCancel(t.Context())
+	sent := make(chan struct{}) // the whole request is on its way, also if the client leaves
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+r.addr+run+"/calls/1",
 		strings.NewReader(jsonOf(object{"value": strings.Repeat("x", size)})))
 	if err != nil {
@@ -46,6 +50,7 @@ func TestAnswerRoom(t *testing.T) {
 		bodies, _ := r.server.Held()
 		return bodies
 	}
+	<-sent
 	eventually(t, "the answer is there", func() bool { return held() > size/2 })
 	leave()
 	if err := <-left; err == nil {
