@@ -42,13 +42,14 @@ def test_pages(program, tmp_path, monkeypatch):
     runpy.run_path(str(page), {"model": models[0] if models else None})
 
 
-EXAMPLES = ["python_client", "calls", "state", "smolagents_agent", "langchain_tool", "deep_agent"]
+EXAMPLES = dict.fromkeys(["python_client", "calls", "state", "smolagents_agent", "langchain_tool", "deep_agent"], "42")
+EXAMPLES["playground"] = "['5', '4', '3']"
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples(name):
+@pytest.mark.parametrize(("name", "shown"), EXAMPLES.items())
+def test_examples(name, shown):
     environment = {k: v for k, v in os.environ.items() if k != "FUMEHOOD_SERVER"}
     program = [sys.executable, REPOSITORY / "examples" / f"{name}.py"]
     ended = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert "42" in ended.stdout
+    assert shown in ended.stdout
