@@ -16,6 +16,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -79,6 +80,7 @@ type secured struct {
 // secure adds TLS to a listener, if there is a certificate. TLS 1.2 is the least version. Clients that offer HTTP/2 get
 // it. Those of WebSockets offer HTTP/1.1.
 func (a *app) secure(l net.Listener, f *doorFlags, kept *state) (*secured, error) {
+	l = httpd.Listen(l)
 	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 	switch {
 	case f.cert != "":

@@ -1,12 +1,18 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -109,5 +115,68 @@ func TestConnectionsOfOneKey(t *testing.T) {
 			t.Errorf("another key gets %q", line)
 		}
 		conn.Close()
+	}
+}
+
+// Incomplete heads of all connections share 2 MiB: past it, the oldest gives way. Idle connections do not.
+func TestIncompleteHeads(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	send := func(head string) net.Conn {
+		conn, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(stepTimeout))
+		io.WriteString(conn, head)
+		return conn
+	}
+	const whole = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	idle := send(whole)
+	answers := bufio.NewReader(idle)
+	healthy := func() bool {
+		answer, err := http.ReadResponse(answers, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, answer.Body)
+		}
+		return err == nil && answer.StatusCode == 200
+	}
+	begun := healthy()
+	oldest := send("GET / HTTP/1.1\r\n")
+	for range 2<<20/30_000 + 1 {
+		send("GET / HTTP/1.1\r\n" + strings.Repeat("a:\r\n", 7_500))
+	}
+	oldest.Read(make([]byte, 1)) // until it is closed
+	if text := r.ok(200, "GET", "/metrics", ""); strings.Contains(text, "fumehood_http_connections_refused_total 0\n") {
+		t.Error("incomplete heads past the bound stay until their timeout")
+	}
+	io.WriteString(idle, whole)
+	if !begun || !healthy() {
+		t.Error("an idle connection is closed beside incomplete heads")
+	}
+}
+
+// A frame of HTTP/2 is held until it is complete, so its size is the least that RFC 9113, section 4.2, requires.
+func TestFrameSize(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config, server.EnableHTTP2 = r.server.HTTPServer(), true
+	server.StartTLS()
+	defer server.Close()
+	conn, err := tls.Dial("tcp", server.Listener.Addr().String(),
+		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, http2.ClientPreface)
+	framer := http2.NewFramer(conn, conn)
+	frame, err := framer.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, _ := frame.(*http2.SettingsFrame)
+	if size, ok := settings.Value(http2.SettingMaxFrameSize); !ok || size != 16<<10 {
+		t.Errorf("the server announces frames of up to %d bytes", size)
 	}
 }

@@ -87,7 +87,7 @@ func newStoringRig(t testing.TB, e engine.Config, h httpd.Config, stores httpapi
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server.Serve(listener)
+		server.Serve(httpd.Listen(listener))
 	}()
 	t.Cleanup(func() {
 		server.Close()

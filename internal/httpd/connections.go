@@ -31,6 +31,7 @@ type connections struct {
 	kept    map[string]int // by owner: those with an admitted request
 	waiting queue.List     // those without an admitted request, oldest first
 	refused int            // requests of HTTP/2 that are answered past the limit
+	heads   int            // bytes of incomplete heads
 }
 
 // connection is a net.Conn, or the stream of a request of HTTP/2.
@@ -39,6 +40,9 @@ type connection struct {
 	address string
 	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
+
+	head     int  // bytes of an incomplete head
+	headRead bool // the head is complete
 }
 
 func newConnections(most int, refuse func()) *connections {
@@ -143,22 +147,16 @@ func (c *connections) share() int { return max(1, c.most/2) }
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		limitBuffer(conn)
+		if tcp, ok := plain(conn, func(n int) { c.readHead(conn, n) }).(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(sendBuffer) // optional
+		}
 		c.begin(conn, addressOf(conn.RemoteAddr().String()))
 	case http.StateActive: // it waits until admit
+		c.active(conn)
 	case http.StateIdle:
 		c.idle(conn)
 	default:
 		c.end(conn)
-	}
-}
-
-func limitBuffer(conn net.Conn) {
-	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok { // of crypto/tls
-		conn = secure.NetConn()
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // optional
 	}
 }
 
@@ -176,11 +174,25 @@ func (c *connections) begin(conn io.Closer, address string) bool {
 	return over != conn
 }
 
+// active ends the count of a head, which is complete.
+func (c *connections) active(conn io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil { // nil: closed past the limit
+		c.endHead(known, true)
+	}
+}
+
 // idle puts a connection whose requests are answered behind the others that wait.
 func (c *connections) idle(conn io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil && known.waits == nil { // nil: closed past the limit
+	known := c.open[conn]
+	if known == nil { // closed past the limit
+		return
+	}
+	known.headRead = false
+	if known.waits == nil {
 		c.drop(known)
 		known.waits = c.waiting.PushBack(known)
 	}
@@ -247,6 +259,7 @@ func (c *connections) drop(entry *connection) {
 }
 
 func (c *connections) remove(entry *connection) {
+	c.endHead(entry, true)
 	if entry.waits != nil {
 		c.waiting.Remove(entry.waits)
 	} else {

@@ -29,6 +29,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
 	receiveBuffer  = 256 << 10 // bytes of bodies of an HTTP/2 connection that handlers have not read
+	maxFrame       = 16 << 10  // bytes of an HTTP/2 frame, which are held until it is complete; RFC 9113, section 4.2
 )
 
 // waits are the timeouts of a client besides WriteTimeout. Only tests change them.
@@ -178,7 +179,7 @@ func (s *Server) HTTPServer() *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.config.WriteTimeout,
-			MaxReceiveBufferPerConnection: receiveBuffer},
+			MaxReceiveBufferPerConnection: receiveBuffer, MaxReadFrameSize: maxFrame},
 		ConnState:   connections.state,
 		ConnContext: connections.context,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
