@@ -56,6 +56,16 @@ func hostileHost() map[string]http.HandlerFunc {
 			_, _ = io.WriteString(z, token)
 			z.Close()
 		},
+		"/grpc": func(w http.ResponseWriter, r *http.Request) { // as servers of gRPC choose a compressor
+			if r.Header.Get("Grpc-Accept-Encoding") == "gzip" || r.URL.RawQuery == "always" {
+				w.Header().Set("Grpc-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				_, _ = io.WriteString(z, token)
+				z.Close()
+				return
+			}
+			_, _ = io.WriteString(w, "plain "+token)
+		},
 		"/wide": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json; charset=utf-16")
 			for _, c := range token {
@@ -113,6 +123,8 @@ func TestSecretInAnswers(t *testing.T) {
 		{"-I https://api.test/all", "x-known: ghp_"},
 		{"https://api.test/parts", "accept-ranges: none"},
 		{"--compressed https://api.test/zip", "its answer is compressed"},
+		{"-H 'Grpc-Accept-Encoding: gzip' https://api.test/grpc", "plain ghp_"},
+		{"'https://api.test/grpc?always'", "its answer is compressed"},
 		{"-H 'Accept: application/json;charset=utf-16' https://api.test/wide", "its answer is in utf-16"},
 		{"-H 'Accept: text/plain;charset=IBM037' https://api.test/mainframe", "another character set"},
 		{"--http1.1 https://api.test/broken", "the value begins with\n[exit status 18]"},

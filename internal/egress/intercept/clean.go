@@ -74,10 +74,15 @@ var narrow = sync.OnceValue(func() *regexp.Regexp {
 		`(?:x-)?euc-?(?:jp|kr|tw|cn)|ks_c_5601-1987|tis-?620)$`)
 })
 
-// isPlain reports whether the body of an answer is not compressed.
+// encodedBy are headers that name the coding of a body, or of the messages in one (gRPC, Connect).
+var encodedBy = []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"}
+
+// isPlain reports whether a body is not compressed.
 func isPlain(h http.Header) bool {
-	return !slices.ContainsFunc(h["Content-Encoding"], func(coding string) bool {
-		return coding != "" && !strings.EqualFold(coding, "identity")
+	return !slices.ContainsFunc(encodedBy, func(name string) bool {
+		return slices.ContainsFunc(h[name], func(coding string) bool {
+			return coding != "" && !strings.EqualFold(coding, "identity")
+		})
 	})
 }
 
@@ -94,7 +99,11 @@ func (c cleaned) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			return c.now().header(ctx, http.Header(h)) // runs before the hook of ReverseProxy, which forwards h
+			err := c.now().header(ctx, http.Header(h))
+			if err != nil {
+				clear(h) // the hook of ReverseProxy forwards h, whatever this one returns
+			}
+			return err
 		}}))
 	answer, err := c.RoundTripper.RoundTrip(r)
 	if err != nil {

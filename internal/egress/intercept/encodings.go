@@ -43,16 +43,6 @@ func escapeMore(text, characters string) string {
 	return text
 }
 
-// asLatin1 returns a value as a server reads it that takes the bytes of a header for Latin-1 (RFC 9112, section 2.2):
-// Node, WSGI, Servlets. It is another text if the value has characters beyond ASCII.
-func asLatin1(value string) string {
-	var out strings.Builder
-	for _, c := range []byte(value) {
-		out.WriteRune(rune(c))
-	}
-	return out.String()
-}
-
 // escapeASCII returns how encoders that write only ASCII do.
 func escapeASCII(value string) string {
 	var out strings.Builder

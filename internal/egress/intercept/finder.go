@@ -3,7 +3,6 @@ package intercept
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,56 +24,57 @@ type pattern struct {
 }
 
 // finder finds values in text in one pass, in any letter case. It finds them as the gate encodes them too: in Base64,
-// forms and JSON. Its running time does not reveal how many characters of a value a text contains: it looks up the last
-// eight bytes of a pattern at once, by a random hash, and then compares hashes of whole patterns. So it does not
-// grow with the length of patterns either, of which hostile ones could begin and end alike.
+// forms and JSON. Its running time does not depend on how many characters of a value a text contains, nor on the length
+// of patterns, of which hostile ones could begin and end alike: it compares hashes of whole patterns. Which patterns it
+// compares at a position is a secret random function of the eight bytes before, with 2^hashBits results. Each of
+// countless texts has the same result, so the time reveals no more than hashBits bits of the end of a pattern. One
+// function is for all finders: several would reveal more.
 type finder struct {
-	key, base uint64
-	seen      [1 << hashBits]bool // by the hash of the last bytes
-	patterns  map[uint64][]pattern
-	longest   int // bytes of a pattern
+	patterns [1 << hashBits][]pattern // by the hash of the last bytes
+	longest  int                      // bytes of a pattern, rounded up: its time tells no length of a value
 }
 
 const (
-	hashBits = 14
+	hashBits = 8
+	rounding = 1 << 10
 	tailSize = rules.MinValue
 	upper    = 0x2020202020202020 // bits that letters of upper case lack
-	prime    = 1<<61 - 1          // of the hashes of patterns, which are polynomials in base
 )
+
+// The random numbers of the hashes. Those of whole patterns are polynomials in an odd base, modulo 2^64.
+var tailKey, base = rand.Uint64() | 1, rand.Uint64() | 1
 
 // newFinder makes a finder for the values that are known.
 func newFinder(secrets []rules.Secret) *finder {
-	f := &finder{key: rand.Uint64() | 1, base: 1<<32 + rand.Uint64N(prime-1<<32), patterns: map[uint64][]pattern{}}
+	f := &finder{}
 	for _, s := range secrets {
 		if s.Value == "" {
 			continue
 		}
-		f.addValue(s.Value, s.Placeholder)
-		if read := asLatin1(s.Value); read != s.Value {
+		for _, read := range rules.Readings(s.Value) {
 			f.addValue(read, s.Placeholder)
 		}
 	}
 	return f
 }
 
-// addValue adds a value as it is and in all encodings, as far as patterns may be that long.
+// addValue adds a value as it is, in Base64, and both as encoders write them.
 func (f *finder) addValue(value, placeholder string) {
-	f.add(value, pattern{placeholder: placeholder})
-	for _, encode := range encodings {
-		f.add(encode(value), pattern{placeholder: placeholder})
-	}
+	f.addEncoded(value, pattern{placeholder: placeholder})
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
-			f.addBase64(alphabet, before, value, placeholder)
+			text, whole := rules.InBase64(alphabet, before, value)
+			f.addEncoded(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
 		}
 	}
 }
 
-// addBase64 adds the characters that are in the Base64 of every text with the value after a number of bytes, modulo 3.
-func (f *finder) addBase64(alphabet *base64.Encoding, before int, value, placeholder string) {
-	count := (before + len(value)) * 8 // of bits
-	text := alphabet.EncodeToString([]byte("..."[:before] + value))
-	f.add(text[(before*8+5)/6:count/6], pattern{placeholder: placeholder, before: before > 0, after: count%6 > 0})
+// addEncoded adds a text as it is and in all encodings.
+func (f *finder) addEncoded(text string, p pattern) {
+	f.add(text, p)
+	for _, encode := range encodings {
+		f.add(encode(text), p)
+	}
 }
 
 // add adds a pattern of a text.
@@ -84,41 +84,32 @@ func (f *finder) add(text string, p pattern) {
 	}
 	p.size, p.power = len(text), 1
 	for i := range len(text) {
-		p.hash = f.appendHash(p.hash, text[i])
+		p.hash, p.power = appendHash(p.hash, text[i]), p.power*base
 	}
-	for n, square := p.size, f.base; n > 0; n, square = n/2, multiply(square, square) {
-		if n%2 > 0 {
-			p.power = multiply(p.power, square)
-		}
+	f.longest = max(f.longest, (p.size+rounding-1)/rounding*rounding)
+	list := &f.patterns[tailHash([]byte(text[len(text)-tailSize:]))]
+	if !slices.Contains(*list, p) { // encodings agree
+		*list = append(*list, p)
 	}
-	tail := binary.LittleEndian.Uint64([]byte(text[len(text)-tailSize:])) | upper
-	if slices.Contains(f.patterns[tail], p) {
-		return // encodings agree
-	}
-	f.seen[f.hash(tail)], f.longest = true, max(f.longest, p.size)
-	f.patterns[tail] = append(f.patterns[tail], p)
 }
 
-func (f *finder) hash(tail uint64) uint64 { return tail * f.key >> (64 - hashBits) }
+// tailHash returns the hash of the last bytes of a text.
+func tailHash(b []byte) uint64 {
+	return (binary.LittleEndian.Uint64(b[len(b)-tailSize:]) | upper) * tailKey >> (64 - hashBits)
+}
 
 // appendHash returns the hash of a text and one more byte.
-func (f *finder) appendHash(hash uint64, c byte) uint64 {
-	return reduce(multiply(hash, f.base) + uint64(lower(c)) + 1)
-}
+func appendHash(hash uint64, c byte) uint64 { return hash*base + digits[c] }
 
-// multiply multiplies modulo prime.
-func multiply(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	return reduce(low&prime + (high<<3 | low>>61))
-}
-
-// reduce returns a number below twice prime modulo prime.
-func reduce(a uint64) uint64 {
-	if a >= prime {
-		return a - prime
+// digits are those of the hashes, for each byte: the same for a letter of upper and of lower case. A branch would take
+// longer where cases alternate.
+var digits = func() (all [256]uint64) {
+	for i := range all {
+		all[i] = uint64(i) + 1
 	}
-	return a
-}
+	copy(all['A':'Z'+1], all['a':])
+	return all
+}()
 
 // hashes are of the beginnings of a text, by their lengths.
 type hashes []uint64
@@ -126,37 +117,33 @@ type hashes []uint64
 var hashesPool = sync.Pool{New: func() any { return new(hashes) }}
 
 // read computes the hashes for a text.
-func (h *hashes) read(f *finder, b []byte) {
-	*h = append((*h)[:0], 0)
-	for _, c := range b {
-		*h = append(*h, f.appendHash((*h)[len(*h)-1], c))
+func (h *hashes) read(b []byte) {
+	all := slices.Grow((*h)[:0], len(b)+1)[:len(b)+1]
+	hash := uint64(0)
+	all[0] = hash
+	for i, c := range b {
+		hash = appendHash(hash, c)
+		all[i+1] = hash
 	}
+	*h = all
 }
 
 // has reports whether a pattern ends at a position.
 func (h hashes) has(p *pattern, end int) bool {
-	return reduce(h[end]+prime-multiply(h[end-p.size], p.power)) == p.hash
+	return p.size <= end && h[end]-h[end-p.size]*p.power == p.hash
 }
 
 // find calls found with each part of b that reveals a value and whose pattern ends at one of the positions from..to, in
 // the order of these positions. Parts may overlap.
 func (f *finder) find(b []byte, from, to int, found func(span)) {
-	var sums *hashes // from a position on; nil until a pattern may end here
-	begin := 0
+	sums := hashesPool.Get().(*hashes)
+	defer hashesPool.Put(sums)
+	begin := max(0, from-f.longest)
+	sums.read(b[begin:max(to, begin)])
 	for end := max(from, tailSize); end <= to; end++ {
-		tail := binary.LittleEndian.Uint64(b[end-tailSize:]) | upper
-		if !f.seen[f.hash(tail)] {
-			continue
-		}
-		all := f.patterns[tail]
-		if len(all) > 0 && sums == nil {
-			sums = hashesPool.Get().(*hashes)
-			defer hashesPool.Put(sums)
-			begin = max(0, end-f.longest)
-			sums.read(f, b[begin:to])
-		}
-		for i := range all {
-			if p := &all[i]; p.size <= end && sums.has(p, end-begin) {
+		list := f.patterns[tailHash(b[:end])]
+		for i := range list {
+			if p := &list[i]; sums.has(p, end-begin) {
 				found(p.span(b, end-p.size, end))
 			}
 		}
@@ -182,11 +169,4 @@ func (p *pattern) span(b []byte, start, end int) span {
 
 func isBase64(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("+/-_", c) >= 0
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		c |= 0x20
-	}
-	return c
 }

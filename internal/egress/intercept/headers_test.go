@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,7 +149,7 @@ func TestEncodings(t *testing.T) {
 func TestLongestValue(t *testing.T) {
 	for _, c := range []string{"&", "é", "\"", "/", "~", " ", "𝄞"} {
 		value := strings.Repeat(c, rules.MaxEncoded/6/len(c))
-		for _, read := range []string{value, asLatin1(value)} {
+		for _, read := range rules.Readings(value) {
 			for i, encode := range encodings {
 				if n := len(encode(read)); n > maxPattern {
 					t.Errorf("encoding %d of %d %q: %d characters", i, len(value)/len(c), c, n)
@@ -175,6 +178,26 @@ func TestEncodingsOfBase64(t *testing.T) {
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
 			t.Errorf("%s: %q", encoder, got)
+		}
+	}
+}
+
+// TestEncodedBase64: so is its Base64, as hosts repeat a header of the scheme Basic.
+func TestEncodedBase64(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "a?>>~b?>>>~c", Placeholder: "<1>"}}})
+	for before := range 3 {
+		plain := basic(":::"[:before] + "a?>>~b?>>>~c") // with + and /
+		for encoder, text := range map[string]string{
+			"JSON.stringify": plain,
+			"PHP":            strings.ReplaceAll(plain, "/", `\/`),
+			".NET":           strings.ReplaceAll(plain, "+", `\u002B`),
+			"a form":         strings.NewReplacer("/", "%2F", "+", "%2B").Replace(plain),
+			"Python's quote": strings.ReplaceAll(plain, "+", "%2B"),
+		} {
+			got := strings.Join(pieces(f, text, ""), "")
+			if left := strings.Replace(got, "<1>", "", 1); len(left) == len(got) || len(left) > len("Basic ")+6 {
+				t.Errorf("%s: %q became %q", encoder, text, got)
+			}
 		}
 	}
 }
@@ -219,6 +242,31 @@ func TestStreamIsNoOracle(t *testing.T) {
 	line := pieces(f, "data: "+passValue+"\n", "data: ", "\n\n", "")
 	if len(line[0]) < 10 || line[1] != "" || line[2] != "data: \n\n" {
 		t.Errorf("lines are returned as %q", line)
+	}
+}
+
+// TestFinderTakesTheSameTime: the time of a search is the same for a text with the end of a value, also encoded, and
+// for another text. Code in the sandbox could otherwise find a value in parts, by answers whose text it chooses.
+func TestFinderTakesTheSameTime(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "pL7wq9Xz2Rt5Vb8Nm1Kj4Q==", Placeholder: "<1>"}}})
+	duration := func(text string) time.Duration {
+		shortest := time.Hour
+		for range 30 {
+			began := time.Now()
+			f.find([]byte(text), 0, len(text), func(span) { t.Errorf("%.20q is found", text) })
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	const size = 16 << 10
+	for _, pair := range [][2]string{{"m1Kj4Q==", "m1Kj4R=="}, {"4Q%3D%3D", "4R%3D%3D"}, {"UtqNFE9P", "UtqNFF9P"}} {
+		for _, times := range []int{1, size / len(pair[0])} {
+			right, wrong := strings.Repeat(pair[0], times), strings.Repeat(pair[1], times)
+			rest := strings.Repeat("x", size-len(right))
+			if a, b := duration(right+rest), duration(wrong+rest); a > 2*b {
+				t.Errorf("%q, %d times, takes %v, but %q takes %v", pair[0], times, a, pair[1], b)
+			}
+		}
 	}
 }
 
@@ -267,6 +315,35 @@ func TestHeaders(t *testing.T) {
 	if got := fmt.Sprint(h); strings.Contains(got, passValue) || strings.Contains(got, basic("u:" + passValue)[10:]) ||
 		len(h) != 2 || h["X-Echo"][0] != "a "+secrets[1].Placeholder {
 		t.Error(got)
+	}
+}
+
+// TestUncleanedEarlyAnswer: nothing of an interim answer is forwarded if the values in it cannot be replaced, for
+// example because the sandbox has left. The hooks of httptrace run in turn, whatever they return.
+func TestUncleanedEarlyAnswer(t *testing.T) {
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", passValue)
+		w.WriteHeader(http.StatusEarlyHints)
+	}))
+	defer host.Close()
+	c := &cleaner{newFinder(twoSecrets(t)), &turns{Config: &Config{Spend: func(time.Duration) {},
+		Wait: func(context.Context) error { return errors.New("it has left") }}}}
+	var forwarded []http.Header
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			forwarded = append(forwarded, http.Header(h))
+			return nil
+		}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, host.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := (cleaned{host.Client().Transport, func() *cleaner { return c }}).RoundTrip(r); err == nil {
+		answer.Body.Close()
+		t.Error("the final answer is forwarded")
+	}
+	if len(forwarded) != 1 || len(forwarded[0]) > 0 {
+		t.Errorf("%v is forwarded", forwarded)
 	}
 }
 

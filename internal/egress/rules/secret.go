@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,9 +33,9 @@ var usualHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Apikey", "
 
 // AnswerForms are headers of a request by which some host sends only a part of its answer, or encodes it in a way in
 // which no value can be found. Squid and older servers take Request-Range for Range, Azure X-Ms-Range. Accept-Charset
-// has ASP.NET Core answer in UTF-16.
+// has ASP.NET Core answer in UTF-16. Servers of gRPC and Connect may compress messages as such a header permits.
 var AnswerForms = []string{"Accept-Encoding", "Accept-Charset", "Range", "If-Range", "Request-Range", "X-Ms-Range",
-	"A-Im"}
+	"A-Im", "Grpc-Accept-Encoding", "Connect-Accept-Encoding"}
 
 // noValue are headers that hold no value: they frame a message or name its host, or the gate sets or removes them.
 var noValue = append([]string{"Host", "Connection", "Keep-Alive", "Proxy-Authorization", "Proxy-Authenticate",
@@ -152,14 +153,46 @@ func checkSecret(where string, s *sandbox.Secret) error {
 	case len(v) < MinValue || len(v) > MaxValue:
 		return sandbox.Invalidf(where+".value", "%s has %d characters; a secret has %d to %d",
 			s.Name, len(v), MinValue, MaxValue)
-	case mostEscaped(v) > MaxEncoded: // the gate must find it in answers, however it is encoded there
+	case longestEncoded(v) > MaxEncoded: // the gate must find it in answers, however it is encoded there
 		return sandbox.Invalidf(where+".value", "%s may have %d characters where it is escaped, as those other than "+
-			"letters, digits, -, _ and . count six times; a secret has at most %d", s.Name, mostEscaped(v), MaxEncoded)
+			"letters, digits, -, _ and . count six times; a secret has at most %d", s.Name, longestEncoded(v),
+			MaxEncoded)
 	case !httpguts.ValidHeaderFieldValue(v) || strings.TrimSpace(v) != v:
 		return sandbox.Invalidf(where+".value", "%s has a control character, or a blank at an end; "+
 			"no header can hold it", s.Name)
 	}
 	return nil
+}
+
+// Readings returns the texts as which servers read a value in a header: itself, and with its bytes taken for Latin-1
+// (RFC 9112, section 2.2), as Node, WSGI and Servlets do. The second is another text if the value has characters beyond
+// ASCII.
+func Readings(value string) []string {
+	var latin1 strings.Builder
+	for _, c := range []byte(value) {
+		latin1.WriteRune(rune(c))
+	}
+	return slices.Compact([]string{value, latin1.String()})
+}
+
+// InBase64 returns the characters that are in the Base64 of every text with the value after a number of bytes, modulo
+// 3. whole reports whether they have all bits at the end of the value.
+func InBase64(alphabet *base64.Encoding, before int, value string) (text string, whole bool) {
+	bits := (before + len(value)) * 8
+	text = alphabet.EncodeToString([]byte("..."[:before] + value))
+	return text[(before*8+5)/6 : bits/6], bits%6 == 0
+}
+
+// longestEncoded returns the most characters of a value as servers read it, and of its Base64, where they are escaped.
+func longestEncoded(value string) (n int) {
+	n = mostEscaped(value)
+	for _, read := range Readings(value) {
+		for before := range 3 {
+			text, _ := InBase64(base64.RawStdEncoding, before, read)
+			n = max(n, mostEscaped(text))
+		}
+	}
+	return n
 }
 
 // mostEscaped returns the most characters of a value in JSON, a form or a URL: six for a byte, as \u0026 or as the two
