@@ -31,6 +31,10 @@ type NetworkPolicy struct {
 	// it, for hosts that the operator names.
 	Trusted []string
 
+	// ReadOnly refuses requests to hosts of secrets and of Inspect that are not GET or HEAD. Only Fumehood's own
+	// sandboxes have it, with passwords that the operator names.
+	ReadOnly bool
+
 	// Authority is what the sandbox trusts for what the gate reads. A Gate completes a policy with it.
 	Authority *Authority
 

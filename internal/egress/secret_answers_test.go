@@ -139,6 +139,41 @@ func TestSecretInAnswers(t *testing.T) {
 	}
 }
 
+// TestReadOnly: with a policy that only permits reading, a program can send nothing but GET and HEAD with the value.
+func TestReadOnly(t *testing.T) {
+	policy := allow()
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
+	policy.ReadOnly = true
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, outside, trust := openPlace(t, policy)
+	curl := "curl -sS -o /dev/null -w '%{http_code}' --cacert " + trust + " -H 'Authorization: " +
+		policy.Secrets[0].Placeholder + "' https://api.test/o "
+	for _, version := range []string{"--http1.1 ", "--http2 "} {
+		for _, args := range []string{"-d x", "-X PUT -d x", "-X DELETE", "-X PROPFIND", "-X GET -d x",
+			"-H 'Transfer-Encoding: chunked' -X GET -d x", "-H 'X-HTTP-Method-Override: PUT'"} {
+			if got := p.run(curl + version + args); got != "405" {
+				t.Errorf("%s: %s", args, got)
+			}
+		}
+	}
+	if got := p.run(curl + "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket'"); got != "405" {
+		t.Errorf("an upgrade: %s", got)
+	}
+	if seen := outside.all(); seen != "" {
+		t.Errorf("the server saw %q", seen)
+	}
+	for _, args := range []string{"", "-I"} {
+		if got := p.run(curl + args); got != "200" {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	if seen := outside.all(); seen != "api.test "+token+"\napi.test "+token {
+		t.Errorf("the server saw %q", seen)
+	}
+}
+
 // TestServerConnections: requests share a connection to a server of HTTP/2. Without HTTP/2 each has a separate one.
 func TestServerConnections(t *testing.T) {
 	p, outside, trust, _ := openHostile(t)

@@ -170,8 +170,8 @@ func summary(o sandbox.PackageOrder) string {
 const secretName = "FUMEHOOD_INDEX_SECRET"
 
 // network returns the policy of an installer sandbox, which allows only the index. Its hosts are those of the operator
-// or the root, so their names are trusted: company mirrors have private addresses. Credentials in the address of the
-// index become a secret that the gate inserts into requests. The returned address has none.
+// or the root, so their names are trusted: company mirrors have private addresses. A password in the address of the
+// index becomes a secret that the gate inserts into GET and HEAD requests. The returned address has none.
 func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.NetworkPolicy, plain string, err error) {
 	u, err := url.Parse(index)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -203,6 +203,7 @@ func (j *job) network(s *sandbox.PackageSurvey, index string) (p sandbox.Network
 	if password, has := u.User.Password(); has {
 		p.Secrets = []sandbox.Secret{{Name: secretName, Hosts: []string{hostRule(u)},
 			Headers: []string{"Authorization"}, Value: password}}
+		p.ReadOnly = true // an installer is a program of the root, and may be hostile
 		u.User = url.User(u.User.Username())
 	}
 	return p, u.String(), nil

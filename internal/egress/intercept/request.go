@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -134,12 +135,21 @@ func (x *exchange) decide(policy *rules.Rules, d rules.Destination, r *http.Requ
 	case !mayUpgrade(r.Header["Upgrade"]):
 		// The stream behind any other protocol could carry further requests, or the answer to this one, uncleaned.
 		return http.StatusNotImplemented, "an upgrade to anything but websocket"
+	case policy.ReadOnly && !onlyReads(r):
+		return http.StatusMethodNotAllowed, "only GET and HEAD are allowed here, without a body"
 	}
 	v := policy.CheckName(d, name)
 	if x.attempt.Rule = v.Rule; !v.Allowed {
 		return http.StatusForbidden, v.Reason
 	}
 	return 0, ""
+}
+
+// onlyReads reports whether a request is GET or HEAD, has no body, and asks for no other method or protocol.
+func onlyReads(r *http.Request) bool {
+	other := func(name string) bool { return r.Header[name] != nil }
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0 &&
+		!slices.ContainsFunc([]string{"Upgrade", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}, other)
 }
 
 // mayUpgrade reports whether a request upgrades to websocket (RFC 6455), or not at all.

@@ -10,9 +10,10 @@ import (
 
 // Rules is a compiled network policy. It does not change.
 type Rules struct {
-	Bounds  Bounds
-	Secrets []Secret
-	Hidden  []Secret // Secrets, and those whose values are only removed from answers
+	Bounds   Bounds
+	Secrets  []Secret
+	Hidden   []Secret // Secrets, and those whose values are only removed from answers
+	ReadOnly bool     // requests that the gate reads in TLS must be GET or HEAD
 
 	mode      sandbox.NetworkMode
 	allow     table
@@ -39,7 +40,8 @@ type table struct {
 
 // Compile checks a policy and compiles it. Errors are Invalid, and Op names the position: "network.allow[3]".
 func Compile(p sandbox.NetworkPolicy) (*Rules, error) {
-	r := &Rules{mode: p.Mode, Bounds: Bounds{p.MaxConnections, p.ConnectionRate, p.MaxSent, p.MaxReceived}}
+	r := &Rules{mode: p.Mode, Bounds: Bounds{p.MaxConnections, p.ConnectionRate, p.MaxSent, p.MaxReceived},
+		ReadOnly: p.ReadOnly}
 	if err := r.checkMode(&p); err != nil {
 		return nil, err
 	}
