@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
+	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/internal/packages/shared"
@@ -65,9 +66,10 @@ func (a *app) sharedPackages(f *packageFlags) (packages.Shared, error) {
 	case f.share == "" || f.archive == "":
 		return packages.Shared{}, invalid("--package-share", "--package-share and --package-archive require each other",
 			"--package-share redis://HOST:6379/0 --package-archive file:///DIR")
-	case shared.HasPassword(f.share) && !a.settings.Configured("package-share"):
-		return packages.Shared{}, invalid("--package-share", passwordOnCommandLine,
-			"set "+settings.Variable("package-share")+", or package_share in the configuration file")
+	case shared.HasPassword(f.share):
+		if err := a.hidden("package-share", ""); err != nil {
+			return packages.Shared{}, err
+		}
 	}
 	return shared.Open(f.share, f.archive)
 }
@@ -120,22 +122,36 @@ func (a *app) checkIndex(language string, u *url.URL) error {
 	}
 	password, _ := u.User.Password()
 	_, notNamed := netip.ParseAddr(u.Hostname())
-	msg := ""
+	example := "=" + language + "=https://NAME:PASSWORD@HOST/..."
 	switch {
 	case password == "":
-		msg = "the address has a name without a password, and the gate keeps only passwords"
+		const why = "the address has a name without a password, and the gate keeps only passwords"
+		return invalid("--package-index", why, elsewhere("package-index", example))
 	case notNamed == nil || u.Scheme != "https":
-		msg = "a password requires https, and a host with a name"
-	case !a.settings.Configured("package-index"):
-		msg = passwordOnCommandLine
-	default:
-		return nil
+		return invalid("--package-index", "a password requires https, and a host with a name",
+			elsewhere("package-index", example))
 	}
-	return invalid("--package-index", msg, "set "+settings.Variable("package-index")+"="+language+
-		"=https://NAME:PASSWORD@HOST/..., or package_index in the configuration file")
+	return a.hidden("package-index", example)
 }
 
-const passwordOnCommandLine = "other users of this machine can read a password on a command line"
+// hidden refuses a password in a flag, or in a configuration file, that other users can read.
+func (a *app) hidden(flag, example string) error {
+	switch {
+	case !a.settings.Configured(flag):
+		return invalid("--"+flag, "other users of this machine can read a password on a command line",
+			elsewhere(flag, example))
+	case a.settings.Exposed(flag):
+		return invalid("--"+flag, "other users of this machine can read the password in the configuration file",
+			"chmod o-r "+terminal.Quote(a.settings.File))
+	}
+	return nil
+}
+
+// elsewhere is the fix to set a flag with a password in another place.
+func elsewhere(flag, example string) string {
+	return "set " + settings.Variable(flag) + example + ", or " + strings.ReplaceAll(flag, "-", "_") +
+		" in the configuration file"
+}
 
 type neededFlags struct {
 	packageFlags

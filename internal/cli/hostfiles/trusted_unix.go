@@ -25,6 +25,12 @@ func otherWriter(info fs.FileInfo, named bool) (who, fix string) {
 	return "", ""
 }
 
+// OthersCanRead reports whether a file has the mode with which every user of this machine can read it.
+func OthersCanRead(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o004 != 0
+}
+
 // isRoots reports whether only root can write to a directory and this user is not root.
 func isRoots(dir string) bool {
 	info, err := os.Lstat(dir)

@@ -52,10 +52,16 @@ type Settings struct {
 	Complete func(root *cobra.Command)
 
 	configured []string // flags set by a variable or the file
+	inFile     []string // those set by the file
 }
 
 // Configured reports whether a variable or the configuration file set a flag.
 func (s *Settings) Configured(flag string) bool { return slices.Contains(s.configured, flag) }
+
+// Exposed reports whether the configuration file set a flag, and every user of this machine can read it.
+func (s *Settings) Exposed(flag string) bool {
+	return slices.Contains(s.inFile, flag) && hostfiles.OthersCanRead(s.File)
+}
 
 // Apply sets each flag of cmd that is not on the command line from its variable, else from the configuration file.
 // environ are all variables, as of os.Environ.
@@ -86,7 +92,7 @@ func (s *Settings) Apply(cmd *cobra.Command, environ []string, env Environment) 
 			s.configured = append(s.configured, f.Name)
 			err = set(f, Variable(f.Name), splitList(f, text))
 		} else if value, ok := file[key(f.Name)]; ok {
-			s.configured = append(s.configured, f.Name)
+			s.configured, s.inFile = append(s.configured, f.Name), append(s.inFile, f.Name)
 			err = set(f, s.File+": "+key(f.Name), value)
 		}
 	})
