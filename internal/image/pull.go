@@ -28,9 +28,10 @@ import (
 // stallTimeout is the longest wait for the next bytes of a registry.
 const stallTimeout = time.Minute
 
-// Pull fetches an image from its registry, with the credentials of Docker's configuration. A registry on loopback may
-// speak plain HTTP. report receives lines of progress. Of concurrent calls for one name, one fetches it; the others wait
-// and use what it has fetched.
+// Pull fetches an image from its registry, with the credentials of Docker's configuration. A registry on loopback, with
+// a private address or below .local may speak plain HTTP, but only the first of these gets credentials by it. report
+// receives lines of progress. Of concurrent calls for one name, one fetches it; the others wait and use what it has
+// fetched.
 func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Image, error) {
 	ref, err := name.ParseReference(text)
 	if err != nil {
@@ -202,21 +203,34 @@ func (s *Store) registryOptions(ctx context.Context, ref name.Reference) ([]remo
 	}
 	guard := &transportGuard{Transport: client, registry: ref.Context().RegistryStr()}
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(guard),
-		remote.WithAuthFromKeychain(authn.DefaultKeychain)}, guard
+		remote.WithAuthFromKeychain(guard)}, guard
 }
 
 // transportGuard marks requests to other hosts and ports than the registry's, to which it redirects. They may not lead
 // to this machine, unless the registry is named so. Where a proxy connects, it decides. Until layers, it bounds all
-// answers: the client decodes each as a whole.
+// answers: the client decodes each as a whole. It sends no credentials without TLS to another machine.
 type transportGuard struct {
 	*http.Transport
 	registry string      // host and port
 	layers   atomic.Bool // answers may be layers
+	secret   atomic.Bool // there are credentials for the registry
+}
+
+// Resolve implements authn.Keychain with Docker's configuration.
+func (g *transportGuard) Resolve(of authn.Resource) (authn.Authenticator, error) {
+	found, err := authn.DefaultKeychain.Resolve(of)
+	g.secret.Store(found != authn.Anonymous)
+	return found, err
 }
 
 type redirected struct{} // the key of the mark
 
 func (g *transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.secret.Load() && r.URL.Scheme == "http" && !isLocal(r.URL.Hostname()) && hasCredentials(r) {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "registry",
+			Msg: r.URL.Host + " speaks plain HTTP, in which others could read the password of the registry",
+			Fix: "use TLS there, or log out with docker logout"}
+	}
 	if r.URL.Host != g.registry && (r.URL.Hostname() != hostOf(g.registry) || !isLocal(hostOf(g.registry))) {
 		if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy == nil {
 			r = r.WithContext(context.WithValue(r.Context(), redirected{}, true))
@@ -235,6 +249,12 @@ func (g *transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// hasCredentials reports whether a request has some, or a token for them: in a header, or in the form of a token server
+// (RFC 6749).
+func hasCredentials(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.Header.Get("Content-Type") == "application/x-www-form-urlencoded"
 }
 
 func hostOf(registry string) string {

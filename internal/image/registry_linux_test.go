@@ -4,14 +4,17 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -337,5 +340,40 @@ func TestPushEnds(t *testing.T) {
 	end()
 	if !errors.Is(err, ended) {
 		t.Errorf("packing that is canceled: %v", err)
+	}
+}
+
+// TestPlainRegistry: credentials for a registry on another machine are not sent without TLS, although the client would
+// speak plain HTTP with a private address.
+func TestPlainRegistry(t *testing.T) {
+	var asked, knew atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Authorization") != "" {
+			knew.Add(1)
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", dir)
+	ref, err := name.ParseReference("10.9.8.7:5000/app:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := `{"auths": {"10.9.8.7:5000": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("a:secret")) + `"}}}`
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options, guard := openStore(t).registryOptions(t.Context(), ref)
+	guard.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	guard.Proxy = nil
+	defer guard.CloseIdleConnections()
+	_, err = remote.Image(ref, options...)
+	if err == nil || !strings.Contains(err.Error(), "speaks plain HTTP") || asked.Load() == 0 || knew.Load() > 0 {
+		t.Errorf("%d of %d requests had the password: %v", knew.Load(), asked.Load(), err)
 	}
 }
