@@ -3,6 +3,7 @@ package httpd
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -34,9 +35,11 @@ func loggedPath(r *http.Request) string {
 	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
+		plain, _ := url.PathUnescape(segment) // EscapedPath returns only valid escapes
 		for _, prefix := range secretPrefixes {
-			if at := strings.Index(segment, prefix); at >= 0 {
-				segments[i] = segment[:at] + prefix + "..."
+			if before, _, has := strings.Cut(plain, prefix); has {
+				plain = before + prefix + "..."
+				segments[i] = url.PathEscape(plain)
 			}
 		}
 	}
