@@ -6,7 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// encodings are how common encoders of forms, URLs and JSON write a value. A host may use any of them for an echo.
+// encodings are how common encoders of forms, URLs, JSON, HTML and XML write a value. A host may use any of them for an
+// echo.
 var encodings = []func(string) string{
 	url.QueryEscape, url.PathEscape,
 	func(v string) string { return percent(v, "-_.!~*'()", "%20") },            // encodeURIComponent of ECMAScript
@@ -26,6 +27,20 @@ var encodings = []func(string) string{
 	func(v string) string { // .NET
 		return strings.ReplaceAll(escapeMore(escapeASCII(v), "<>&'+`"), `\"`, `\u0022`)
 	},
+	markup(), markup(`"`, "&quot;"), // the text and the attributes of XML
+	markup(`"`, "&quot;", "'", "&apos;"),
+	markup(`"`, "&quot;", "'", "&#39;"),                                              // Ruby, .NET, lodash
+	markup(`"`, "&quot;", "'", "&#039;"),                                             // PHP
+	markup(`"`, "&quot;", "'", "&#x27;"),                                             // Python, Django, React
+	markup(`"`, "&#34;", "'", "&#39;"),                                               // Go, Flask
+	markup(`"`, "&#34;", "'", "&#39;", "+", "&#43;"),                                 // html/template of Go
+	markup(`"`, "&quot;", "'", "&#x27;", "`", "&#x60;", "=", "&#x3D;"),               // Handlebars
+	markup(`"`, "&quot;", "'", "&#39;", "`", "&#x60;", "=", "&#x3D;", "/", "&#x2F;"), // Mustache
+}
+
+// markup returns an encoder of HTML or XML, which also replaces some characters.
+func markup(more ...string) func(string) string {
+	return strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace
 }
 
 const hexDigits = "0123456789abcdef"

@@ -69,9 +69,15 @@ func (f *finder) addValue(value, placeholder string) {
 	}
 }
 
+// unescaped are characters that no encoder replaces.
+const unescaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+
 // addEncoded adds a text as it is and in all encodings.
 func (f *finder) addEncoded(text string, p pattern) {
 	f.add(text, p)
+	if strings.Trim(text, unescaped) == "" {
+		return
+	}
 	for _, encode := range encodings {
 		f.add(encode(text), p)
 	}

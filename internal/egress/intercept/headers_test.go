@@ -137,6 +137,12 @@ func TestEncodings(t *testing.T) {
 		"Gson":                           `k/\u003dy\"\u0026\u003c\u003e\u0027é()! 𝄞`,
 		"encodeURIComponent":             `k%2F%3Dy%22%26%3C%3E'%C3%A9()!%20%F0%9D%84%9E`,
 		"URLSearchParams":                `k%2F%3Dy%22%26%3C%3E%27%C3%A9%28%29%21+%F0%9D%84%9E`,
+		"a text of XML":                  `k/=y"&amp;&lt;&gt;'é()! 𝄞`,
+		"an attribute of XML":            `k/=y&quot;&amp;&lt;&gt;&apos;é()! 𝄞`,
+		"PHP's htmlspecialchars":         `k/=y&quot;&amp;&lt;&gt;&#039;é()! 𝄞`,
+		"Python's html":                  `k/=y&quot;&amp;&lt;&gt;&#x27;é()! 𝄞`,
+		"Go's html":                      `k/=y&#34;&amp;&lt;&gt;&#39;é()! 𝄞`,
+		"Mustache":                       `k&#x2F;&#x3D;y&quot;&amp;&lt;&gt;&#39;é()! 𝄞`,
 		"Go's url.QueryEscape, in lower": `k%2f%3dy%22%26%3c%3e%27%c3%a9%28%29%21+%f0%9d%84%9e`,
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
@@ -174,6 +180,8 @@ func TestEncodingsOfBase64(t *testing.T) {
 		"Python's json of a header":  `ab/cd+ef==&'!\u00c3\u00a9`,
 		".NET of a header":           `ab/cd\u002Bef==\u0026\u0027!\u00C3\u00A9`,
 		"PHP's json_encode":          `ab\/cd+ef==&'!\u00e9`,
+		"Go's html/template":         `ab/cd&#43;ef==&amp;&#39;!é`,
+		"Handlebars":                 `ab/cd+ef&#x3D;&#x3D;&amp;&#x27;!é`,
 		"a form, by URLSearchParams": `ab%2Fcd%2Bef%3D%3D%26%27%21%C3%A9`,
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
