@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 		return ""
 	}
 	k := newKeyer("request")
-	k.add(need.Language.Name, index.URL, strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
+	k.add(need.Language.Name, withoutPassword(index.URL), strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
 	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
@@ -65,6 +66,16 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 		}
 	}
 	return k.key()
+}
+
+// withoutPassword returns an address without its password: other machines can read keys, and guess what was hashed.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return address
+	}
+	u.User = url.User(u.User.Username())
+	return u.String()
 }
 
 // presentPins returns the names and versions of the packages that a need is added to.
@@ -117,7 +128,7 @@ func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.Pa
 	k := newKeyer("set")
 	// The installer is a program of the root, which may be hostile.
 	k.add(cmp.Or(need.Root.Digest, need.Root.Image), need.Root.Dir)
-	k.add(need.Language.Installer.At, platform, index, strconv.FormatBool(order.AllowBuild))
+	k.add(need.Language.Installer.At, platform, withoutPassword(index), strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))
 		k.add(list...)

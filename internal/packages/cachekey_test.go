@@ -53,6 +53,12 @@ func TestRequestKey(t *testing.T) {
 		t.Errorf("%d keys of %d; the order of files or the image's name matters: %v", len(distinct), len(keys),
 			same != keys["nothing"])
 	}
+	named := func(name, password string) string {
+		return key(func(_ *sandbox.PackageNeed, i *Index) { i.URL = "https://" + name + ":" + password + "@h/simple" })
+	}
+	if named("u", "one") != named("u", "two") || named("u", "one") == named("v", "one") {
+		t.Error("a key has a password, or no user")
+	}
 	if open := key(func(n *sandbox.PackageNeed, _ *Index) { n.Open = true }); open != "" {
 		t.Error("a run whose files are unknown has a key")
 	}
