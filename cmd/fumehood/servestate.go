@@ -102,11 +102,13 @@ func (a *app) takeOver(ctx context.Context, e *openedEngine, kept *state) error 
 	if err != nil {
 		return err
 	}
+	var unread []sandbox.ID
 	for _, d := range damaged {
+		unread = append(unread, d.ID)
 		a.logger().Warn("the record of a living sandbox cannot be read; it ends by itself", "sandbox", d.ID, "error",
 			d.Err)
 	}
-	for _, gone := range e.Resume(ctx, records) {
+	for _, gone := range e.Resume(ctx, records, unread...) {
 		a.warn("the sandbox %s is gone: %s", cmp.Or(gone.Name, string(gone.ID)), gone.Reason)
 	}
 	return nil

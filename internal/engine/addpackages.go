@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -92,26 +90,6 @@ func (e *Engine) removePackages(id sandbox.ID) error {
 		return err
 	}
 	return os.RemoveAll(dir)
-}
-
-// sweepPackages removes the packages of ended sandboxes.
-func (e *Engine) sweepPackages() {
-	dir, err := e.packagesOf("")
-	if err != nil {
-		return
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		e.log.Warn("could not look for packages of ended sandboxes", "err", err)
-	}
-	for _, entry := range entries {
-		e.living.mu.Lock()
-		lives := e.living.byID[sandbox.ID(entry.Name())] != nil
-		e.living.mu.Unlock()
-		if !lives {
-			_ = os.RemoveAll(filepath.Join(dir, entry.Name())) // the next start tries again
-		}
-	}
 }
 
 // addedPackages are the packages that a run adds before it starts.
@@ -370,16 +348,14 @@ func (s *Sandbox) recordPackages(in *sandbox.Installer, found []string, all sand
 			p.Requires = nil // as it comes back from a store
 		}
 	}
-	s.mu.Lock()
-	packages := map[string]sandbox.Added{in.Name: added}
-	for name, p := range s.record.Packages {
-		if name != in.Name {
-			packages[name] = p
+	return s.amend(func(r *sandbox.Record) {
+		packages := maps.Clone(r.Packages) // Info may have returned it
+		if packages == nil {
+			packages = map[string]sandbox.Added{}
 		}
-	}
-	s.record.Packages = packages
-	s.mu.Unlock()
-	return s.save()
+		packages[in.Name] = added
+		r.Packages = packages
+	})
 }
 
 // mergeRequirements adds requirements. One that says more than a name replaces an older one of that package.

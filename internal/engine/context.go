@@ -312,21 +312,34 @@ func (c *Context) interruptFor(ctx context.Context, x *Run) error {
 	return in.interrupt(ctx)
 }
 
-// Delete ends the context.
+// Delete ends the context. If it fails, the context stays.
 func (c *Context) Delete(ctx context.Context) error {
-	s := c.sandbox
-	if err := s.Ended(); err != nil {
+	if err := c.sandbox.Ended(); err != nil {
 		return err
 	}
+	c.setDeleted(true)
+	if err := c.sandbox.recordContexts(); err != nil { // first, or the next server might find it without its variables
+		c.setDeleted(false)
+		return err
+	}
+	c.leave()
+	return nil
+}
+
+// leave ends the context, which is not on record.
+func (c *Context) leave() {
+	c.setDeleted(true)
+	s := c.sandbox
 	s.mu.Lock()
 	s.contexts = slices.DeleteFunc(s.contexts, func(other *Context) bool { return other == c })
 	s.mu.Unlock()
-	c.mu.Lock()
-	c.deleted = true
-	c.mu.Unlock()
-	err := s.recordContexts() // first, or the next server might find the context without its variables
 	c.end()
-	return err
+}
+
+func (c *Context) setDeleted(deleted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted = deleted
 }
 
 // end ends what runs: it kills the interpreter and waits for its end.
@@ -342,26 +355,28 @@ func (c *Context) end() {
 	}
 }
 
-// recordContexts puts the contexts into the sandbox's record and saves it.
+// recordContexts puts the contexts on record.
 func (s *Sandbox) recordContexts() error {
-	s.mu.Lock()
-	s.record.Contexts = nil
-	for _, c := range s.contexts {
-		if r := c.record(); r.ID != "" {
-			s.record.Contexts = append(s.record.Contexts, r)
+	list := sync.OnceValue(func() (list []sandbox.ContextRecord) {
+		for _, c := range s.contexts {
+			if r := c.record(); r.ID != "" {
+				list = append(list, r)
+			}
 		}
-	}
-	s.mu.Unlock()
-	return s.save()
+		return list
+	})
+	return s.amend(func(r *sandbox.Record) { r.Contexts = list() })
 }
 
-// record returns the context's record. Its ID is "" before the first interpreter.
+// record returns the context's record. Its ID is "" before the first interpreter, and once the context is deleted.
 func (c *Context) record() sandbox.ContextRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := sandbox.ContextRecord{ID: c.starting, Name: c.name, Language: c.language.Name, Dir: c.dir, Env: c.env,
 		Tools: withoutFunctions(c.tools), Created: c.created, Runs: c.runs, Former: slices.Clone(c.former)}
 	switch {
+	case c.deleted:
+		r.ID = ""
 	case c.interpreter == nil:
 	case r.ID == "":
 		r.ID = c.interpreter.id

@@ -90,10 +90,9 @@ func (s *Sandbox) Network() (sandbox.NetworkPolicy, sandbox.NetworkLog, error) {
 	return policy, s.passage, nil
 }
 
-// setNetwork replaces the rules of a sandbox's network while it runs. A sandbox that was made without a network gets
-// none.
-func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
-	_, _, err := s.Network()
+// newNetwork completes new rules of the sandbox's network. A sandbox that was made without a network gets none.
+func (s *Sandbox) newNetwork(p sandbox.NetworkPolicy) (sandbox.NetworkPolicy, error) {
+	old, _, err := s.Network()
 	if err == nil && (p.Mode == "" || p.Mode == sandbox.NetworkNone) {
 		err = sandbox.Invalidf("network.mode",
 			"mode none is not supported after creation; use restricted with an empty allow list")
@@ -105,18 +104,8 @@ func (s *Sandbox) setNetwork(p sandbox.NetworkPolicy) error {
 		rules := s.engine.rulesOf(s.owner)
 		err = rules.CheckNetwork(&p)
 	}
-	if err == nil {
-		old := s.spec().Network
-		p.Former = formerSecrets(&old, &p)
-		err = s.passage.SetPolicy(p)
-	}
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.record.Spec.Network = p
-	return nil
+	p.Former = formerSecrets(&old, &p)
+	return p, err
 }
 
 // checkWithoutValue refuses a policy that sends a secret to new hosts or in new headers, by somebody who does not give

@@ -40,7 +40,9 @@ func (s *Sandbox) CreateContext(ctx context.Context, req ContextRequest) (*Conte
 		return nil, err
 	}
 	if err := c.Restart(ctx); err != nil {
-		_ = c.Delete(ctx) // it never ran
+		if c.Delete(ctx) != nil { // it never ran
+			c.leave()
+		}
 		return nil, err
 	}
 	return c, nil

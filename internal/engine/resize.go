@@ -10,32 +10,60 @@ import (
 // changeable are the limits of a living sandbox that can change. The engine enforces the first two, for later runs.
 var changeable = []sandbox.LimitName{sandbox.LimitTimeout, sandbox.LimitOutput, sandbox.LimitMemory, sandbox.LimitCPUs}
 
-// resize changes limits; a zero field keeps its value. The caller holds locks.updating.
-func (s *Sandbox) resize(l sandbox.Limits) error {
+// resize changes the limits of the box; a zero field keeps its value. undo takes it back. The caller holds
+// locks.updating, and puts the limits on record.
+func (s *Sandbox) resize(l sandbox.Limits) (undo func() error, err error) {
+	undo = func() error { return nil }
 	named := l.Named()
 	if len(named) == 0 {
-		return nil
+		return undo, nil
 	}
 	if err := s.checkResize(l, named); err != nil {
-		return err
+		return undo, err
 	}
-	if l.MemoryBytes != 0 || l.CPUMillis != 0 {
-		ctx, cancel := context.WithTimeout(s.life, usageTimeout)
-		defer cancel()
-		to := sandbox.Limits{MemoryBytes: l.MemoryBytes, CPUMillis: l.CPUMillis}
-		if err := s.box.(sandbox.Resizer).Resize(ctx, to); err != nil {
-			return err
+	if l.MemoryBytes == 0 && l.CPUMillis == 0 {
+		return undo, nil
+	}
+	before := s.effective().Limits
+	if err := s.resizeBox(l); err != nil {
+		return undo, err
+	}
+	return func() error { return s.resizeBox(before) }, nil
+}
+
+// resizeBox changes the memory and the CPUs of the box.
+func (s *Sandbox) resizeBox(l sandbox.Limits) error {
+	ctx, cancel := context.WithTimeout(s.life, usageTimeout)
+	defer cancel()
+	to := sandbox.Limits{MemoryBytes: max(l.MemoryBytes, 0), CPUMillis: max(l.CPUMillis, 0)} // less is not enforced
+	return s.box.(sandbox.Resizer).Resize(ctx, to)
+}
+
+// restoreLimits gives a reattached box the limits on record: a server that was killed during a change may have changed
+// only the box.
+func (s *Sandbox) restoreLimits() {
+	if _, resizes := s.box.(sandbox.Resizer); !resizes {
+		return
+	}
+	limits := s.box.Effective().Limits
+	for _, name := range []sandbox.LimitName{sandbox.LimitMemory, sandbox.LimitCPUs} {
+		if v := s.record.Resized.Get(name); v != 0 && limits.Get(name) > 0 {
+			limits.Set(name, v)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	spec := &s.record.Spec
-	for _, name := range named {
-		s.record.Resized.Set(name, l.Get(name))
-		spec.Limits.Set(name, l.Get(name))
+	if err := s.resizeBox(limits); err != nil {
+		s.engine.log.Warn("could not restore the limits of a sandbox", "sandbox", s.id, "err", err)
 	}
-	spec.Named = slices.Compact(slices.Sorted(slices.Values(slices.Concat(spec.Named, named))))
-	return nil
+}
+
+// setLimits puts changed limits on record.
+func setLimits(r *sandbox.Record, l sandbox.Limits) {
+	named := l.Named()
+	for _, name := range named {
+		r.Resized.Set(name, l.Get(name))
+		r.Spec.Limits.Set(name, l.Get(name))
+	}
+	r.Spec.Named = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Spec.Named, named))))
 }
 
 // checkResize refuses a limit that cannot change, or that this sandbox does not enforce.

@@ -26,8 +26,9 @@ const (
 
 // Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns the records of
 // those that have ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over now
-// stays on record, is Unavailable, and is retried. Call Resume before any other sandbox is made.
-func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []sandbox.Record) {
+// stays on record, is Unavailable, and is retried. It removes what is left of sandboxes without a record, except those
+// whose records cannot be read. Call Resume before any other sandbox is made.
+func (e *Engine) Resume(ctx context.Context, records []sandbox.Record, unread ...sandbox.ID) (gone []sandbox.Record) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards gone
 	places := make(chan struct{}, resumeAtOnce)
@@ -67,7 +68,7 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record) (gone []s
 		})
 	}
 	all.Wait()
-	e.sweepPackages()
+	e.sweep(ctx, unread)
 	return gone
 }
 
@@ -217,6 +218,7 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 		case err == nil:
 			s.box = box
 			s.engine.boxes.Add(1)
+			s.restoreLimits()
 		case sandbox.KindOf(err) != sandbox.Busy || ctx.Err() != nil:
 			return err
 		default:
@@ -257,5 +259,5 @@ func (r *takeover) reach(ctx context.Context) (err error) {
 		}
 		r.kept = true
 	}
-	return s.save()
+	return nil
 }

@@ -134,6 +134,9 @@ func (s *Sandbox) make(ctx context.Context) {
 				if s.box != nil {
 					s.closeBox()
 				}
+				if s.logs != nil {
+					s.failed = errors.Join(s.failed, s.logs.Remove())
+				}
 				s.failed = errors.Join(s.failed, s.engine.removePackages(s.id))
 				s.engine.living.leave(s, sandbox.Record{})
 				s.endLife(&endedError{"it could not be made"})
@@ -148,8 +151,11 @@ func (s *Sandbox) make(ctx context.Context) {
 	})
 }
 
-func (s *Sandbox) tryMake(ctx context.Context) error {
+func (s *Sandbox) tryMake(ctx context.Context) (err error) {
 	if err := s.engine.makePackages(s.spec()); err != nil {
+		return err
+	}
+	if s.logs, _, err = s.openLogs(); err != nil { // before the box, which is on record later (Engine.sweep)
 		return err
 	}
 	if s.box == nil {
@@ -165,20 +171,14 @@ func (s *Sandbox) tryMake(ctx context.Context) error {
 // begin makes a box a sandbox that can be used: connected, on record, with its timers running.
 func (s *Sandbox) begin(ctx context.Context) error {
 	_, err := s.connect(ctx)
-	if err != nil {
-		return err
-	}
-	if s.logs, _, err = s.openLogs(); err != nil {
-		return err
-	}
-	if s.passage != nil {
+	if err == nil && s.passage != nil {
 		err = s.passage.Keep(s.logs.Dir())
 	}
 	if err == nil {
 		err = s.save()
 	}
 	if err != nil {
-		return errors.Join(err, s.logs.Remove())
+		return err
 	}
 	s.startTimers()
 	s.work.Go(s.watch)
@@ -192,22 +192,6 @@ func (s *Sandbox) openLogs() (*eventlog.Folder, []eventlog.Entry, error) {
 		return nil, nil, err
 	}
 	return eventlog.OpenFolder(filepath.Join(dir, string(s.id)), s.owner, eventlog.Retention{}, s.engine.living.logs)
-}
-
-// save puts the record into the store.
-func (s *Sandbox) save() error {
-	if s.engine.config.Living.Store == nil || s.oneShot {
-		return nil
-	}
-	s.locks.saving.Lock()
-	defer s.locks.saving.Unlock()
-	s.mu.Lock()
-	record := s.record
-	s.mu.Unlock()
-	if !record.Ended.IsZero() {
-		record = tombstone(record)
-	}
-	return s.engine.config.Living.Store.Save(record)
 }
 
 // spawn runs a goroutine that the end of the sandbox waits for, unless the sandbox has ended.
@@ -411,36 +395,44 @@ type Patch struct {
 	Limits sandbox.Limits
 }
 
-// Update changes a sandbox.
-func (s *Sandbox) Update(p Patch) error {
+// Update changes a sandbox, or nothing of it if it fails.
+func (s *Sandbox) Update(p Patch) (err error) {
 	if err := s.Ended(); err != nil {
 		return err
 	}
 	if err := plan.CheckMetadata(p.Metadata); err != nil {
 		return err
 	}
-	if err := p.Ends.set(&sandbox.Lifetime{}); err != nil {
-		return err
-	}
 	s.locks.updating.Lock()
 	defer s.locks.updating.Unlock()
-	if err := s.resize(p.Limits); err != nil {
+	life, network := s.spec().Lifetime, s.spec().Network
+	if err := p.Ends.set(&life); err != nil {
 		return err
 	}
 	if p.Network != nil {
-		if err := s.setNetwork(*p.Network); err != nil {
+		if network, err = s.newNetwork(*p.Network); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	_ = p.Ends.set(&s.record.Spec.Lifetime) // it was checked
-	if p.Metadata != nil {
-		s.record.Spec.Metadata = maps.Clone(p.Metadata)
+	undo, err := s.resize(p.Limits)
+	if err != nil {
+		return err
 	}
-	s.mu.Unlock()
+	if err := s.amend(func(r *sandbox.Record) {
+		r.Spec.Lifetime, r.Spec.Network = life, network
+		if p.Metadata != nil {
+			r.Spec.Metadata = maps.Clone(p.Metadata)
+		}
+		setLimits(r, p.Limits)
+	}); err != nil {
+		return errors.Join(err, undo())
+	}
+	if p.Network != nil {
+		err = s.passage.SetPolicy(network)
+	}
 	s.startTimers()
 	s.observeSpec(SandboxUpdated)
-	return s.save()
+	return err
 }
 
 // Stats is what a sandbox uses, as the host counts it.
