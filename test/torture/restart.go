@@ -19,7 +19,10 @@ import (
 const (
 	longestWork  = 800 * time.Millisecond // from the comparison to the kill
 	orderlyEvery = 8                      // rounds, on average, between servers that are stopped and not killed
-	endTimeout   = 15 * time.Second       // of the removal of the sandboxes, less than scripts/steps.sh waits
+	againEvery   = 3                      // rounds, on average, between servers that are killed while they start
+	// from the start of a server to its kill: it takes the sandboxes over meanwhile
+	longestTakeover = 400 * time.Millisecond
+	endTimeout      = 15 * time.Second // of the removal of the sandboxes, less than scripts/steps.sh waits
 )
 
 // restarts kills a server while clients work in living sandboxes. The next server starts at once, with the same state
@@ -119,13 +122,8 @@ func (r *restarts) round(ctx context.Context) error {
 	}
 	time.Sleep(time.Duration(r.random.Int64N(int64(longestWork))))
 	dying.Store(true)
-	stopped := error(nil)
-	if r.random.IntN(orderlyEvery) == 0 {
-		stopped = r.server.Stop()
-	} else {
-		r.server.Kill()
-	}
-	next, err := liveserver.Launch(r.options)
+	stopped := r.endServer()
+	next, err := r.launch()
 	all.Wait()
 	if err := errors.Join(stopped, err); err != nil {
 		return err
@@ -143,6 +141,32 @@ func (r *restarts) round(ctx context.Context) error {
 		s.acts, s.doubts = 0, 0
 	}
 	return errors.Join(failures...)
+}
+
+// endServer ends the server: most are killed, some of them while they stop.
+func (r *restarts) endServer() error {
+	switch r.random.IntN(orderlyEvery) {
+	case 0:
+		return r.server.Stop()
+	case 1:
+		r.server.Terminate()
+		time.Sleep(time.Duration(r.random.Int64N(int64(longestDrain))))
+	}
+	r.server.Kill()
+	return nil
+}
+
+// launch starts the next server. Some are killed while they take the sandboxes over, a few of them twice in a row.
+func (r *restarts) launch() (*liveserver.Server, error) {
+	for r.random.IntN(againEvery) == 0 {
+		s, err := liveserver.Launch(r.options)
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(time.Duration(r.random.Int64N(int64(longestTakeover))))
+		s.Kill()
+	}
+	return liveserver.Launch(r.options)
 }
 
 // end removes the sandboxes and stops the server, also after an interrupt. Then nothing may remain of any of the
