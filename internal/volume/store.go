@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -186,6 +187,9 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 // admit refuses a volume whose owner has one of its name, or has all that it may have. The caller holds the lock of the
 // volumes.
 func (s *Store) admit(rec *record) error {
+	if _, err := s.read(folder(rec.Owner, rec.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	all, err := s.records()
 	if err != nil {
 		return err
@@ -236,6 +240,11 @@ func (s *Store) make(ctx context.Context, rec *record, waived []string) (err err
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, recordFile), text, 0o600)
 	}
+	for _, name := range []string{recordFile, diskFile, ""} {
+		if err == nil && (rec.Disk || name != diskFile) {
+			err = synced(filepath.Join(dir, name))
+		}
+	}
 	if err != nil {
 		return failed("make the volume", err)
 	}
@@ -247,7 +256,22 @@ func (s *Store) make(ctx context.Context, rec *record, waived []string) (err err
 	if err = s.admit(rec); err == nil {
 		err = os.Rename(dir, s.path(folder(rec.Owner, rec.Name)))
 	}
+	if err == nil {
+		err = synced(s.options.Dir)
+	}
 	return failed("make the volume", err)
+}
+
+// synced waits until a file, or the names in a folder, are on the disk. Windows has no such call for either.
+func synced(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // draft makes a temporary folder, with a lock that keeps other processes from removing it.
@@ -281,7 +305,7 @@ func cannotBound(why, fix string, err error) error {
 		Unenforced: unbounded}
 }
 
-// records returns all volumes by owner and name.
+// records returns all volumes by owner and name, except those whose records are damaged: they concern only their owner.
 func (s *Store) records() (all []record, err error) {
 	entries, err := os.ReadDir(s.options.Dir)
 	for _, e := range entries {
@@ -289,8 +313,8 @@ func (s *Store) records() (all []record, err error) {
 			continue
 		}
 		rec, err := s.read(e.Name())
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
+			continue // removed meanwhile, or found by its name only
 		}
 		if err != nil {
 			return nil, err
@@ -311,13 +335,16 @@ func (s *Store) read(dir string) (rec record, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return rec, err
 	}
-	if err == nil {
-		if err = json.Unmarshal(text, &rec); err == nil && folder(rec.Owner, rec.Name) != dir {
-			err = errors.New("it is that of another volume")
-		}
+	if err == nil && (json.Unmarshal(text, &rec) != nil || folder(rec.Owner, rec.Name) != dir) {
+		return record{}, &sandbox.Error{Kind: sandbox.Unavailable, Op: "volume", Msg: "its record is damaged",
+			Err: errDamaged,
+			Fix: "restore the file record in " + dir + " of the folder of volumes, or remove the volume"}
 	}
 	return rec, failed("read the record "+s.path(dir, recordFile), err)
 }
+
+// errDamaged is the error of a record that is not that of its volume.
+var errDamaged = errors.New("damaged")
 
 // Find returns a volume of an owner. NotFound: it has none of this name.
 func (s *Store) Find(owner, name string) (v sandbox.NamedVolume, err error) {
@@ -394,10 +421,10 @@ func (s *Store) describe(rec record) (sandbox.NamedVolume, error) {
 	return v, failed("list the users of "+rec.Name, err)
 }
 
-// Remove removes a volume that no sandbox uses, with its files. NotFound: the owner has none of this name. Exists: a
-// sandbox uses it.
+// Remove removes a volume that no sandbox uses, with its files, also one with a damaged record. NotFound: the owner has
+// none of this name. Exists: a sandbox uses it.
 func (s *Store) Remove(ctx context.Context, owner, name string) error {
-	if _, err := s.find(owner, name); err != nil {
+	if _, err := s.find(owner, name); err != nil && !errors.Is(err, errDamaged) {
 		return err
 	}
 	gone, err := s.take(ctx, owner, name)

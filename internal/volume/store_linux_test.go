@@ -252,6 +252,43 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// TestDamagedRecord: a damaged record costs only its volume, which its owner can remove.
+func TestDamagedRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, boxes{})
+	create(t, s, "data")
+	record := filepath.Join(dir, folder("alice", "data"), recordFile)
+	for _, text := range []string{"", `{"name": "other", "owner": "alice"}`} {
+		if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		request := sandbox.VolumeRequest{Owner: "alice", Name: "data", Bytes: LeastBytes}
+		_, err := s.Create(t.Context(), request)
+		wantKind(t, err, sandbox.Unavailable)
+		_, err = s.Find("alice", "data")
+		wantKind(t, err, sandbox.Unavailable)
+		_, err = hold(t, s, sandbox.NewID(), "data", true)
+		wantKind(t, err, sandbox.Unavailable)
+		if list, err := s.List("alice"); err != nil || len(list) != 0 {
+			t.Fatal(list, err)
+		}
+		request.Owner = "bob"
+		if _, err := s.Create(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := s.List("bob"); err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := s.Remove(t.Context(), "bob", "data"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Remove(t.Context(), "alice", "data"); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "data")
+}
+
 // TestConcurrent: while mkfs works, other processes add and remove volumes and leave the unfinished one. Of two volumes
 // with one name, one is made.
 func TestConcurrent(t *testing.T) {
