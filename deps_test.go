@@ -45,8 +45,8 @@ internal/host/enforce:       sandbox internal/host/cgroup
 internal/host/capacity:      sandbox internal/host/cgroup | golang.org/x/sys
 internal/host/cgroup:        sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/host/hostid:        sandbox | golang.org/x/sys
-internal/host/hostbox:       sandbox internal/host/cgroup internal/host/hostid internal/host/instance
-                             internal/host/overlay internal/host/pidfd internal/host/rootfs internal/host/tap
+internal/host/hostbox:       sandbox internal/host/cgroup internal/host/filelock internal/host/hostid
+                             internal/host/instance internal/host/overlay internal/host/pidfd internal/host/rootfs internal/host/tap
                              internal/host/undo
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir

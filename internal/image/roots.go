@@ -65,13 +65,13 @@ func (s *Store) Get(name string, pull func() (Image, error), refresh bool) (Imag
 	return i, err
 }
 
-// Hold returns the root file system of a digest, which exists until release.
+// Hold returns the root file system of a digest, which exists while its lock is open.
 func (r *Roots) Hold(digest string) (root hostbox.ImageRoot, err error) {
 	s, err := r.Open()
 	if err != nil {
 		return root, err
 	}
-	root.Release, err = s.trees.Hold(digest)
+	root.Lock, err = s.trees.HoldOpen(digest)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &sandbox.Error{Kind: sandbox.NotFound, Op: "image", Msg: "it was removed", Fix: "fetch it again"}
 	}

@@ -110,6 +110,22 @@ func (s *Store) Hold(digest string) (release func(), err error) { return s.hold(
 // Keep is Hold, and counts no use.
 func (s *Store) Keep(digest string) (release func(), err error) { return s.hold(digest, false) }
 
+// HoldOpen is Hold, with the open file of its lock: a process that inherits the file holds the tree too.
+func (s *Store) HoldOpen(digest string) (lock *os.File, err error) {
+	release, err := s.Hold(digest)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if lock, err = os.Open(s.path(treesDir, digest, usedFile)); err != nil {
+		return nil, err
+	}
+	if err = filelock.Shared(lock); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
 func (s *Store) hold(digest string, use bool) (release func(), err error) {
 	path := s.path(treesDir, digest, usedFile)
 	used, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)

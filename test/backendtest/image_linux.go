@@ -9,7 +9,44 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/image"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+// KeepsImage tests that the image of a living box cannot be removed after the death of its server, and can after the
+// end of the box.
+func KeepsImage(t *testing.T, open func(*image.Roots) sandbox.Backend, accept ...string) {
+	root := t.TempDir()
+	store, err := image.Open(filepath.Join(t.TempDir(), "store"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "file"), nil, 0o644)
+	}
+	if err == nil {
+		_, err = store.Import(t.Context(), root, "small", func(string) {})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(&image.Roots{Open: func() (*image.Store, error) { return store, nil }})
+	s := spec()
+	s.Lifetime.Living, s.Root.Image, s.AllowUnenforced = true, "small", accept
+	box, err := b.Create(within(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := box.(interface{ ImageLock(*os.File) *os.File }).ImageLock(nil)
+	if err := lock.Close(); err != nil { // without unlocking it, as the death of this process does
+		t.Error(err)
+	}
+	if err := store.Remove("small"); sandbox.KindOf(err) != sandbox.Exists {
+		t.Errorf("the image of a living box was removed: %v", err)
+	}
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := store.Remove("small"); err != nil {
+		t.Error(err)
+	}
+}
 
 // PythonImage is the name of the image of PythonImages.
 const PythonImage = "python"

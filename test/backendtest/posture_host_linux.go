@@ -299,7 +299,7 @@ var kindsOfFiles = []struct {
 	words string
 }{
 	{regexp.MustCompile(`:\[\d+\]$`), ""},
-	{regexp.MustCompile(`^.*/host-ids$`), "the claim of host ids"},
+	{regexp.MustCompile(`^.*/(host-ids|trees/[0-9a-f]+/used)$`), "the claims on host ids and an image"},
 	{regexp.MustCompile(`^/root(/.*)?$`), "files of the root"}, // of gVisor's, as they were looked at
 	{regexp.MustCompile(`^.*/cpu\.(cfs_.*|max)$`), "the CPU limit of the box"},
 }

@@ -59,6 +59,7 @@ func (b *Backend) startRunsc(box *Box, s *staging, from *checkpoint) (*pidfd.Pro
 		verb = []string{"--restore-spec-validation=ignore", "restore", imagePath}
 		order.Files = append(order.Files, int(from.image.Fd()))
 	}
+	order.Files = append(order.Files, int(box.ImageLock(b.null).Fd())) // held while runsc runs, as runscIDs is
 	order.Argv = append(append(order.Argv, verb...), "--bundle="+s.path(stagingBox), string(box.Sandbox))
 	if box.IDs == nil {
 		return b.startMapped(order, box)

@@ -61,8 +61,9 @@ func (b *Backend) spawn(spec *sandbox.Spec, box *Box, m ids, listener *os.File, 
 		stderr = null // a reader of this process's output must not wait for the sandbox
 	}
 	g, err := b.start(&fork.Order{
-		Argv:       []string{guestName, string(spec.ID)},
-		Files:      []int{null, null, stderr, null, int(listener.Fd()), slotFD},
+		Argv: []string{guestName, string(spec.ID)},
+		Files: []int{null, null, stderr, null, int(listener.Fd()), slotFD, null,
+			int(box.ImageLock(b.null).Fd())},
 		Namespaces: namespaces,
 		Mounts:     t.mounts(),
 		As:         b.spawnAs(spec, m),
@@ -98,9 +99,7 @@ func (b *Backend) spawnAs(spec *sandbox.Spec, m ids) *fork.Identity {
 func (b *Backend) startHelper(name string, output *os.File, namespaces uintptr) (*spawned, error) {
 	null := int(b.null.Fd())
 	return b.start(&fork.Order{Argv: []string{guestName, name}, Files: []int{null, int(output.Fd()), int(output.Fd()),
-		null,
-		null, null},
-		Namespaces: namespaces})
+		null, null, null, null}, Namespaces: namespaces})
 }
 
 // start starts the guest program. It adds the program and the socket for the plan to the order.
@@ -116,8 +115,7 @@ func (b *Backend) start(order *fork.Order) (*spawned, error) {
 	if err != nil {
 		return nil, at("setup socket", err)
 	}
-	order.Files[confine.SetupFD] = int(theirs.Fd())
-	order.Files = append(order.Files, int(b.program.Fd())) // as ProgramFD
+	order.Files[confine.SetupFD], order.Files[confine.ProgramFD] = int(theirs.Fd()), int(b.program.Fd())
 	order.Program, order.Env, order.Dir, order.PIDFD = confine.ProgramFD, guestEnv, "/", true
 	pid, fd, err := order.Start()
 	if err != nil {

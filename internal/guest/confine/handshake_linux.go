@@ -15,6 +15,7 @@ const (
 	ListenFD = 4 // a listening unix socket, which the host dials
 	// 5 is the claim on host user ids, held while the guest lives; otherwise the null device.
 	ProgramFD = 6 // the guest program itself, to execute
+	// 7 is the lock of the image that is the root, held like 5; otherwise the null device.
 )
 
 // maxPlan bounds a plan in bytes, MaxFDs its detached mounts (the kernel accepts 253 in one message).

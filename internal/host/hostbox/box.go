@@ -77,8 +77,8 @@ func (c *Core) Finish(end sandbox.End) {
 	}
 	c.end = end
 	c.mu.Unlock()
-	if c.image.release != nil {
-		c.image.release()
+	if c.image.root.Lock != nil {
+		c.image.root.Release()
 	}
 	close(c.ended)
 }

@@ -1,11 +1,13 @@
 package hostbox
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/internal/host/undo"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -15,7 +17,7 @@ type Images interface {
 	// Find returns the image that a name leads to. With fetch, it fetches a missing one if Fetches. NotFound: the image
 	// is not here.
 	Find(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error)
-	// Hold returns the root file system of a digest, which exists until release. NotFound: it is not here.
+	// Hold returns the root file system of a digest, which exists while its lock is open. NotFound: it is not here.
 	Hold(digest string) (ImageRoot, error)
 	// Loadable returns the image of a name for a container engine. NotFound: it is not here.
 	Loadable(name string) (Loadable, error)
@@ -38,15 +40,22 @@ type Loadable struct {
 
 // ImageRoot is the root file system of an image.
 type ImageRoot struct {
-	Dir     string
-	Release func()
+	Dir  string
+	Lock *os.File // of package filelock
 }
+
+// Release gives the root up, also for processes that have inherited its lock.
+func (r ImageRoot) Release() { _ = filelock.Close(r.Lock) }
 
 // heldImage is the image of a box. The zero value is none.
 type heldImage struct {
-	name    string // with its id
-	release func()
+	name string // with its id
+	root ImageRoot
 }
+
+// ImageLock returns the lock of the box's image, or null. The process whose end ends the box inherits it, so that the
+// image of a living box is held while no server runs.
+func (c *Core) ImageLock(null *os.File) *os.File { return cmp.Or(c.image.root.Lock, null) }
 
 // WithImage returns a policy that names the image of the box.
 func (c *Core) WithImage(p sandbox.Policy) sandbox.Policy {
@@ -104,7 +113,7 @@ func (b *Base) showImage(ctx context.Context, c *Core, spec *sandbox.Spec, made 
 		return err
 	}
 	made.Add(func() error { root.Release(); return nil })
-	spec.Root.Dir, c.image = root.Dir, heldImage{name + " (" + digest + ")", root.Release}
+	spec.Root.Dir, c.image = root.Dir, heldImage{name + " (" + digest + ")", root}
 	return b.At("hold image", os.WriteFile(filepath.Join(c.Dir, imageFile), []byte(digest), 0o600))
 }
 
@@ -116,6 +125,6 @@ func (b *Base) KeepImage(c *Core) {
 		return
 	}
 	if root, err := b.Images.Hold(string(id)); err == nil {
-		c.image = heldImage{c.Policy.Image, root.Release}
+		c.image = heldImage{c.Policy.Image, root}
 	}
 }
