@@ -231,8 +231,8 @@ type PackageFolder struct {
 	// Present describes packages to Installer.Install, which then installs only what is not there.
 	Present func(folder fs.FS, packages []Package) []string
 
-	// Files lists the files of a package, relative to the folder. The names are hostile too.
-	Files func(folder fs.FS, p Package) []string
+	// Files lists the files of packages, relative to the folder. The names are hostile too.
+	Files func(folder fs.FS, packages []Package) []string
 }
 
 // MagicInstalls are what lines for notebooks install.

@@ -326,8 +326,8 @@ func (s *Sandbox) showPackages(supply *sandbox.Supply, folder string, record fun
 func (s *Sandbox) addToPackages(in *sandbox.Installer, supply *sandbox.Supply, old []sandbox.Package,
 	folder string, record func() error) error {
 	var gone []string
-	for _, p := range old {
-		gone = append(gone, in.Folder.Files(os.DirFS(folder), p)...)
+	if len(old) > 0 {
+		gone = in.Folder.Files(os.DirFS(folder), old)
 	}
 	for _, layer := range supply.Layers {
 		if err := s.engine.config.Packages.Add(layer, folder, s.owner, gone, record); err != nil {

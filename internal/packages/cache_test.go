@@ -166,6 +166,14 @@ func TestAddHostile(t *testing.T) {
 		strings.NewReader("")); sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("%d folders: %v", len(d.made), err)
 	}
+	if d.paths == 0 {
+		t.Error("paths of files are not counted")
+	}
+	d.paths = maxLayerPaths - 3
+	if err := d.add(sandbox.FileInfo{Path: "file"},
+		strings.NewReader("")); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("long paths: %v", err)
+	}
 }
 
 // TestForgetOld: records are kept within their limits of age and size; leftovers of crashes are kept for an hour.

@@ -21,8 +21,9 @@ import (
 
 // Limits of a layer.
 const (
-	maxLayerFiles = 200_000 // and as many folders
-	maxPath       = 1024    // bytes
+	maxLayerFiles = 200_000  // and as many folders
+	maxPath       = 1024     // bytes
+	maxLayerPaths = 32 << 20 // bytes of the paths of all files, which a draft keeps
 )
 
 // draft is an unpublished layer.
@@ -31,6 +32,7 @@ type draft struct {
 	root  *os.Root // of its files; no path from a sandbox leaves it
 	files []draftFile
 	bytes int64
+	paths int             // bytes of the paths of files
 	made  map[string]bool // folders
 }
 
@@ -61,6 +63,9 @@ func (d *draft) add(f sandbox.FileInfo, content io.Reader) error {
 	}
 	if len(f.Path) > maxPath || !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path {
 		return sandbox.Invalidf("packages", "they hold a file with the path %.80q", f.Path)
+	}
+	if d.paths += len(f.Path); d.paths > maxLayerPaths {
+		return tooMuch("their files have paths of more than " + sandbox.FormatBytes(maxLayerPaths))
 	}
 	if err := d.makeDir(path.Dir(f.Path)); err != nil {
 		return err

@@ -17,7 +17,12 @@ const (
 	maxPresent   = 5000      // packages
 	maxMetadata  = 256 << 10 // bytes of METADATA of one package; the text that follows is long
 	maxDescribed = 16 << 10  // bytes of the lines of one that count
+	maxTexts     = 16 << 20  // bytes of these lines of all
 	maxRecord    = 8 << 20   // bytes of RECORD of one
+	maxRecords   = 32 << 20  // bytes of RECORD of all
+	maxFiles     = 400_000   // files that are listed
+
+	entriesBatch = 256 // of a folder that are read at once
 )
 
 // counts begins the lines of METADATA that decide what a package needs.
@@ -26,9 +31,10 @@ var counts = []string{"Metadata-Version:", "Name:", "Version:", "Requires-Dist:"
 // presentPackages returns the METADATA of packages in a folder, without what an installer does not need. One that is
 // left out is installed again.
 func presentPackages(folder fs.FS, packages []sandbox.Package) (texts []string) {
-	for _, dir := range distributions(folder) {
-		if !slices.ContainsFunc(packages, func(p sandbox.Package) bool { return describes(dir, p) }) {
-			continue
+	size := 0
+	for _, dir := range distributions(folder, packages) {
+		if size > maxTexts-maxDescribed {
+			break
 		}
 		text := readStart(folder, dir+"/METADATA", maxMetadata)
 		text, _, _ = bytes.Cut(text, []byte("\n\n"))
@@ -41,63 +47,112 @@ func presentPackages(folder fs.FS, packages []sandbox.Package) (texts []string) 
 				}
 			}
 		}
-		if kept.Len() > 0 && kept.Len() <= maxDescribed && len(texts) < maxPresent {
+		if kept.Len() > 0 && kept.Len() <= maxDescribed {
 			texts = append(texts, strings.ToValidUTF8(kept.String(), "\ufffd"))
+			size += kept.Len()
 		}
 	}
 	return texts
 }
 
-// filesOf lists the files of a package, by its RECORD, and those that were compiled from them.
-func filesOf(folder fs.FS, p sandbox.Package) (files []string) {
-	for _, dir := range distributions(folder) {
-		if !describes(dir, p) {
-			continue
-		}
-		lines := csv.NewReader(bytes.NewReader(readStart(folder, dir+"/RECORD", maxRecord)))
+// modules are names of modules of Python, by the folder of the files that are compiled from them.
+type modules map[string]map[string]bool
+
+// filesOf lists the files of packages, by their RECORDs, and those that were compiled from them. It lists at most
+// maxFiles, and takes time in proportion to the RECORDs and to the number of files in the folder.
+func filesOf(folder fs.FS, packages []sandbox.Package) (files []string) {
+	left, compiled := int64(maxRecords), modules{}
+	for _, dir := range distributions(folder, packages) {
+		record := path.Join(dir, "RECORD")
+		text := readStart(folder, record, min(left, maxRecord))
+		left -= int64(len(text))
+		lines := csv.NewReader(bytes.NewReader(text))
 		lines.FieldsPerRecord = -1
-		compiled := map[string][]fs.DirEntry{} // by folder
-		for {
+		for len(files) < maxFiles {
 			fields, err := lines.Read()
 			if err != nil {
 				break
 			}
 			file := path.Clean(fields[0])
 			files = append(files, file)
-			module, isModule := strings.CutSuffix(path.Base(file), ".py")
-			cache := path.Join(path.Dir(file), "__pycache__")
-			if _, known := compiled[cache]; isModule && !known && fs.ValidPath(cache) {
-				compiled[cache], _ = fs.ReadDir(folder, cache)
-			}
-			for _, e := range compiled[cache] {
-				if isModule && strings.HasPrefix(e.Name(), module+".") {
-					files = append(files, path.Join(cache, e.Name()))
-				}
-			}
+			compiled.add(file)
 		}
-		files = append(files, path.Join(dir, "RECORD"))
+		if len(files) < maxFiles {
+			files = append(files, record)
+		}
+	}
+	for cache, names := range compiled {
+		files = appendCompiled(files, folder, cache, names)
 	}
 	return files
 }
 
-// describes reports whether the name of a folder is that of a package.
-func describes(dir string, p sandbox.Package) bool {
-	name, version, _ := strings.Cut(strings.TrimSuffix(dir, distSuffix), "-")
-	return folded.NameOf(name) == folded.NameOf(p.Name) && version == p.Version
+// add adds a file, if it is a module.
+func (m modules) add(file string) {
+	name, isModule := strings.CutSuffix(path.Base(file), ".py")
+	cache := path.Join(path.Dir(file), "__pycache__")
+	if !isModule || !fs.ValidPath(cache) {
+		return
+	}
+	if m[cache] == nil {
+		m[cache] = map[string]bool{}
+	}
+	m[cache][name] = true
+}
+
+// appendCompiled appends the files in a folder that were compiled from modules of these names: NAME.cpython-311.pyc.
+func appendCompiled(files []string, folder fs.FS, cache string, names map[string]bool) []string {
+	eachEntry(folder, cache, func(e fs.DirEntry) bool {
+		for at, c := range []byte(e.Name()) {
+			if c == '.' && names[e.Name()[:at]] {
+				files = append(files, path.Join(cache, e.Name()))
+				break
+			}
+		}
+		return len(files) < maxFiles
+	})
+	return files
+}
+
+// eachEntry calls f for the entries of a folder until it returns false. It holds few of them.
+func eachEntry(folder fs.FS, dir string, f func(fs.DirEntry) bool) {
+	file, err := folder.Open(dir)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	list, ok := file.(fs.ReadDirFile)
+	for ok {
+		entries, err := list.ReadDir(entriesBatch)
+		for _, e := range entries {
+			if !f(e) {
+				return
+			}
+		}
+		ok = err == nil
+	}
 }
 
 var folded = sandbox.Installer{Folds: true}
 
 const distSuffix = ".dist-info"
 
-// distributions lists the folders that describe a package.
-func distributions(folder fs.FS) (dirs []string) {
-	entries, _ := fs.ReadDir(folder, ".")
-	for _, e := range entries {
-		if e.IsDir() && strings.HasSuffix(e.Name(), distSuffix) {
+// distributions lists the folders that describe packages of a list, at most maxPresent, sorted.
+func distributions(folder fs.FS, packages []sandbox.Package) (dirs []string) {
+	type release struct{ name, version string }
+	wanted := make(map[release]bool, len(packages))
+	for i := range packages {
+		wanted[release{folded.NameOf(packages[i].Name), packages[i].Version}] = true
+	}
+	eachEntry(folder, ".", func(e fs.DirEntry) bool {
+		described, isDescription := strings.CutSuffix(e.Name(), distSuffix)
+		name, version, _ := strings.Cut(described, "-")
+		if isDescription && e.IsDir() && wanted[release{folded.NameOf(name), version}] {
 			dirs = append(dirs, e.Name())
 		}
-	}
+		return len(dirs) < maxPresent
+	})
+	slices.Sort(dirs)
 	return dirs
 }
 

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestPresent(t *testing.T) {
 	if got := presentPackages(folder, all); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	files := filesOf(folder, sandbox.Package{Name: "my-pkg", Version: "1.0"})
+	files := filesOf(folder, []sandbox.Package{{Name: "my-pkg", Version: "1.0"}})
 	for _, name := range []string{"my_pkg/__init__.py", "my_pkg/a,b.py", "my_pkg/__pycache__/__init__.cpython-311.pyc",
 		"My_Pkg-1.0.dist-info/RECORD"} {
 		if !slices.Contains(files, name) {
@@ -38,7 +39,36 @@ func TestPresent(t *testing.T) {
 		}
 	}
 	if slices.Contains(files, "my_pkg/__pycache__/other.cpython-311.pyc") ||
-		len(filesOf(folder, sandbox.Package{Name: "my-pkg", Version: "2.0"})) > 0 {
+		len(filesOf(folder, []sandbox.Package{{Name: "my-pkg", Version: "2.0"}})) > 0 {
 		t.Errorf("too many: %q", files)
+	}
+}
+
+// TestHostilePresent: what a package claims about its files, and how many it has, costs time and memory in proportion to
+// them.
+func TestHostilePresent(t *testing.T) {
+	const lines, compiled = 20_000, 500
+	folder := fstest.MapFS{"x-1.dist-info/RECORD": {Data: []byte(strings.Repeat("x.py\n", lines))}}
+	for i := range compiled {
+		folder[fmt.Sprintf("__pycache__/x.%d", i)] = &fstest.MapFile{}
+		folder[fmt.Sprintf("__pycache__/y.%d", i)] = &fstest.MapFile{}
+	}
+	if got := filesOf(folder, []sandbox.Package{{Name: "x", Version: "1"}}); len(got) != lines+compiled+1 {
+		t.Errorf("%d files", len(got))
+	}
+	folder = fstest.MapFS{}
+	var packages []sandbox.Package
+	for i := range 3000 { // of each package another spelling
+		packages = append(packages, sandbox.Package{Name: fmt.Sprint("pkg", i), Version: "1"})
+		folder[fmt.Sprintf("Pkg%d-1.dist-info/METADATA", i)] = &fstest.MapFile{Data: []byte("Name: a\n" +
+			strings.Repeat("Requires-Dist: x\n", 700))}
+		folder[fmt.Sprintf("PKG%d-2.dist-info/METADATA", i)] = &fstest.MapFile{Data: []byte("Name: a\n")}
+	}
+	size := 0
+	for _, text := range presentPackages(folder, packages) {
+		size += len(text)
+	}
+	if size < maxTexts/2 || size > maxTexts {
+		t.Errorf("%d bytes of descriptions", size)
 	}
 }
