@@ -52,7 +52,7 @@ internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir
 internal/host/nolink:        sandbox | golang.org/x/sys
 internal/host/kernel:        | golang.org/x/sys
-internal/host/overlay:       sandbox internal/host/idmap internal/host/kernel | golang.org/x/sys
+internal/host/overlay:       sandbox internal/host/idmap internal/host/kernel internal/walk | golang.org/x/sys
 internal/host/pidfd:         | golang.org/x/sys
 internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
 internal/host/rundir:        sandbox
@@ -118,10 +118,11 @@ internal/packages/shared:    sandbox internal/packages
 
 # images, and the trees in which they are kept
 internal/trees:              sandbox internal/host/filelock internal/host/rundir
+internal/walk:
 internal/volume:             sandbox internal/host/filelock internal/room | golang.org/x/sys
-internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/room internal/trees |
-                             golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
-internal/template:           sandbox internal/engine internal/host/capacity internal/image |
+internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/room internal/trees
+                             internal/walk | golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
+internal/template:           sandbox internal/engine internal/host/capacity internal/image internal/walk |
                              github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher
 test/redistest:
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/trees"
+	"github.com/fumehood-dev/fumehood/internal/walk"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -162,29 +163,22 @@ func (s *Store) copyBelow(ctx context.Context, draft *trees.Draft, layers []stri
 // copyTree copies folders, and links everything else. It returns the bytes of the folders on the disk. Nobody else
 // changes either tree.
 func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
-	return folders, filepath.WalkDir(from, func(file string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, file)
-		if err != nil || rel == "." {
-			return err
+	return folders, walk.Dir(os.DirFS(from), ".", func(name string, e fs.DirEntry) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if !e.IsDir() {
-			return os.Link(file, filepath.Join(to, rel)) // of a symbolic link it links the link
+			return os.Link(filepath.Join(from, name), filepath.Join(to, name)) // of a symbolic link it links the link
 		}
 		info, err := e.Info()
 		if err != nil {
 			return err
 		}
-		if err := os.Mkdir(filepath.Join(to, rel), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(to, name), 0o700); err != nil {
 			return err
 		}
 		folders += trees.SizeOnDisk(info.Size())
-		return os.Chmod(filepath.Join(to, rel), info.Mode()&(fs.ModePerm|fs.ModeSticky))
+		return os.Chmod(filepath.Join(to, name), info.Mode()&(fs.ModePerm|fs.ModeSticky))
 	})
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -115,4 +117,50 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(all)
+}
+
+// TestIgnoredBounds: a .dockerignore is short, and comparing a name with it counts as the work that it is.
+func TestIgnoredBounds(t *testing.T) {
+	read := func(text string) (*ignored, error) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, ".dockerignore"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return readIgnored(dir)
+	}
+	for _, text := range []string{strings.Repeat("?a\n", 1001), strings.Repeat("a", 64<<10) + "\nb"} {
+		if _, err := read(text); sandbox.KindOf(err) != sandbox.TooLarge {
+			t.Errorf("%.10q... of %d bytes: %v", text, len(text), err)
+		}
+	}
+	deep := strings.Repeat(strings.Repeat("a", 250)+"/", 16) + "a"
+	for pattern, least := range map[string]int64{strings.Repeat("*a", 500) + "b": 120_000, "**/*.go": 12_000} { // measured
+		i, err := read(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if work := i.work(deep); work < least {
+			t.Errorf("%.10q: %d, of %d", pattern, work, least)
+		}
+	}
+	i, err := read(strings.Repeat("node_modules\n*.log\n", 25))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if work := i.work("src/components/button.go"); work > 3*itemWork {
+		t.Errorf("a usual name costs %d", work)
+	}
+}
+
+// TestCopyNames: the names that one COPY keeps are bounded.
+func TestCopyNames(t *testing.T) {
+	c := &collector{build: &build{Builder: &Builder{MaxWork: ServerWork,
+		Images: &image.Store{Limits: image.DefaultLimits}}}}
+	const size = 4000
+	for range maxNames/size + 2 {
+		c.add(item{name: "a", source: strings.Repeat("a", size)})
+	}
+	if sandbox.KindOf(c.err) != sandbox.TooLarge || len(c.list) > maxNames/size {
+		t.Errorf("%d files: %v", len(c.list), c.err)
+	}
 }

@@ -12,14 +12,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/moby/patternmatcher"
-	"github.com/moby/patternmatcher/ignorefile"
-
 	"github.com/fumehood-dev/fumehood/internal/image"
+	"github.com/fumehood-dev/fumehood/internal/walk"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -27,8 +26,11 @@ import (
 const (
 	hashedBytes = 50  // of content: SHA-256 takes 2 ns for one
 	itemWork    = 500 // for a file: 200,000 of them are 10 s
-	matchWork   = 5   // for a pattern of .dockerignore, and a part of a name
 )
+
+// maxNames is the most bytes of the names that one COPY of a bounded build keeps: of files here, there, and of targets
+// of links. So 200,000 files may have names of 80 bytes.
+const maxNames = 32 << 20
 
 // item is a file, folder or link of a layer.
 type item struct {
@@ -133,15 +135,14 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 }
 
 // source returns the folder from which a COPY copies, until done, and which of its files are left out.
-func (b *build) source(ctx context.Context, from string) (dir string, ignored *patternmatcher.PatternMatcher,
-	done func(), err error) {
+func (b *build) source(ctx context.Context, from string) (dir string, out *ignored, done func(), err error) {
 	done = func() {}
 	if from == "" {
 		if b.want.Context == "" {
 			return "", nil, done, nil
 		}
-		ignored, err = readIgnored(b.want.Context)
-		return b.want.Context, ignored, done, err
+		out, err = readIgnored(b.want.Context)
+		return b.want.Context, out, done, err
 	}
 	if st := b.stages[strings.ToLower(from)]; st != nil {
 		if st.tree == "" {
@@ -159,39 +160,20 @@ func (b *build) source(ctx context.Context, from string) (dir string, ignored *p
 	return b.Images.Files(i.Tree), nil, func() { b.drop(i.Tree) }, nil
 }
 
-// readIgnored reads .dockerignore.
-func readIgnored(dir string) (*patternmatcher.PatternMatcher, error) {
-	f, err := os.Open(path.Join(dir, ".dockerignore"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	patterns, err := ignorefile.ReadAll(io.LimitReader(f, MaxDockerfile))
-	if err == nil {
-		var m *patternmatcher.PatternMatcher
-		if m, err = patternmatcher.New(patterns); err == nil {
-			return m, nil
-		}
-	}
-	return nil, sandbox.Invalidf(".dockerignore", "%v", err)
-}
-
 // collector finds the files of a COPY.
 type collector struct {
 	ctx      context.Context
 	build    *build
 	err      error // of add and isIgnored
 	root     *os.Root
-	ignored  *patternmatcher.PatternMatcher // nil leaves out nothing
+	ignored  *ignored // nil leaves out nothing
 	copies   copying
 	to       string // where in the image, relative to its root
 	toFolder bool   // to is a folder
 	user     sandbox.User
 	mode     fs.FileMode // of files and folders; 0 keeps theirs
 	list     items
+	names    int // bytes of the names in list
 }
 
 // place resolves the destination and the owner.
@@ -302,8 +284,7 @@ func (c *collector) isIgnored(name string) bool {
 		return false
 	}
 	if c.err == nil {
-		patterns := int64(len(c.ignored.Patterns()))
-		c.err = c.build.spend(patterns * int64(strings.Count(name, "/")+1) * matchWork)
+		c.err = c.build.spend(c.ignored.work(name))
 	}
 	if c.err != nil {
 		return true
@@ -332,10 +313,8 @@ func (c *collector) take(source string) error {
 	if c.to != "" {
 		c.add(item{name: c.to, mode: info.Mode(), modified: info.ModTime()})
 	}
-	return fs.WalkDir(c.root.FS(), source, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || name == source {
-			return err
-		}
+	from := len(c.list)
+	err = walk.Dir(c.root.FS(), source, func(name string, e fs.DirEntry) error {
 		if err := errors.Join(context.Cause(c.ctx), c.err); err != nil {
 			return err
 		}
@@ -355,6 +334,8 @@ func (c *collector) take(source string) error {
 		}
 		return c.addFile(name, path.Join(c.to, rel), info)
 	})
+	slices.SortFunc(c.list[from:], func(a, b item) int { return strings.Compare(a.name, b.name) }) // for its digest
+	return err
 }
 
 // addFile adds a file, folder or link. Sockets, pipes and devices are left out.
@@ -382,6 +363,9 @@ func (c *collector) add(i item) {
 	}
 	if c.err == nil && len(c.list) >= c.build.Images.Limits.Entries {
 		c.err = tooLarge("it copies more files than an image may have")
+	}
+	if c.names += len(i.name) + len(i.source) + len(i.link); c.err == nil && c.build.MaxWork > 0 && c.names > maxNames {
+		c.err = tooLarge("the files of a COPY have names of more than " + sandbox.FormatBytes(maxNames))
 	}
 	if c.err != nil {
 		return

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fumehood-dev/fumehood/sandbox"
 	"golang.org/x/sys/unix"
+
+	"github.com/fumehood-dev/fumehood/internal/walk"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Names of removals in a layer (OCI image specification, layer.md).
@@ -36,7 +38,9 @@ type changes struct {
 }
 
 // Changes writes the changes to the root as an uncompressed layer. No process may use the root any more: its files are
-// hostile, but then they no longer change. Devices, pipes, sockets, extended attributes and set-id bits are left out.
+// hostile, but then they no longer change. Devices, pipes, sockets, extended attributes and set-id bits are left out. So
+// are files and folders whose names begin with .wh., which stand for removals in a layer, with all that is below: a
+// reader bounds what is written, and nothing else would bound how deep they go.
 func (r *Root) Changes(ctx context.Context, w io.Writer) error {
 	upper, err := r.open()
 	if err != nil {
@@ -44,20 +48,16 @@ func (r *Root) Changes(ctx context.Context, w io.Writer) error {
 	}
 	defer upper.Close()
 	c := &changes{Root: r, upper: upper, out: tar.NewWriter(w), links: map[uint64]string{}}
-	err = fs.WalkDir(upper.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	err = walk.Dir(upper.FS(), ".", func(name string, e fs.DirEntry) error {
 		switch {
-		case err != nil:
-			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case name == ".":
-			return nil
-		case slices.Contains(r.own, name) && e.IsDir():
+		case !slices.Contains(r.own, name) && !strings.HasPrefix(path.Base(name), whiteout):
+			return c.add(name, e)
+		case e.IsDir():
 			return fs.SkipDir
-		case slices.Contains(r.own, name), strings.HasPrefix(path.Base(name), whiteout):
-			return nil
 		}
-		return c.add(name, e)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read the changes: %w", err)

@@ -97,13 +97,32 @@ func TestChanges(t *testing.T) {
 		os.WriteFile(in("set"), nil, 0o644), os.Chmod(in("set"), 0o755|fs.ModeSetuid),
 		os.WriteFile(in("etc/hosts"), []byte("changed"), 0o644), os.WriteFile(in("dev/x"), nil, 0o644),
 		unix.Mkfifo(in("pipe"), 0o644), unix.Mknod(in("null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))),
-		os.WriteFile(in(".wh.d"), nil, 0o644)); err != nil {
+		os.WriteFile(in(".wh.d"), nil, 0o644), os.MkdirAll(in(".wh.x/y"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{".wh.a=", "d/", "d/b=other", "d/same=new", "e/", "e/.wh..wh..opq=", "e/new->d/same", "etc/",
 		"link->/etc/passwd", "set="}
-	if list := layer(t, r); !slices.Equal(list, want) {
+	list := layer(t, r)
+	if slices.Contains(list, "e/new=new") { // the kernel decides which name is the first
+		want[3], want[6] = "d/same->e/new", "e/new=new"
+	}
+	if !slices.Equal(list, want) {
 		t.Errorf("the layer has\n%q, want\n%q", list, want)
+	}
+}
+
+// TestDeepChanges: folders that a layer cannot have are not read, however deep they go.
+func TestDeepChanges(t *testing.T) {
+	r, root := open(t, sandbox.Limits{DiskBytes: 1 << 20, Inodes: 2000})
+	at := root
+	for range 300 {
+		at = filepath.Join(at, ".wh.a")
+	}
+	if err := errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "file"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if list := layer(t, r); !slices.Equal(list, []string{"etc/"}) {
+		t.Errorf("the layer has %d entries", len(list))
 	}
 }
 
@@ -122,7 +141,11 @@ func TestIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := tar.NewReader(&b)
-	if h, err := archive.Next(); err != nil || h.Name != "a" || h.Uid != 33 || h.Gid != 33 {
+	h, err := archive.Next()
+	for err == nil && h.Name != "a" {
+		h, err = archive.Next()
+	}
+	if err != nil || h.Uid != 33 || h.Gid != 33 {
 		t.Errorf("%+v, %v", h, err)
 	}
 }
