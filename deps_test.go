@@ -55,6 +55,7 @@ internal/host/kernel:        | golang.org/x/sys
 internal/host/overlay:       sandbox internal/host/idmap internal/host/kernel internal/walk | golang.org/x/sys
 internal/host/pidfd:         | golang.org/x/sys
 internal/host/rootfs:        sandbox internal/guest/confine internal/host/nolink
+internal/host/route:         | golang.org/x/sys
 internal/host/rundir:        sandbox
 internal/host/seccomp:       | golang.org/x/sys
 internal/host/systemd:       | golang.org/x/sys
@@ -120,8 +121,8 @@ internal/packages/shared:    sandbox internal/packages
 internal/trees:              sandbox internal/host/filelock internal/host/rundir
 internal/walk:
 internal/volume:             sandbox internal/host/filelock internal/room | golang.org/x/sys
-internal/image:              sandbox internal/host/hostbox internal/host/rootfs internal/room internal/trees
-                             internal/walk | golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
+internal/image:              sandbox internal/egress/rules internal/host/hostbox internal/host/rootfs
+                             internal/host/route internal/room internal/trees internal/walk | golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
 internal/template:           sandbox internal/engine internal/host/capacity internal/image internal/walk |
                              github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher
 test/redistest:
@@ -131,7 +132,7 @@ internal/egress/rules:       sandbox | golang.org/x/net
 internal/egress/sniff:       | golang.org/x/net
 internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
 internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules
-                             internal/egress/sniff internal/host/capacity internal/room |
+                             internal/egress/sniff internal/host/capacity internal/host/route internal/room |
                              gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
 internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -201,17 +202,20 @@ func (s *Store) registryOptions(ctx context.Context, ref name.Reference) ([]remo
 		d := net.Dialer{Timeout: s.stall, Control: refuse}
 		return d.DialContext(ctx, network, addr)
 	}
-	guard := &transportGuard{Transport: client, registry: ref.Context().RegistryStr()}
+	guard := &transportGuard{Transport: client, registry: ref.Context().RegistryStr(),
+		tls: ref.Context().Scheme() == "https"}
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(guard),
 		remote.WithAuthFromKeychain(guard)}, guard
 }
 
-// transportGuard marks requests to other hosts and ports than the registry's, to which it redirects. They may not lead
-// to this machine, unless the registry is named so. Where a proxy connects, it decides. Until layers, it bounds all
-// answers: the client decodes each as a whole. It sends no credentials without TLS to another machine.
+// transportGuard marks requests to other hosts and ports than the registry's, to which it redirects, and those without
+// TLS to its own name, whose address it could change. They may not lead to this machine, unless the registry is named
+// so. Where a proxy connects, it decides. Until layers, it bounds all answers: the client decodes each as a whole. It
+// sends no credentials without TLS to another machine.
 type transportGuard struct {
 	*http.Transport
 	registry string      // host and port
+	tls      bool        // the registry has TLS
 	layers   atomic.Bool // answers may be layers
 	secret   atomic.Bool // there are credentials for the registry
 }
@@ -231,7 +235,9 @@ func (g *transportGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 			Msg: r.URL.Host + " speaks plain HTTP, in which others could read the password of the registry",
 			Fix: "use TLS there, or log out with docker logout"}
 	}
-	if r.URL.Host != g.registry && (r.URL.Hostname() != hostOf(g.registry) || !isLocal(hostOf(g.registry))) {
+	named := r.URL.Host == g.registry && (r.URL.Scheme == "https" || !g.tls) ||
+		r.URL.Hostname() == hostOf(g.registry) && isLocal(hostOf(g.registry))
+	if !named {
 		if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy == nil {
 			r = r.WithContext(context.WithValue(r.Context(), redirected{}, true))
 		}
@@ -270,26 +276,21 @@ func isLocal(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// refuseOwn refuses an address of this machine or its link: as it is dialed, so that no name can change in between.
+// refuseOwn refuses an address of this machine, its link or a metadata service: as it is dialed, so that no name can
+// change in between.
 func refuseOwn(addr string) error {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return err
 	}
-	a := to.Addr().Unmap()
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return err
+	a := rules.Canonical(to.Addr())
+	class, never := rules.Classify(a)
+	own := isOwn(netip.AddrPortFrom(a, to.Port())) || isOwn(netip.AddrPortFrom(rules.BehindNAT64(a), to.Port()))
+	if !never && !own && !strings.Contains(class, "metadata") {
+		return nil
 	}
-	isOwn := func(n net.Addr) bool {
-		p, err := netip.ParsePrefix(n.String())
-		return err == nil && p.Addr().Unmap() == a
-	}
-	if a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || slices.ContainsFunc(own, isOwn) {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "image",
-			Msg: fmt.Sprintf("the registry redirects to %s, an address of this machine", a)}
-	}
-	return nil
+	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "image",
+		Msg: fmt.Sprintf("the registry redirects to %s, an address of this machine or of a metadata service", a)}
 }
 
 // registryError explains why a registry's answer is of no use.
