@@ -122,7 +122,8 @@ internal/trees:              sandbox internal/host/filelock internal/host/rundir
 internal/walk:
 internal/volume:             sandbox internal/host/filelock internal/room | golang.org/x/sys
 internal/image:              sandbox internal/egress/rules internal/host/hostbox internal/host/rootfs
-                             internal/host/route internal/room internal/trees internal/walk | golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
+                             internal/host/route internal/room internal/trees internal/walk |
+                             golang.org/x/sys github.com/google/go-containerregistry github.com/klauspost/compress/zstd
 internal/template:           sandbox internal/engine internal/host/capacity internal/image internal/walk |
                              github.com/moby/buildkit/frontend/dockerfile github.com/moby/patternmatcher
 test/redistest:

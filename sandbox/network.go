@@ -65,6 +65,8 @@ type NetworkCeiling struct {
 	// Allow has rules as in NetworkPolicy.Allow. Each rule of a policy must lie within one of them, or within
 	// NetworkPublic. Mode full requires NetworkPublic.
 	Allow []string
+
+	OfKey bool // it is that of an API key, not of the whole server
 }
 
 // NetworkPublic in a NetworkCeiling stands for all names and all public addresses. It does not open addresses that are

@@ -77,7 +77,7 @@ Exit code 0: the backend can make sandboxes with the default policy, except limi
 			if err != nil {
 				return err
 			}
-			h.Network = ceilingHealth(*ceiling)
+			h.Network = ceilingHealth{Mode: ceiling.Mode, Allow: ceiling.Allow}
 			if a.json {
 				err = a.printJSON(h)
 			} else {

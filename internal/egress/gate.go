@@ -90,6 +90,21 @@ func (g *gate) Current() []Attempt {
 	return list
 }
 
+// Refusals implements sandbox.NetworkLog. It suggests no rule that the operator's ceiling does not contain.
+func (g *gate) Refusals(seq uint64, n int) []Refusal {
+	list, policy := g.Log.Refusals(seq, n), g.rules.Load()
+	for i := range list {
+		one := &list[i]
+		if one.Allow == "" || policy.MayList(one.Allow, routeOfAddress) {
+			continue
+		}
+		if one.Allow = ""; one.Reason == rules.NoRule {
+			one.Reason = rules.AboveCeiling
+		}
+	}
+	return list
+}
+
 // SetPolicy implements sandbox.Passage.
 func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
 	r, err := rules.Compile(p)

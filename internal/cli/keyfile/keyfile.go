@@ -134,6 +134,7 @@ func (o *Options) complete(key *httpd.Key) error {
 	key.Limits.Sandboxes, key.Limits.Max = o.most, o.limits
 	if o.network.Mode != "" || o.network.Allow != nil {
 		ceiling := o.network
+		ceiling.OfKey = true
 		if err := egress.CheckCeiling(&ceiling); err != nil {
 			return err
 		}

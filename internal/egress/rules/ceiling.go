@@ -85,7 +85,7 @@ func CheckWithin(p sandbox.NetworkPolicy, route func(netip.Addr) Route) error {
 	}
 	if height(p.Mode) > height(c.Mode) {
 		e := sandbox.Invalidf("network.mode", "%s is above this server's maximum of %s", p.Mode, c.Mode)
-		e.Fix = fmt.Sprintf("use %s, or have the operator start the server with --max-network %s", c.Mode, p.Mode)
+		e.Fix = fmt.Sprintf("use %s, or %s", c.Mode, c.raise("max-network", string(p.Mode)))
 		return e
 	}
 	for i, entry := range p.Allow {
@@ -130,11 +130,36 @@ func (c *ceiling) check(where, entry string, route func(netip.Addr) Route) error
 	if class != "" {
 		e.Msg += ", which is " + class
 	}
-	if e.Fix = "have the operator add it to --network-allow of the server"; len(c.Allow) <= maxShown {
-		e.Fix = "have the operator start the server with --network-allow " +
-			strings.Join(slices.Concat(c.Allow, []string{one.String()}), ",")
+	list := slices.Concat(c.Allow, []string{one.String()})
+	if len(c.Allow) > maxShown {
+		list = []string{"...", one.String()}
 	}
+	e.Fix = c.raise("network-allow", strings.Join(list, ","))
 	return e
+}
+
+// raise returns how the operator can raise the ceiling: by a flag of the server, or an option of an API key.
+func (c *ceiling) raise(option, value string) string {
+	if c.OfKey {
+		return "have the operator give the API key " + option + "=" + value
+	}
+	return "have the operator start the server with --" + option + " " + value
+}
+
+// MayList reports whether the operator's ceiling lets a policy list a rule. route returns the host's route to an
+// address. A name without a port may be listed at some port.
+func (r *Rules) MayList(entry string, route func(netip.Addr) Route) bool {
+	if r.ceiling == nil {
+		return true
+	}
+	name, port, hasPort := strings.Cut(entry, ":")
+	if name == HostName && (!hasPort || port == "PORT") {
+		return r.ceiling.rules.decideLookup(HostName).Allowed
+	}
+	if one, err := parseRule(entry); err == nil && one.name != "" && one.ports.all() {
+		return r.ceiling.rules.decideLookup(one.name).Allowed
+	}
+	return r.ceiling.check("", entry, route) == nil
 }
 
 // contains reports whether a rule opens all that another one opens.

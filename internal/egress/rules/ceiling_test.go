@@ -195,3 +195,28 @@ func FuzzCeiling(f *testing.F) {
 		}
 	})
 }
+
+// TestRaise: the fix names the option that would raise the ceiling, and only rules that it has are suggested.
+func TestRaise(t *testing.T) {
+	p := below(t, allow("a.example", "b.example"), "a.example", "host:80")
+	p.Ceiling.OfKey = true
+	err := CheckWithin(p, hostAt(""))
+	const want = "have the operator give the API key network-allow=a.example,host:80,b.example"
+	if fix := sandbox.FixOf(err); fix != want {
+		t.Errorf("%v: %s", err, fix)
+	}
+	r := compile(t, below(t, allow(), "public", "10.1.0.0/16:443", "host:80"))
+	for entry, want := range map[string]bool{"c.example": true, "c.example:443": true, "8.8.8.8:53": true,
+		"10.1.2.3:443": true, "10.1.2.3:80": false, "169.254.169.254:80": false, "host:80": true, "host:81": false,
+		"host:PORT": true} {
+		if got := r.MayList(entry, hostAt("")); got != want {
+			t.Errorf("%s: %v", entry, got)
+		}
+	}
+	r = compile(t, below(t, allow(), "a.example:443"))
+	for entry, want := range map[string]bool{"a.example": true, "b.example": false, "host:PORT": false} {
+		if got := r.MayList(entry, hostAt("")); got != want {
+			t.Errorf("%s: %v", entry, got)
+		}
+	}
+}

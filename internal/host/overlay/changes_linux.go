@@ -38,8 +38,8 @@ type changes struct {
 }
 
 // Changes writes the changes to the root as an uncompressed layer. No process may use the root any more: its files are
-// hostile, but then they no longer change. Devices, pipes, sockets, extended attributes and set-id bits are left out. So
-// are files and folders whose names begin with .wh., which stand for removals in a layer, with all that is below: a
+// hostile, but then they no longer change. Devices, pipes, sockets, extended attributes and set-id bits are left out.
+// So are files and folders whose names begin with .wh., which stand for removals in a layer, with all that is below: a
 // reader bounds what is written, and nothing else would bound how deep they go.
 func (r *Root) Changes(ctx context.Context, w io.Writer) error {
 	upper, err := r.open()

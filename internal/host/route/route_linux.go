@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Type returns the type of the route by which this host would send to an address, such as unix.RTN_LOCAL, for packets of
-// a protocol to a port unless that is 0: the kernel's own answer, which covers addresses of interfaces, prefixes that a
-// route makes local, and broadcast addresses. It is unix.RTN_UNREACHABLE without a route. It costs four system calls.
-// Source: rtnetlink(7), RTM_GETROUTE.
+// Type returns the type of the route by which this host would send to an address, such as unix.RTN_LOCAL, for packets
+// of a protocol to a port unless that is 0: the kernel's own answer, which covers addresses of interfaces, prefixes
+// that a route makes local, and broadcast addresses. It is unix.RTN_UNREACHABLE without a route. It costs four system
+// calls. Source: rtnetlink(7), RTM_GETROUTE.
 func Type(to netip.AddrPort, protocol byte) (byte, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

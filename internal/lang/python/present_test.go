@@ -44,8 +44,8 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// TestHostilePresent: what a package claims about its files, and how many it has, costs time and memory in proportion to
-// them.
+// TestHostilePresent: what a package claims about its files, and how many it has, costs time and memory in proportion
+// to them.
 func TestHostilePresent(t *testing.T) {
 	const lines, compiled = 20_000, 500
 	folder := fstest.MapFS{"x-1.dist-info/RECORD": {Data: []byte(strings.Repeat("x.py\n", lines))}}
