@@ -3,6 +3,7 @@ package intercept
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ const maxPattern = rules.MaxEncoded
 // pattern is a text that reveals a value, by its hash in lower case.
 type pattern struct {
 	hash, power uint64 // power is base to the power of size
+	tail        uint64 // the last bytes
 	size        int    // bytes
 	placeholder string
 	// The characters before and after the text, if they are of Base64, have further bits of the value.
@@ -26,45 +28,55 @@ type pattern struct {
 // finder finds values in text in one pass, in any letter case. It finds them as the gate encodes them too: in Base64,
 // forms and JSON. Its running time does not depend on how many characters of a value a text contains, nor on the length
 // of patterns, of which hostile ones could begin and end alike: it compares hashes of whole patterns. Which patterns it
-// compares at a position is a secret random function of the eight bytes before, with 2^hashBits results. Each of
-// countless texts has the same result, so the time reveals no more than hashBits bits of the end of a pattern. One
-// function is for all finders: several would reveal more.
+// compares at a position is a secret random function of the eight bytes before. That has only as many results as there
+// are patterns, so its time reveals some bits of the end of a value.
 type finder struct {
-	patterns [1 << hashBits][]pattern // by the hash of the last bytes
-	longest  int                      // bytes of a pattern, rounded up: its time tells no length of a value
+	patterns [][]pattern // by the hash of the last bytes
+	shift    int         // 64 - shift bits are a hash
+	longest  int         // bytes of a pattern, rounded up: its time tells no length of a value
 }
 
 const (
-	hashBits = 8
 	rounding = 1 << 10
 	tailSize = rules.MinValue
 	upper    = 0x2020202020202020 // bits that letters of upper case lack
 )
 
-// The random numbers of the hashes. Those of whole patterns are polynomials in an odd base, modulo 2^64.
+// The random numbers of the hashes, the same for all finders: several would reveal more. Those of whole patterns are
+// polynomials in an odd base, modulo 2^64.
 var tailKey, base = rand.Uint64() | 1, rand.Uint64() | 1
+
+// patternSet has patterns without repetitions, since encodings agree.
+type patternSet map[pattern]struct{}
 
 // newFinder makes a finder for the values that are known.
 func newFinder(secrets []rules.Secret) *finder {
-	f := &finder{}
+	all := patternSet{}
 	for _, s := range secrets {
 		if s.Value == "" {
 			continue
 		}
 		for _, read := range rules.Readings(s.Value) {
-			f.addValue(read, s.Placeholder)
+			all.addValue(read, s.Placeholder)
 		}
+	}
+	count := bits.Len(uint(len(all)) / 2)
+	f := &finder{patterns: make([][]pattern, 1<<count), shift: 64 - count}
+	for p := range all {
+		f.longest = max(f.longest, (p.size+rounding-1)/rounding*rounding)
+		list := &f.patterns[f.hashTail(p.tail)]
+		*list = append(*list, p)
 	}
 	return f
 }
 
 // addValue adds a value as it is, in Base64, and both as encoders write them.
-func (f *finder) addValue(value, placeholder string) {
-	f.addEncoded(value, pattern{placeholder: placeholder})
+func (all patternSet) addValue(value, placeholder string) {
+	all.addEncoded(value, pattern{placeholder: placeholder})
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text, whole := rules.InBase64(alphabet, before, value)
-			f.addEncoded(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
+			all.addEncoded(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
 		}
 	}
 }
@@ -73,36 +85,32 @@ func (f *finder) addValue(value, placeholder string) {
 const unescaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // addEncoded adds a text as it is and in all encodings.
-func (f *finder) addEncoded(text string, p pattern) {
-	f.add(text, p)
+func (all patternSet) addEncoded(text string, p pattern) {
+	all.add(text, p)
 	if strings.Trim(text, unescaped) == "" {
 		return
 	}
 	for _, encode := range encodings {
-		f.add(encode(text), p)
+		all.add(encode(text), p)
 	}
 }
 
 // add adds a pattern of a text.
-func (f *finder) add(text string, p pattern) {
+func (all patternSet) add(text string, p pattern) {
 	if len(text) > maxPattern {
 		return
 	}
-	p.size, p.power = len(text), 1
+	p.size, p.power, p.tail = len(text), 1, tailOf([]byte(text))
 	for i := range len(text) {
 		p.hash, p.power = appendHash(p.hash, text[i]), p.power*base
 	}
-	f.longest = max(f.longest, (p.size+rounding-1)/rounding*rounding)
-	list := &f.patterns[tailHash([]byte(text[len(text)-tailSize:]))]
-	if !slices.Contains(*list, p) { // encodings agree
-		*list = append(*list, p)
-	}
+	all[p] = struct{}{}
 }
 
-// tailHash returns the hash of the last bytes of a text.
-func tailHash(b []byte) uint64 {
-	return (binary.LittleEndian.Uint64(b[len(b)-tailSize:]) | upper) * tailKey >> (64 - hashBits)
-}
+// tailOf returns the last bytes of a text, in lower case.
+func tailOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b[len(b)-tailSize:]) | upper }
+
+func (f *finder) hashTail(tail uint64) uint64 { return tail * tailKey >> f.shift }
 
 // appendHash returns the hash of a text and one more byte.
 func appendHash(hash uint64, c byte) uint64 { return hash*base + digits[c] }
@@ -147,7 +155,7 @@ func (f *finder) find(b []byte, from, to int, found func(span)) {
 	begin := max(0, from-f.longest)
 	sums.read(b[begin:max(to, begin)])
 	for end := max(from, tailSize); end <= to; end++ {
-		list := f.patterns[tailHash(b[:end])]
+		list := f.patterns[f.hashTail(tailOf(b[:end]))]
 		for i := range list {
 			if p := &list[i]; sums.has(p, end-begin) {
 				found(p.span(b, end-p.size, end))
