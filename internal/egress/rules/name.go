@@ -13,6 +13,8 @@ const (
 	maxLabel = 63
 )
 
+var errNameLength = errors.New("it has no characters, or more than 253")
+
 // lookup maps a name in any script to the ASCII form that resolvers accept, by UTS 46 without transitional mappings.
 var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.StrictDomainName(false))
 
@@ -20,6 +22,9 @@ var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(fa
 // that resolvers may read as addresses, such as "127.1", "0x7f000001" and "2130706433".
 func CanonicalName(s string) (string, error) {
 	s = strings.TrimSuffix(s, ".")
+	if len(s) > maxRule { // the time of lookup grows with the square of the length
+		return "", errNameLength
+	}
 	if !isASCII(s) {
 		mapped, err := lookup.ToASCII(s)
 		if err != nil {
@@ -28,7 +33,7 @@ func CanonicalName(s string) (string, error) {
 		s = strings.TrimSuffix(mapped, ".")
 	}
 	if s == "" || len(s) > MaxName {
-		return "", errors.New("it has no characters, or more than 253")
+		return "", errNameLength
 	}
 	s = strings.ToLower(s)
 	last := s
@@ -85,8 +90,12 @@ func isASCII(s string) bool {
 	return true
 }
 
-// Authority returns the canonical name and the port of a Host header or an authority. The port is 0 if it has none.
+// Authority returns the canonical name and the port of a Host header or an authority, which are ASCII (RFC 3986,
+// section 3.2.2). The port is 0 if it has none.
 func Authority(host string) (name string, port uint16, err error) {
+	if !isASCII(host) {
+		return "", 0, errors.New("it has characters other than ASCII")
+	}
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		if port, err = ParsePort(host[i+1:]); err != nil {
 			return "", 0, err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // Hello is the readable part of the first message of a TLS client.
@@ -29,8 +31,8 @@ var (
 )
 
 // ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A hello
-// of more than maxHello bytes is malformed, and so is a server name that ends in a dot (RFC 6066, section 3). An
-// incomplete hello costs little.
+// of more than maxHello bytes is malformed, and so is a server name that ends in a dot or is not ASCII (RFC 6066,
+// section 3). An incomplete hello costs little.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) < maxHello && !wholeHello(b) {
 		return Hello{}, ErrMore
@@ -38,12 +40,16 @@ func ParseHello(b []byte) (Hello, error) {
 	r := &replay{sent: b[:min(len(b), maxHello)]}
 	err := tls.Server(r, parseOnly).Handshake()
 	switch {
-	case errors.Is(err, errParsed):
+	case errors.Is(err, errParsed) && isASCII(r.hello.Server):
 		return r.hello, nil
 	case errors.Is(err, ErrMore) && len(b) < maxHello:
 		return Hello{}, ErrMore
 	}
 	return Hello{}, ErrHello
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
 // wholeHello reports whether b has all records of a hello (RFC 8446, section 5.1), or a record of another kind, which
