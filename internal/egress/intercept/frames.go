@@ -17,15 +17,16 @@ const (
 	frameContinuation = 9
 )
 
-// The CPU time that frames of HTTP/2 are charged beside their bytes if they carry no part of a request. Programs send
-// one for some seconds, or for some bytes of an answer, so a flood of them waits long before it takes a CPU.
+// The CPU time that frames of HTTP/2 are charged beside their bytes if they carry no part of a body. Programs send one
+// for some seconds, for some bytes of an answer, or for a request, so a flood of them waits long before it takes a CPU.
 const (
 	controlTime = 20 * time.Microsecond
-	windowTime  = 4 * time.Microsecond // WINDOW_UPDATE: some clients send two for each 4 KiB of an answer
+	headersTime = 40 * time.Microsecond // its fields may be a hundred times as long (HPACK)
+	windowTime  = 4 * time.Microsecond  // WINDOW_UPDATE: some clients send two for each 4 KiB of an answer
 )
 
 // frames is the sandbox's end of a connection of HTTP/2, inside TLS. It charges the frames that carry no part of a
-// request. It hides the state of TLS from http.Server, which would speak HTTP/1 on a connection with such a state that
+// body. It hides the state of TLS from http.Server, which would speak HTTP/1 on a connection with such a state that
 // is no *tls.Conn.
 type frames struct {
 	net.Conn
@@ -75,8 +76,10 @@ func (f *frames) follow(b []byte) bool {
 // frameTime is what a frame of a length is charged.
 func frameTime(kind byte, length int) time.Duration {
 	switch {
-	case kind == frameHeaders, kind == frameContinuation, kind == frameData && length > 0:
+	case kind == frameData && length > 0:
 		return 0
+	case kind == frameHeaders, kind == frameContinuation:
+		return headersTime
 	case kind == frameWindowUpdate:
 		return windowTime
 	}

@@ -100,7 +100,7 @@ type answerFields struct {
 // add counts the fields of a head. It fails if the answer has too many.
 func (a *answerFields) add(h http.Header) error {
 	lines, bytes := sizeOf(h)
-	a.spend(time.Duration(lines+1) * fieldTime)
+	a.spend(time.Duration(lines+1)*fieldTime + time.Duration(bytes)*headTime)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.lines, a.bytes = a.lines+lines+1, a.bytes+bytes; a.lines > maxHeadLines+1 || a.bytes > maxAnswerHead {

@@ -74,6 +74,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		status, reason = x.insertSecrets(policy.Secrets, r.Header)
 	}
 	s.config.Spend(time.Since(began))
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &refundedBody{r.Body, s.config.Spend} // as it came, without values
+	}
 	if reason == "" {
 		defer func() { s.config.Release(x.reserved) }()
 		status, reason = s.insertBeyondHeaders(x, policy.Secrets, r)
@@ -191,7 +194,7 @@ func (x *exchange) insertSecrets(secrets []rules.Secret, h http.Header) (status 
 // forward forwards the request to the server, and its answer to the sandbox.
 func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &countedBody{&refundedBody{r.Body, s.config.Spend}, &x.sent}
+		r.Body = &countedBody{r.Body, &x.sent}
 	}
 	ctx, cancel := context.WithCancel(r.Context()) // requests end with their connection
 	defer cancel()

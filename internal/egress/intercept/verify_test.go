@@ -81,6 +81,21 @@ func serverFor(t *testing.T, spent *atomic.Int64) (*Server, *Conn) {
 
 // dialFor dials a server with a certificate.
 func dialFor(t *testing.T, s *Server, c *Conn, certificate tls.Certificate) error {
+	return dialWith(t, s, c, &tls.Config{Certificates: []tls.Certificate{certificate}})
+}
+
+// dialWith dials a server of TLS.
+func dialWith(t *testing.T, s *Server, c *Conn, config *tls.Config) error {
+	t.Helper()
+	near := connectTo(t, config, func(server *tls.Conn) { _, _ = io.Copy(io.Discard, server) })
+	defer near.Close()
+	c.Dial = func(context.Context) (net.Conn, error) { return near, nil }
+	_, err := s.dialTLS(t.Context(), c)
+	return err
+}
+
+// connectTo returns a connection to a server of TLS, which ends with serve.
+func connectTo(t *testing.T, config *tls.Config, serve func(*tls.Conn)) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,15 +110,11 @@ func dialFor(t *testing.T, s *Server, c *Conn, certificate tls.Certificate) erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{certificate}})
 	go func() {
-		_, _ = io.Copy(io.Discard, server)
-		far.Close()
+		defer far.Close()
+		serve(tls.Server(far, config))
 	}()
-	defer near.Close()
-	c.Dial = func(context.Context) (net.Conn, error) { return near, nil }
-	_, err = s.dialTLS(t.Context(), c)
-	return err
+	return near
 }
 
 // manyIssuers returns a certificate for api.test with so many others that could be its issuer by their name, and are
