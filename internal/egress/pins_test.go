@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -30,7 +31,30 @@ func TestPins(t *testing.T) {
 	for i := range maxPinNames {
 		p.add(first, string(rune('a'+i)), now)
 	}
+	if p.count != maxPins-1+maxPinNames {
+		t.Errorf("%d names of %d addresses", p.count, len(p.by))
+	}
 	if got := p.names(first, now); len(got) != maxPinNames || got[maxPinNames-1] != "a" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestPinnedNames: all addresses together have a bounded number of names.
+func TestPinnedNames(t *testing.T) {
+	var p pins
+	now := time.Now()
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{8, 0, byte(i >> 8), byte(i)}) }
+	for i := range maxPins * maxPinNames {
+		p.add(address(i/maxPinNames), strconv.Itoa(i), now)
+	}
+	held := 0
+	for _, e := range p.by {
+		held += len(e.Value.(*pin).names)
+	}
+	if held != maxPinned || p.count != held || p.recent.Len() != len(p.by) {
+		t.Errorf("%d names are held, and %d counted, of %d addresses", held, p.count, len(p.by))
+	}
+	if p.names(address(0), now) != nil || len(p.names(address(maxPins-1), now)) != maxPinNames {
+		t.Error("the oldest were not removed")
 	}
 }
