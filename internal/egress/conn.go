@@ -214,7 +214,7 @@ func (c *conn) intercept() error {
 	defer c.gate.meter.unreserve(interceptMemory)
 	c.gate.meter.pace.spend(handshakeTime)
 	name, _, _ := c.inspector.state()
-	inner := gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint)
+	inner := &innerConn{gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint), &c.inner}
 	var used atomic.Bool // outer
 	s.Serve(c.gate.ending.ctx, &intercept.Conn{
 		Conn: &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
@@ -231,6 +231,17 @@ func (c *conn) intercept() error {
 		},
 	})
 	return nil
+}
+
+// innerConn is the sandbox's end of a connection whose TLS ends in the gate.
+type innerConn struct {
+	*gonet.TCPConn
+	stream *stream
+}
+
+func (c *innerConn) Write(b []byte) (int, error) {
+	c.stream.boundPieces(len(b))
+	return c.TCPConn.Write(b)
 }
 
 // interceptorServer returns the gate's server for intercepted connections. The first call makes it.

@@ -121,6 +121,46 @@ func TestCrumbs(t *testing.T) {
 	c.Close()
 }
 
+// TestMessages: nor does a WebSocket in TLS that ends in the gate, whose server sends a byte at a time.
+func TestMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten thousand messages take some seconds")
+	}
+	p, _, trust := openPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}},
+		func(_ *Host, v *vault) {
+			v.knows = map[string]http.HandlerFunc{"/endless": func(w http.ResponseWriter, _ *http.Request) {
+				c, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				_, err = io.WriteString(c, "HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				for err == nil {
+					_, err = c.Write([]byte("x"))
+				}
+			}}
+		})
+	before, counted := heapSize(), p.gate.meter.bytes
+	c := p.secretClient(t, "93.184.216.40:443", "api.test", trust)
+	_, _ = io.WriteString(c, "GET /endless HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\n"+
+		"Upgrade: websocket\r\n\r\n")
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now() // the sandbox's kernel takes few small pieces a second
+	for last := int64(-1); last != p.gate.meter.received.Load() && time.Since(began) < 3*time.Second; {
+		last = p.gate.meter.received.Load()
+		time.Sleep(500 * time.Millisecond)
+	}
+	grown := int64(heapSize()) - int64(before)
+	t.Logf("%d KiB for %d bytes, of %d KiB", grown>>10, p.gate.meter.received.Load(), (p.gate.meter.bytes-counted)>>10)
+	if grown > p.gate.meter.bytes-counted {
+		t.Errorf("the connection holds %d bytes", grown)
+	}
+	c.Close()
+}
+
 // TestUnreadAnswers: HTTP/2 answers that the sandbox does not read hold memory within the budget. Past it, requests are
 // reset, with a reason in the log.
 func TestUnreadAnswers(t *testing.T) {

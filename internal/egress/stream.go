@@ -92,10 +92,15 @@ func (s *stream) read(b []byte) (int, error) {
 	return 0, errReset
 }
 
-// write writes all of b. It waits while the sandbox's window is full. The stack has some 600 bytes for each piece that
-// waits for the window, so small pieces may wait in smaller numbers.
+// boundPieces must be called before a piece is written. The stack has some 600 bytes for each piece that waits for the
+// window of the sandbox, so small pieces may wait in smaller numbers.
+func (s *stream) boundPieces(size int) {
+	s.endpoint.SocketOptions().SetSendBufferSize(int64(min(max(leastWaiting, mostPieces*size), s.buffer)), false)
+}
+
+// write writes all of b. It waits while the sandbox's window is full.
 func (s *stream) write(b []byte) error {
-	s.endpoint.SocketOptions().SetSendBufferSize(int64(min(max(leastWaiting, mostPieces*len(b)), s.buffer)), false)
+	s.boundPieces(len(b))
 	var r bytes.Reader
 	for len(b) > 0 {
 		r.Reset(b)
