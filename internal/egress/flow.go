@@ -57,9 +57,11 @@ func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rule
 	return v
 }
 
+// destination charges the decision about its names.
 func (f *flow) destination() rules.Destination {
-	return rules.Destination{To: f.to, UDP: f.attempt.Protocol == sandbox.ProtocolUDP, Route: f.route,
-		Names: f.gate.pins.names(f.to.Addr(), time.Now())}
+	names := f.gate.pins.names(f.to.Addr(), time.Now())
+	f.gate.meter.pace.spend(time.Duration(len(names)) * nameTime)
+	return rules.Destination{To: f.to, UDP: f.attempt.Protocol == sandbox.ProtocolUDP, Route: f.route, Names: names}
 }
 
 // dial connects to the destination. It refuses a connection that may have taken another route than the one that the

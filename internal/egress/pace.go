@@ -21,6 +21,8 @@ const (
 	frameBytes     = 1000                   // of a frame: each takes another microsecond
 	routeTime      = 10 * time.Microsecond  // to ask the kernel for a route
 	attemptTime    = 30 * time.Microsecond  // to decide and to log
+	nameTime       = 5 * time.Microsecond   // to decide about a name of an address
+	recordTime     = 16 * time.Microsecond  // of an address that the host's resolver returns: package net sorts them
 	connectionTime = 700 * time.Microsecond // to dial, and to end
 	handshakeTime  = 2 * time.Millisecond   // of TLS, with both sides
 	requestTime    = 200 * time.Microsecond // in TLS that ends in the gate

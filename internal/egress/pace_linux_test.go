@@ -2,9 +2,11 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/racing"
@@ -90,6 +93,25 @@ func TestFrameFlood(t *testing.T) {
 	}
 }
 
+// TestValuesInBody: of a body with values, only the bytes are refunded that the sandbox has sent.
+func TestValuesInBody(t *testing.T) {
+	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{{Name: "TOKEN",
+		Hosts: []string{"api.test"}, Value: strings.Repeat("a", rules.MaxValue),
+		Places: []sandbox.SecretPlace{sandbox.InBody}}}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, outside, trust := openPlace(t, policy)
+	p.run("curl -sS --cacert " + trust + " -H Content-Type:application/json -d " +
+		strings.Repeat(policy.Secrets[0].Placeholder, 16) + " https://api.test/")
+	if !strings.Contains(outside.all(), policy.Secrets[0].Value) {
+		t.Fatal("the value was not inserted")
+	}
+	if charged := time.Duration(p.gate.meter.pace.spent.Load()); charged < 0 {
+		t.Errorf("%s were charged", charged)
+	}
+}
+
 // TestParseCost: reading what a client chose to be expensive costs no more CPU time than it is charged.
 func TestParseCost(t *testing.T) {
 	for name, line := range map[string]string{"short lines": "a b\n", "requests without an end": "a b HTTP/1.1x\n",
@@ -106,6 +128,53 @@ func TestParseCost(t *testing.T) {
 		if used > charged {
 			t.Errorf("%s: %s of CPU time were used, and %s charged", name, used, charged)
 		}
+	}
+}
+
+// TestDecideCost: so does deciding about an address with many names of many labels.
+func TestDecideCost(t *testing.T) {
+	p := allow("*.example.org:443")
+	p.Deny = []string{"*.example.net"}
+	policy, err := rules.Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{meter: newMeter(newBudget(Limits{}), "", 0)}
+	f := &flow{gate: g, to: netip.MustParseAddrPort(site + ":99")}
+	for i := range maxPinNames {
+		g.pins.add(f.to.Addr(), strings.Repeat("a.", 118)+strconv.Itoa(i), time.Now())
+	}
+	const times = 100
+	before := ownCPU(t)
+	for range times {
+		if v := policy.Decide(f.destination()); v.Allowed {
+			t.Fatal(v)
+		}
+	}
+	used, charged := ownCPU(t)-before, time.Duration(g.meter.pace.spent.Load())+times*attemptTime
+	t.Logf("%s of CPU time were used, and %s charged", used, charged)
+	if used > 4*charged && !racing.On {
+		t.Errorf("%s of CPU time were used, and %s charged", used, charged)
+	}
+}
+
+// TestRecordCost: the addresses that the host's resolver returns are charged, as package net sorts them.
+func TestRecordCost(t *testing.T) {
+	g := &gate{meter: newMeter(newBudget(Limits{}), "", 0)}
+	g.options.Resolve = func(context.Context, string, string) ([]netip.Addr, error) {
+		return make([]netip.Addr, 4000), nil
+	}
+	policy, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.rules.Store(policy)
+	g.ending.ctx = t.Context()
+	if _, err := g.resolve("ip4", "site.example"); err != nil {
+		t.Fatal(err)
+	}
+	if charged := time.Duration(g.meter.pace.spent.Load()); charged < 50*time.Millisecond {
+		t.Errorf("%s were charged", charged)
 	}
 }
 

@@ -87,6 +87,7 @@ func (g *gate) resolve(network, name string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(g.ending.ctx, resolveTimeout)
 	defer cancel()
 	found, err := g.options.Resolve(ctx, network, name+".")
+	g.meter.pace.spend(time.Duration(len(found)) * recordTime)
 	missing := isMissing(err)
 	if err == nil || missing {
 		g.answers.put(q, cached{found: found, missing: missing}, now)

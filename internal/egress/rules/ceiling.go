@@ -174,9 +174,7 @@ func (r *rule) contains(one *rule) bool {
 	if one.name != "" || r.prefix.Bits() > one.prefix.Bits() || !r.prefix.Contains(one.prefix.Addr()) {
 		return false
 	}
-	class, _ := classify(one.prefix)
-	most, _ := classify(r.prefix)
-	return class == "" || class == most
+	return one.class == "" || one.class == r.class
 }
 
 // under returns the verdict of a policy, or the refusal of its ceiling.

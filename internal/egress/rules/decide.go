@@ -181,7 +181,7 @@ func (r *Rules) decideByNames(d Destination) (v Verdict) {
 }
 
 // DeniesNames reports whether some name is denied, so that names matter even in mode full.
-func (r *Rules) DeniesNames() bool { return len(r.deny.names) > 0 }
+func (r *Rules) DeniesNames() bool { return r.deny.hasNames() }
 
 // MayResolveTo decides whether the resolver may return an address for a canonical name. An address that no connection
 // can reach would mislead.

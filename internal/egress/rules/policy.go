@@ -34,7 +34,8 @@ type Bounds struct {
 
 // table is a list of rules, indexed for lookups.
 type table struct {
-	names    map[string][]rule // by name, with the "*."
+	names    map[string][]rule // by name
+	below    map[string][]rule // "*.example.org" by "example.org"
 	networks []rule
 }
 
@@ -158,27 +159,33 @@ func (t *table) add(r rule) {
 		return
 	}
 	if t.names == nil {
-		t.names = map[string][]rule{}
+		t.names, t.below = map[string][]rule{}, map[string][]rule{}
 	}
-	t.names[r.name] = append(t.names[r.name], r)
+	if name, isBelow := strings.CutPrefix(r.name, "*."); isBelow {
+		t.below[name] = append(t.below[name], r)
+	} else {
+		t.names[name] = append(t.names[name], r)
+	}
 }
 
-// find returns the first rule for a canonical name whose ports suit, or nil.
+// find returns the first rule for a canonical name whose ports suit, or nil. It copies no part of the name, which may
+// have a hundred dots.
 func (t *table) find(name string, suits func(ports) bool) *rule {
-	if len(t.names) == 0 {
-		return nil
-	}
-	key := name
-	for more := true; more; {
-		list := t.names[key]
+	list := t.names[name]
+	for more := true; more; list = t.below[name] {
 		if i := slices.IndexFunc(list, func(r rule) bool { return suits(r.ports) }); i >= 0 {
 			return &list[i]
 		}
+		if len(t.below) == 0 {
+			return nil
+		}
 		_, name, more = strings.Cut(name, ".")
-		key = "*." + name
 	}
 	return nil
 }
+
+// hasNames reports whether the table has a rule with a name.
+func (t *table) hasNames() bool { return len(t.names)+len(t.below) > 0 }
 
 // has reports whether the table has a rule for a canonical name at a port.
 func (t *table) has(name string, port uint16) bool {

@@ -17,6 +17,7 @@ const maxRule = 600
 type rule struct {
 	name   string // canonical; "*.example.org" matches every name below example.org
 	prefix netip.Prefix
+	class  string // of the prefix
 	ports  ports
 }
 
@@ -96,6 +97,9 @@ func parseRule(s string) (rule, error) {
 		r.prefix, err = parseNetwork(host)
 	default:
 		r.name, err = parseName(host)
+	}
+	if r.name == "" {
+		r.class, _ = classify(r.prefix)
 	}
 	return r, err
 }
@@ -198,6 +202,5 @@ func (r *rule) opens(to netip.AddrPort, class string, route Route) bool {
 	if !r.prefix.Contains(to.Addr()) || !r.ports.has(to.Port()) {
 		return false
 	}
-	special, _ := classify(r.prefix)
-	return (class == "" || special == class) && (route == RouteAway || r.prefix.IsSingleIP())
+	return (class == "" || r.class == class) && (route == RouteAway || r.prefix.IsSingleIP())
 }

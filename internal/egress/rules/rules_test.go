@@ -268,7 +268,8 @@ func FuzzRule(f *testing.F) {
 		if err != nil {
 			return
 		}
-		one := append(rules.allow.networks, slices.Concat(slices.Collect(maps.Values(rules.allow.names))...)...)[0]
+		one := slices.Concat(rules.allow.networks, slices.Concat(slices.Collect(maps.Values(rules.allow.names))...),
+			slices.Concat(slices.Collect(maps.Values(rules.allow.below))...))[0]
 		again, err := parseRule(one.String())
 		if err != nil || again != one {
 			t.Fatalf("%q is %+v, and its text %+v, %v", s, one, again, err)

@@ -229,9 +229,11 @@ func (r *Rules) Intercepts(name string, port uint16) bool { return r.intercept.h
 
 // InterceptsPort reports whether Intercepts is true for some name at this port.
 func (r *Rules) InterceptsPort(port uint16) bool {
-	for _, list := range r.intercept.names {
-		if slices.ContainsFunc(list, func(one rule) bool { return one.ports.has(port) }) {
-			return true
+	for _, names := range []map[string][]rule{r.intercept.names, r.intercept.below} {
+		for _, list := range names {
+			if slices.ContainsFunc(list, func(one rule) bool { return one.ports.has(port) }) {
+				return true
+			}
 		}
 	}
 	return false
