@@ -46,8 +46,8 @@ internal/host/capacity:      sandbox internal/host/cgroup | golang.org/x/sys
 internal/host/cgroup:        sandbox | golang.org/x/sys github.com/godbus/dbus/v5
 internal/host/hostid:        sandbox | golang.org/x/sys
 internal/host/hostbox:       sandbox internal/host/cgroup internal/host/filelock internal/host/hostid
-                             internal/host/instance internal/host/overlay internal/host/pidfd internal/host/rootfs internal/host/tap
-                             internal/host/undo
+                             internal/host/instance internal/host/overlay internal/host/pidfd
+                             internal/host/rootfs internal/host/tap internal/host/undo
 internal/host/idmap:         sandbox internal/host/nolink | golang.org/x/sys
 internal/host/instance:      sandbox internal/host/cgroup internal/host/filelock internal/host/pidfd internal/host/rundir
 internal/host/nolink:        sandbox | golang.org/x/sys
@@ -139,7 +139,8 @@ internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang
 
 # the engine: it gets backends, languages and a store as values
 internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
-                             internal/guest/client internal/nearest internal/plan internal/room internal/toolcall
+                             internal/guest/client internal/host/filelock internal/nearest internal/plan internal/room
+                             internal/toolcall
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink internal/room | golang.org/x/sys

@@ -63,6 +63,9 @@ func (s *Sandbox) build(ctx context.Context) error {
 		gone()
 		return err
 	}
+	if !s.engine.keeps() {
+		spec.Lifetime = sandbox.Lifetime{} // its guest ends with this process; promote makes the rest living
+	}
 	box, err := s.backend.Create(ctx, spec)
 	release()
 	gone()
@@ -84,8 +87,8 @@ func (s *Sandbox) build(ctx context.Context) error {
 	return err
 }
 
-// promote makes a warm box the box of a living sandbox: first for the next server, which finds its record, then for its
-// guest, which ends with this server until then.
+// promote makes a one-shot box the box of a living sandbox: first for the next server, which finds its record, then for
+// its guest, which ends with this server until then. If there is no next server, the guest stays as it is.
 func (s *Sandbox) promote(ctx context.Context) error {
 	lifetime := s.spec().Lifetime
 	c, err := s.connect(ctx)
@@ -93,14 +96,14 @@ func (s *Sandbox) promote(ctx context.Context) error {
 		err = c.Park(ctx, guest.Park{}) // a living sandbox needs none
 		s.parked = nil
 	}
-	if err == nil {
-		err = s.box.(sandbox.Promoter).Promote(ctx, lifetime)
+	if box, can := s.box.(sandbox.Promoter); can && err == nil {
+		err = box.Promote(ctx, lifetime)
 	}
-	if err == nil {
+	if err == nil && s.engine.keeps() {
 		err = c.Lease(ctx, lifetime.GuestLease())
 	}
 	if err != nil {
-		return fmt.Errorf("create the sandbox of a warm one: %w", err)
+		return fmt.Errorf("make the sandbox living: %w", err)
 	}
 	return nil
 }

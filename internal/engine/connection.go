@@ -237,12 +237,15 @@ func (s *Sandbox) forgetProcess(id sandbox.ID) {
 // leaseShare is how often a lease is renewed while it lasts, so that it survives two failures.
 const leaseShare = 3
 
-// watch renews the guest's lease and keeps a connection to it, until the sandbox ends. If the box has ended, it ends
-// the sandbox.
+// watch renews the guest's lease, if it has one, and keeps a connection to it, until the sandbox ends. If the box has
+// ended, it ends the sandbox.
 func (s *Sandbox) watch() {
 	lease := s.spec().Lifetime.GuestLease()
 	renew := time.NewTicker(lease / leaseShare)
 	defer renew.Stop()
+	if !s.engine.keeps() {
+		renew.Stop()
+	}
 	for {
 		select {
 		case <-s.life.Done():

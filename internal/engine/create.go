@@ -449,6 +449,9 @@ func (t *table) all(fits func(*Sandbox) bool) []*Sandbox {
 	return list
 }
 
+// keeps reports whether living sandboxes outlive this process.
+func (e *Engine) keeps() bool { return e.config.Living.Store != nil && e.config.Living.StateDir != "" }
+
 // closeLiving detaches the sandboxes that the next server can take over, and ends all others.
 func (e *Engine) closeLiving() error {
 	t := e.living
@@ -463,7 +466,7 @@ func (e *Engine) closeLiving() error {
 			var err error
 			switch <-s.made; { // soon: the engine has stopped what makes it
 			case s.failed != nil:
-			case e.config.Living.Store != nil && e.config.Living.StateDir != "":
+			case e.keeps():
 				err = s.detach()
 			default:
 				err = s.end(reasonClosed)

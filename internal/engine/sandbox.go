@@ -158,12 +158,16 @@ func (s *Sandbox) tryMake(ctx context.Context) (err error) {
 	if s.logs, _, err = s.openLogs(); err != nil { // before the box, which is on record later (Engine.sweep)
 		return err
 	}
-	if s.box == nil {
+	warm := s.box != nil
+	if !warm {
 		if err := s.build(ctx); err != nil {
 			return fmt.Errorf("create the sandbox: %w", err)
 		}
-	} else if err := s.promote(ctx); err != nil {
-		return err
+	}
+	if warm || !s.engine.keeps() {
+		if err := s.promote(ctx); err != nil {
+			return err
+		}
 	}
 	return s.begin(ctx)
 }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
@@ -17,8 +19,9 @@ import (
 // fullDisk is a keeper whose saves fail while full is set. Its boxes have memory limits that change.
 type fullDisk struct {
 	*keeper
-	full   atomic.Bool
-	memory atomic.Int64 // the limit of the last box
+	full    atomic.Bool
+	created func(sandbox.Spec) // may be nil
+	memory  atomic.Int64       // the limit of the last box
 }
 
 func (d *fullDisk) Save(r sandbox.Record) error {
@@ -29,6 +32,9 @@ func (d *fullDisk) Save(r sandbox.Record) error {
 }
 
 func (d *fullDisk) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	if d.created != nil {
+		d.created(spec)
+	}
 	d.memory.Store(spec.Limits.MemoryBytes)
 	box, err := d.keeper.Create(ctx, spec)
 	return &sizedBox{box, d, spec.Limits.MemoryBytes}, err
@@ -201,5 +207,61 @@ func TestUnansweredChanges(t *testing.T) {
 	d.full.Store(false)
 	if err := errors.Join(s.Close(), second.Close(), d.boxes[unread].Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNotKept: the box of a living sandbox outlives its server only if the engine keeps records.
+func TestNotKept(t *testing.T) {
+	for _, stateDir := range []string{t.TempDir(), ""} {
+		d, open := onFullDisk(t, nil)
+		living := false
+		d.created = func(spec sandbox.Spec) { living = spec.Lifetime.Living }
+		e := open(stateDir)
+		s, _, err := e.Create(within(t), engine.Create{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if living != (stateDir != "") {
+			t.Errorf("with the state folder %q, the box outlives its server: %v", stateDir, living)
+		}
+		if err := errors.Join(s.Close(), e.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTemporaryFolder: an engine removes the temporary folders of killed processes, and none that is in use.
+func TestTemporaryFolder(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	_, open := onFullDisk(t, nil)
+	make := func() *engine.Engine {
+		e := open("")
+		if _, _, err := e.Create(within(t), engine.Create{}); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	folders := func() []string {
+		found, err := filepath.Glob(filepath.Join(os.TempDir(), "fumehood-logs-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	first := make()
+	left := filepath.Join(os.TempDir(), "fumehood-logs-left")
+	err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "lock"), nil, 0o600))
+	for _, dir := range folders() {
+		err = errors.Join(err, os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make()
+	if now := folders(); len(now) != 2 || slices.Contains(now, left) {
+		t.Errorf("with two engines the folders are %q", now)
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil || len(folders()) != 0 {
+		t.Errorf("after both ends the folders are %q, %v", folders(), err)
 	}
 }
