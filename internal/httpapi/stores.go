@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"hash/maphash"
 	"net/http"
 	"slices"
 
@@ -79,9 +81,12 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	living := a.livingOf(w)
+	if err := a.Reserve(r.Context(), w, sizeOfInstalled(living)); err != nil {
+		return err
+	}
 	installed, requested := installedIn(living), requestedBy(living)
 	out := a.NewList(w, "layers")
-	if !w.Operator && len(installed) == 0 {
+	if !w.Operator && len(installed.all) == 0 {
 		return out.End(nil)
 	}
 	err = cache.Each(func(l *packages.Layer) error {
@@ -94,7 +99,7 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 		shown := api.PackageLayer{Digest: l.Digest, Language: l.Language, Requested: answer.List(l.Requested),
 			Packages: make([]api.NamedPackage, len(l.Packages)), Bytes: l.Bytes, Files: l.Files, Hits: l.Hits,
 			MadeAt: l.Made.UTC(), UsedAt: l.Used.UTC(),
-			Sandboxes: users(living, func(s *engine.Info) bool { return hasAll(installed[s.ID], l.Packages) })}
+			Sandboxes: installed.users(l.Packages)}
 		if !w.Operator && len(shown.Sandboxes) == 0 {
 			return nil
 		}
@@ -109,23 +114,86 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 	return out.End(nil)
 }
 
-// installation identifies a package by its name, its version and its hash.
-type installation [3]string
+// installations are the packages of sandboxes, as hashes of name, version and hash: a sandbox may have 5000 packages.
+type installations struct {
+	living []engine.Info
+	seed   maphash.Seed
+	all    []installation // sorted
+}
 
-// installedIn returns the packages of each sandbox that has any.
-func installedIn(living []engine.Info) map[sandbox.ID]map[installation]bool {
-	all := map[sandbox.ID]map[installation]bool{}
+// installation is a package of the sandbox at a place of the list.
+type installation struct {
+	sum uint64
+	at  int
+}
+
+func (i installation) compare(other installation) int {
+	return cmp.Or(cmp.Compare(i.sum, other.sum), cmp.Compare(i.at, other.at))
+}
+
+// countInstalled returns the number of packages of sandboxes, and of requirements that installed them.
+func countInstalled(living []engine.Info) (packages, requirements int) {
 	for i := range living {
 		for _, added := range living[i].Packages {
-			for _, p := range added.Installed {
-				if all[living[i].ID] == nil {
-					all[living[i].ID] = map[installation]bool{}
-				}
-				all[living[i].ID][installation{p.Name, p.Version, p.Hash}] = true
+			packages, requirements = packages+len(added.Installed), requirements+len(added.Requirements)
+		}
+	}
+	return packages, requirements
+}
+
+// sizeOfInstalled is what installedIn and requestedBy hold.
+func sizeOfInstalled(living []engine.Info) int64 {
+	const perPackage, perRequirement = 16, 64
+	packages, requirements := countInstalled(living)
+	return int64(packages)*perPackage + int64(requirements)*perRequirement
+}
+
+// installedIn returns the packages of sandboxes.
+func installedIn(living []engine.Info) *installations {
+	most, _ := countInstalled(living)
+	x := &installations{living: living, seed: maphash.MakeSeed(), all: make([]installation, 0, most)}
+	for i := range living {
+		for _, added := range living[i].Packages {
+			for n := range added.Installed {
+				x.all = append(x.all, installation{x.sum(&added.Installed[n]), i})
 			}
 		}
 	}
-	return all
+	slices.SortFunc(x.all, installation.compare)
+	x.all = slices.Compact(x.all)
+	return x
+}
+
+func (x *installations) sum(p *sandbox.Package) uint64 {
+	return maphash.Comparable(x.seed, [3]string{p.Name, p.Version, p.Hash})
+}
+
+// users returns the sandboxes that have all packages of a layer. It takes time in proportion to their number and that of
+// the packages.
+func (x *installations) users(layer []sandbox.Package) []sandbox.ID {
+	var have []int // places of the sandboxes that have all packages up to now
+	for n := range layer {
+		sum, next, kept := x.sum(&layer[n]), 0, 0
+		at, _ := slices.BinarySearchFunc(x.all, installation{sum: sum}, installation.compare)
+		for ; at < len(x.all) && x.all[at].sum == sum; at++ {
+			one := x.all[at].at
+			if n == 0 {
+				have = append(have, one)
+			}
+			for next < len(have) && have[next] < one {
+				next++
+			}
+			if next < len(have) && have[next] == one {
+				have[kept], kept = one, kept+1
+			}
+		}
+		have = have[:kept]
+	}
+	ids := make([]sandbox.ID, len(have))
+	for i, at := range have {
+		ids[i] = x.living[at].ID
+	}
+	return ids
 }
 
 // requestedBy returns the requirements of sandboxes.
@@ -139,13 +207,6 @@ func requestedBy(living []engine.Info) map[string]bool {
 		}
 	}
 	return all
-}
-
-// hasAll reports whether a sandbox has all packages of a layer.
-func hasAll(has map[installation]bool, layer []sandbox.Package) bool {
-	return len(layer) > 0 && !slices.ContainsFunc(layer, func(p sandbox.Package) bool {
-		return !has[installation{p.Name, p.Version, p.Hash}]
-	})
 }
 
 // livingOf returns the living sandboxes that the key of a request may see.
