@@ -16,14 +16,23 @@ var encodings = []func(string) string{
 	func(v string) string { return percent(v, "-_.~/", "%20") },                // Python's quote
 	func(v string) string { return percent(v, "-_.!~*'();/?:@&=+$,#", "%20") }, // encodeURI of ECMAScript
 	func(v string) string { return percent(v, "-_.~$&+,/:;=@", "%20") },        // Go's paths
+	func(v string) string { return percent(v, "-_.", "+") },                    // PHP's urlencode
+	func(v string) string { return percent(v, "-_.!*()", "+") },                // .NET
+	func(v string) string { return percent(v, "-_.~!$&'()*+,;=:@/", "%20") },   // Java's paths
+	// Paths and queries of the URL standard of WHATWG.
+	func(v string) string { return percent(v, "-_.~!$&'()*+,;=:@/%[]|\\", "%20") },
+	func(v string) string { return percent(v, "-_.~!$&()*+,;=:@/%[]|\\?^`{}", "%20") },
 	escapeJSON,
 	escapeASCII, // Python's json
 	func(v string) string { return strings.ReplaceAll(escapeASCII(v), "/", `\/`) }, // PHP
 	func(v string) string { return strings.ReplaceAll(escapeJSON(v), "/", `\/`) },  // with JSON_UNESCAPED_UNICODE
-	func(v string) string { return escapeMore(escapeJSON(v), "<>&") },              // Go
-	func(v string) string { return escapeMore(escapeJSON(v), "<>&='") },            // Gson
-	func(v string) string { return escapeMore(escapeASCII(v), "<>&'") },            // Flask
-	func(v string) string { return escapeMore(escapeJSON(v), "<>/") },              // serialize-javascript
+	func(v string) string { // PHP with JSON_HEX_TAG and the like, as Laravel
+		return strings.NewReplacer("/", `\/`, `\"`, `\u0022`).Replace(escapeMore(escapeASCII(v), "<>&'"))
+	},
+	func(v string) string { return escapeMore(escapeJSON(v), "<>&") },   // Go
+	func(v string) string { return escapeMore(escapeJSON(v), "<>&='") }, // Gson
+	func(v string) string { return escapeMore(escapeASCII(v), "<>&'") }, // Flask
+	func(v string) string { return escapeMore(escapeJSON(v), "<>/") },   // serialize-javascript
 	func(v string) string { // .NET
 		return strings.ReplaceAll(escapeMore(escapeASCII(v), "<>&'+`"), `\"`, `\u0022`)
 	},

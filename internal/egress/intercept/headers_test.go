@@ -190,6 +190,23 @@ func TestEncodingsOfBase64(t *testing.T) {
 	}
 }
 
+// TestEncodingsOfURLs: so is one with characters that encoders of URLs and forms treat in their own ways.
+func TestEncodingsOfURLs(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `a~b*c(d)!e'f"/g?h=i|j`, Placeholder: "<1>"}}})
+	for encoder, text := range map[string]string{
+		"PHP's urlencode":     `a%7Eb%2Ac%28d%29%21e%27f%22%2Fg%3Fh%3Di%7Cj`,
+		".NET's UrlEncode":    `a%7eb*c(d)!e%27f%22%2fg%3fh%3di%7cj`,
+		"a path of Java":      `a~b*c(d)!e'f%22/g%3Fh=i%7Cj`,
+		"a path of Node":      `a~b*c(d)!e'f%22/g%3Fh=i|j`,
+		"a query of Node":     `a~b*c(d)!e%27f%22/g?h=i|j`,
+		"the JSON of Laravel": `a~b*c(d)!e\u0027f\u0022\/g?h=i|j`,
+	} {
+		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
+			t.Errorf("%s: %q", encoder, got)
+		}
+	}
+}
+
 // TestEncodedBase64: so is its Base64, as hosts repeat a header of the scheme Basic.
 func TestEncodedBase64(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "a?>>~b?>>>~c", Placeholder: "<1>"}}})
