@@ -20,6 +20,13 @@ for kind in uid gid; do
 	usermod "--add-sub${kind}s" "$first-$((first + 65535))" fumehood
 done
 
+# The settings may have a password. The package cannot have this group, which is made only now.
+settings=/etc/fumehood/fumehood.toml
+if [ -f "$settings" ] && [ "$(stat -c %G:%a "$settings")" = root:644 ]; then
+	chgrp fumehood "$settings"
+	chmod 640 "$settings"
+fi
+
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 if systemctl is-active --quiet fumehood.service; then
