@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -82,6 +83,29 @@ func TestRememberedCommands(t *testing.T) {
 	if words := s.Runs()[0].Command; len(words) != 2 || words[0] != "true" || !strings.HasPrefix(words[1], "xxx") {
 		t.Errorf("the command is %q", words)
 	}
+}
+
+// TestRememberedTools: nor are they remembered with their tools, whose schemas take many times the bytes of their text.
+func TestRememberedTools(t *testing.T) {
+	_, s := contextRig(t)
+	const parts, count = 1000, 4
+	properties := map[string]any{}
+	for i := range parts {
+		properties[fmt.Sprint("p", i)] = map[string]any{"type": "string"}
+	}
+	schema, err := json.Marshal(map[string]any{"properties": properties})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, code("python", "1"))
+	before := heapSize()
+	for range count {
+		do(t, s, withTools("python", "1", sandbox.Tool{Name: "large", Schema: schema}))
+	}
+	if held := heapSize() - before; held > count*parts*256 {
+		t.Errorf("%d remembered runs hold %d bytes", count, held)
+	}
+	runtime.KeepAlive(s)
 }
 
 // fallen is a backend with a box of an earlier server, whose guest cannot be reached while it is taken over, until it

@@ -43,7 +43,7 @@ func (l *runs) forget() (forgotten []*Run) {
 	return forgotten
 }
 
-// slim frees the memory of a run that has ended: its request, output and results. The result of a background one keeps
+// slim frees the memory of a run that has ended: its request, tools, output and results. The result of a background one keeps
 // none of that either, as its log has it; that of another is its caller's.
 func (x *Run) slim() {
 	x.mu.Lock()
@@ -52,6 +52,9 @@ func (x *Run) slim() {
 		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
 	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
+	if x.calls != nil {
+		x.calls.set.End()
+	}
 	if r := x.result; r != nil && x.req.Background {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Background = sandbox.Captured{}, sandbox.Captured{}, sandbox.Captured{}

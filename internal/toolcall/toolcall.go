@@ -25,11 +25,11 @@ const (
 // Set is the checked tools of one run. Its methods are safe for concurrent use.
 type Set struct {
 	Limits sandbox.CallLimits // complete
-	stubs  []byte
-	tools  map[string]*checked // nil: any object
 
-	mu    sync.Mutex
-	spent float64 // work of the checks of arguments, guarded by mu
+	mu    sync.Mutex // guards all below
+	stubs []byte
+	tools map[string]*checked // nil: any object
+	spent float64             // work of the checks of arguments
 }
 
 // checked is the schema of a tool.
@@ -105,7 +105,27 @@ func Size(tools []sandbox.Tool) (size int) {
 }
 
 // Stubs is the list of tools for the driver, as JSON: name, description and schema of each. It is nil without tools.
-func (s *Set) Stubs() []byte { return s.stubs }
+func (s *Set) Stubs() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stubs
+}
+
+// End frees the tools of a run that has ended: a schema takes some thirty times the bytes of its text. Later calls are
+// refused.
+func (s *Set) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stubs, s.tools = nil, nil
+}
+
+// find returns the schema of a tool.
+func (s *Set) find(tool string) (schema *checked, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	schema, known = s.tools[tool]
+	return schema, known
+}
 
 func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
 	switch {
@@ -179,7 +199,7 @@ func tooLarge(what, msg string) error {
 // Arguments checks the hostile arguments of a call and returns them encoded anew. An error is a text for the code that
 // calls. The work of all calls is bounded: beyond it, further arguments are refused unread.
 func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
-	schema, known := s.tools[tool]
+	schema, known := s.find(tool)
 	if !known {
 		return nil, fmt.Errorf("this run has no tool %.64q", tool)
 	}
