@@ -85,7 +85,7 @@ func (a *answerRecord) frame() []byte {
 
 // newCalls returns the calls of a run with these tools, which plan has checked; nil if there are none.
 func newCalls(tools sandbox.Calls) *calls {
-	set, err := toolcall.Check(tools)
+	set, err := toolcall.Known(tools)
 	if err != nil || set == nil {
 		return nil
 	}

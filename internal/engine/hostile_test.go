@@ -85,10 +85,8 @@ func TestRememberedCommands(t *testing.T) {
 	}
 }
 
-// TestRememberedTools: nor are they remembered with their tools, whose schemas take many times the bytes of their text.
-func TestRememberedTools(t *testing.T) {
-	_, s := contextRig(t)
-	const parts, count = 1000, 4
+// largeTool is a tool whose schema takes many times the bytes of its text.
+func largeTool(t *testing.T, parts int) sandbox.Tool {
 	properties := map[string]any{}
 	for i := range parts {
 		properties[fmt.Sprint("p", i)] = map[string]any{"type": "string"}
@@ -97,15 +95,41 @@ func TestRememberedTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, s, code("python", "1"))
+	return sandbox.Tool{Name: "search", Schema: schema}
+}
+
+// TestHeldTools: runs that wait hold no schemas of their tools, nor do those that have ended.
+func TestHeldTools(t *testing.T) {
+	const parts, count = 1000, 4
+	_, s := contextRig(t)
+	tool := largeTool(t, parts)
+	tools := sandbox.Calls{Tools: []sandbox.Tool{tool}}
+	_, err := s.CreateContext(within(t), engine.ContextRequest{Name: "c", Language: "python", Calls: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := withTools("python", "search(p1='x')", tool)
+	start := func(text string) *engine.Run {
+		x := code("python", text)
+		x.Context, x.Background = "c", true
+		run, err := s.Start(within(t), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
 	before := heapSize()
 	for range count {
-		do(t, s, withTools("python", "1", sandbox.Tool{Name: "large", Schema: schema}))
+		calling(t, s, call, answerSearch(t))
+	}
+	first := start("import time\ntime.sleep(1000)")
+	for range count {
+		start("1")
 	}
 	if held := heapSize() - before; held > count*parts*256 {
-		t.Errorf("%d remembered runs hold %d bytes", count, held)
+		t.Errorf("%d bytes are held", held)
 	}
-	runtime.KeepAlive(s)
+	first.Cancel()
 }
 
 // fallen is a backend with a box of an earlier server, whose guest cannot be reached while it is taken over, until it

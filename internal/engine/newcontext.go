@@ -143,10 +143,11 @@ func (x *Run) callable() error {
 		}
 		own.Tools = merge(own.Tools, given.Tools)
 		x.Request.Calls = *own
-		if err := plan.CheckCalls(*own, x.Language); err != nil {
+		set, err := toolcall.Known(*own) // both parts were checked, which costs up to half a second
+		if err != nil {
 			return err
 		}
-		x.calls = newCalls(x.Request.Calls)
+		x.calls = callsOf(set)
 	}
 	if x.calls == nil {
 		x.calls = noTools()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,14 +23,15 @@ const (
 	maxError       = 8 << 10 // bytes of the text of an error
 )
 
-// Set is the checked tools of one run. Its methods are safe for concurrent use.
+// Set is the tools of one run. It compiles a schema at the first call of its tool: a compiled one takes some thirty
+// times the bytes of its text, and many runs may wait. Its methods are safe for concurrent use.
 type Set struct {
 	Limits sandbox.CallLimits // complete
 
-	mu    sync.Mutex // guards all below
-	stubs []byte
-	tools map[string]*checked // nil: any object
-	spent float64             // work of the checks of arguments
+	mu       sync.Mutex // guards all below
+	tools    []sandbox.Tool
+	compiled map[string]*checked // of tools that were called; nil: any object
+	spent    float64             // work of the checks of arguments
 }
 
 // checked is the schema of a tool.
@@ -53,41 +55,44 @@ var names = sync.OnceValue(func() *regexp.Regexp {
 // Check checks the tools of a run and completes their limits; nil is none. Errors are Invalid and TooLarge, and name
 // the field.
 func Check(calls sandbox.Calls) (*Set, error) {
-	s := &Set{tools: map[string]*checked{}}
-	var err error
-	if s.Limits, err = complete(calls.Limits); err != nil || len(calls.Tools) == 0 {
+	s, err := Known(calls)
+	if s == nil || err != nil {
 		return nil, err
 	}
-	if len(calls.Tools) > maxTools {
-		return nil, tooLarge("tools", fmt.Sprintf("has more than %d entries", maxTools))
-	}
-	total, parts := 0, 0
-	var stubs []stub
+	names, parts := map[string]bool{}, 0
 	for i, t := range calls.Tools {
 		field := fmt.Sprintf("tools[%d]", i)
-		if _, twice := s.tools[t.Name]; twice {
+		if names[t.Name] {
 			return nil, sandbox.Invalidf(field+".name", "%s is there twice", t.Name)
 		}
-		if s.tools[t.Name], err = check(field, t); err != nil {
+		names[t.Name] = true
+		one, err := check(field, t)
+		if err != nil {
 			return nil, err
 		}
-		if one := s.tools[t.Name]; one != nil {
+		if one != nil {
 			parts += one.work.parts
 		}
 		if parts > maxParts {
 			return nil, tooLarge("tools", fmt.Sprintf("have schemas of more than %d parts together", maxParts))
 		}
-		if total += Size(calls.Tools[i : i+1]); total > maxAll {
-			return nil, tooLarge("tools", "together are over the limit of "+sandbox.FormatBytes(maxAll))
-		}
-		one := stub{t.Name, t.Description, t.Schema}
-		if t.Schema == nil {
-			one.Schema = json.RawMessage("{}")
-		}
-		stubs = append(stubs, one)
 	}
-	s.stubs, err = json.Marshal(stubs)
-	return s, err
+	return s, nil
+}
+
+// Known is Check for tools that Check has accepted before, perhaps in other sets: it looks only at their number and
+// size.
+func Known(calls sandbox.Calls) (*Set, error) {
+	limits, err := complete(calls.Limits)
+	switch {
+	case err != nil || len(calls.Tools) == 0:
+		return nil, err
+	case len(calls.Tools) > maxTools:
+		return nil, tooLarge("tools", fmt.Sprintf("has more than %d entries", maxTools))
+	case Size(calls.Tools) > maxAll:
+		return nil, tooLarge("tools", "together are over the limit of "+sandbox.FormatBytes(maxAll))
+	}
+	return &Set{Limits: limits, tools: calls.Tools, compiled: map[string]*checked{}}, nil
 }
 
 // None returns a set without tools.
@@ -104,27 +109,50 @@ func Size(tools []sandbox.Tool) (size int) {
 	return size
 }
 
-// Stubs is the list of tools for the driver, as JSON: name, description and schema of each. It is nil without tools.
+// Stubs returns the list of tools for the driver, as JSON: name, description and schema of each. It is nil without
+// tools.
 func (s *Set) Stubs() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stubs
+	if len(s.tools) == 0 {
+		return nil
+	}
+	stubs := make([]stub, len(s.tools))
+	for i, t := range s.tools {
+		if stubs[i] = (stub{t.Name, t.Description, t.Schema}); t.Schema == nil {
+			stubs[i].Schema = json.RawMessage("{}")
+		}
+	}
+	text, err := json.Marshal(stubs)
+	if err != nil {
+		panic(err) // Check has parsed the schemas
+	}
+	return text
 }
 
-// End frees the tools of a run that has ended: a schema takes some thirty times the bytes of its text. Later calls are
-// refused.
+// End frees the tools of a run that has ended. Later calls are refused.
 func (s *Set) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stubs, s.tools = nil, nil
+	s.tools, s.compiled = nil, nil
 }
 
-// find returns the schema of a tool.
-func (s *Set) find(tool string) (schema *checked, known bool) {
+// find returns the schema of a tool; nil is any object.
+func (s *Set) find(tool string) (*checked, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	schema, known = s.tools[tool]
-	return schema, known
+	if schema, called := s.compiled[tool]; called {
+		return schema, nil
+	}
+	i := slices.IndexFunc(s.tools, func(t sandbox.Tool) bool { return t.Name == tool })
+	if i < 0 {
+		return nil, fmt.Errorf("this run has no tool %.64q", tool)
+	}
+	schema, err := check(tool, s.tools[i])
+	if err == nil {
+		s.compiled[tool] = schema
+	}
+	return schema, err
 }
 
 func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
@@ -199,9 +227,9 @@ func tooLarge(what, msg string) error {
 // Arguments checks the hostile arguments of a call and returns them encoded anew. An error is a text for the code that
 // calls. The work of all calls is bounded: beyond it, further arguments are refused unread.
 func (s *Set) Arguments(tool string, text []byte) ([]byte, error) {
-	schema, known := s.find(tool)
-	if !known {
-		return nil, fmt.Errorf("this run has no tool %.64q", tool)
+	schema, err := s.find(tool)
+	if err != nil {
+		return nil, err
 	}
 	values, err := measure(text, MaxArguments)
 	if err == nil {
