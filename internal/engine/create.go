@@ -59,8 +59,8 @@ type LivingConfig struct {
 	LogBytes int64
 	Ports    int // open connections to their ports, half of them of one owner; 0 is DefaultPorts
 	Runs     int // that have not ended, half of them of one owner; 0 is DefaultRuns
-	// Reports bounds the bytes that are held of unfinished reports of code without a time limit, half of them of one
-	// owner. Past it, the interpreter of the code ends. 0 is DefaultReports.
+	// Reports bounds the bytes that are held of unfinished answers of interpreters, and of unfinished reports of code
+	// without a time limit, half of them of one owner. Past it, the interpreter ends. 0 is DefaultReports.
 	Reports int64
 }
 
@@ -83,7 +83,7 @@ type table struct {
 
 	ports *room.Room // of open connections to ports of sandboxes
 	runs  *room.Room // of runs that have not ended
-	// of what is held of reports of code without a slot: unfinished ones, and those that wait for output
+	// of what is held of answers, and of reports of code without a slot: unfinished, or waiting for output
 	reports *room.Room
 	logs    *eventlog.Quota // of all sandboxes
 

@@ -203,15 +203,16 @@ func (in *interpreter) rest() error {
 	return in.countStray(in.parser.Rest())
 }
 
-// hold counts what is held of reports of a run without a slot, as no slot bounds it.
+// hold counts what is held of reports of a run without a slot, as no slot bounds it, and of answers. What a caller did
+// not wait for stays counted until more comes.
 func (in *interpreter) hold() error {
 	need, s := int64(0), in.context.sandbox
-	if x := in.running(); x != nil && x.slotless() {
+	if x := in.running(); x == nil || x.slotless() {
 		need = max(0, int64(in.parser.Pending()+in.late.bytes)-freeReports)
 	}
 	reports := s.engine.living.reports
 	if need > in.late.held && !reports.Take(s.owner, need-in.late.held) {
-		return errors.New("reports of code without a time limit take too much memory of the server")
+		return errors.New("its unfinished reports take too much memory of the server")
 	}
 	reports.Give(s.owner, max(0, in.late.held-need))
 	in.late.held = need

@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
@@ -48,6 +51,37 @@ time.sleep(1000)`
 	eventually(t, "the second has ended", func() bool { return runs[1].Info().Status != sandbox.StatusRunning })
 	if i := runs[0].Info(); i.Status != sandbox.StatusRunning {
 		t.Errorf("the first: %s", i.Status)
+	}
+}
+
+// TestHeldAnswers: so may unfinished answers of interpreters, which belong to no run, also once nobody waits for them.
+func TestHeldAnswers(t *testing.T) {
+	rig := newRig(t, engine.Config{Languages: lang.All(), Living: engine.LivingConfig{Reports: 4 << 20}})
+	s := rig.make(t, engine.Create{})
+	const unfinished = `
+import posix
+driver = display.__globals__
+send = driver["send"]
+def forged(kind, *fields, **options):
+    if kind != b"matches": return send(kind, *fields, **options)
+    posix.write(driver["outgoing"], b"result 4000000\n")
+    left = 1_200_000
+    while left > 0: left -= posix.write(driver["outgoing"], bytes(min(left, 60_000)))
+driver["send"] = forged`
+	for i, want := range []string{"deadline", "ended"} { // half of the room is for one owner
+		name := fmt.Sprint("c", i)
+		c, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := code("python", unfinished)
+		x.Context = name
+		do(t, s, x)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		if _, _, err := c.Complete(ctx, "pri", 3); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

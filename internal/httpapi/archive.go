@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"mime"
@@ -30,6 +32,7 @@ const (
 const (
 	maxZipFiles = 10_000
 	zipEntry    = 512 // bytes that an entry takes besides its name
+	linkBytes   = 32  // of a link, as long as its archive is sent
 	maxZipNames = 4 << 20
 	maxLink     = 4096 // PATH_MAX
 )
@@ -52,7 +55,7 @@ type archiveWriter interface {
 
 // sendFolder streams a folder as an archive.
 func (a *apiV1) sendFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox, folder, kind string) error {
-	held := int64(engine.FileBuffer)
+	held := int64(engine.FileBuffer + maxZipFiles*linkBytes)
 	if kind == archiveZip {
 		held += maxZipNames + maxZipFiles*zipEntry
 	}
@@ -74,16 +77,16 @@ func (a *apiV1) sendFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	if kind == archiveZip {
 		to = &zipWriter{Writer: zip.NewWriter(body)}
 	}
-	links := map[string]bool{}
+	links, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of their paths, which may have 4 KiB each
 	err := s.PackFolder(r.Context(), folder, func(f sandbox.FileInfo, content io.Reader) error {
-		if !filepath.IsLocal(f.Path) || links[path.Dir(f.Path)] || len(links) > maxZipFiles {
+		if !filepath.IsLocal(f.Path) || links[maphash.String(seed, path.Dir(f.Path))] || len(links) > maxZipFiles {
 			return sandbox.Invalidf("path", "the sandbox has a file that no archive can hold")
 		}
 		if f.Type == sandbox.TypeSymlink {
 			if !within(f.Path, f.Target) {
 				return nil
 			}
-			links[f.Path] = true
+			links[maphash.String(seed, f.Path)] = true
 		}
 		return to.add(f, content)
 	})
@@ -300,14 +303,40 @@ func fromTar(body io.Reader) func() (sandbox.FileInfo, io.Reader, error) {
 // zipSignature begins each entry of a zip's directory (APPNOTE.TXT, section 4.3.12).
 const zipSignature = "PK\x01\x02"
 
+// Offsets in an entry of a zip's directory.
+const (
+	zipLengths = 28 // of three numbers of 16 bits: the bytes of its name, its extra fields and its comment
+	zipHead    = 46 // bytes before the name
+)
+
+// zipDirectory returns the most entries that a zip's directory can have, and the memory that they take: package
+// archive/zip copies their texts once or twice.
+func zipDirectory(zip []byte) (entries int, size int64) {
+	for {
+		at := bytes.Index(zip, []byte(zipSignature))
+		if at < 0 {
+			return entries, size
+		}
+		if zip = zip[at:]; len(zip) < zipHead {
+			return entries, size
+		}
+		texts := int64(0)
+		for i := range 3 {
+			texts += int64(binary.LittleEndian.Uint16(zip[zipLengths+2*i:]))
+		}
+		entries, size = entries+1, size+zipEntry+2*min(texts, int64(len(zip)))
+		zip = zip[len(zipSignature):]
+	}
+}
+
 // fromZip returns the entries of a zip archive, in the order of its directory.
 func fromZip(body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), error) {
-	entries := bytes.Count(body.Data, []byte(zipSignature))
+	entries, size := zipDirectory(body.Data)
 	if entries > engine.MaxArchived {
 		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "body", Msg: "the zip has too many files",
 			Fix: "send a tar"}
 	}
-	if err := body.Hold(int64(entries) * zipEntry); err != nil {
+	if err := body.Hold(size); err != nil {
 		return nil, err
 	}
 	in, err := zip.NewReader(bytes.NewReader(body.Data), int64(len(body.Data)))

@@ -14,9 +14,10 @@ import (
 // Limits of what is read of a log for the text that a model should see.
 const (
 	textOutput = 256 << 10 // bytes of the start of a stream, and of its end
-	textValue  = 64 << 10  // of one form of a value
+	textValue  = 16 << 10  // of a value, and of each text of an exception
 	textValues = 100
 	textHeld   = 8 << 20 // of all that is held meanwhile
+	textEvent  = 4       // times that a large event is in memory: as it was logged, decoded, and as text
 )
 
 // textOf returns what a model should see of a run so far, from its log.
@@ -32,7 +33,7 @@ func (a *apiV1) textOf(ctx context.Context, w *httpd.Response, x *engine.Run) (s
 	if last == 0 {
 		return answer.NewAccount(wording.HTTP, r).String(), nil
 	}
-	room := func(ctx context.Context, bytes int64) (func(), error) { return a.TakeRoom(ctx, w, bytes) }
+	room := func(ctx context.Context, bytes int64) (func(), error) { return a.TakeRoom(ctx, w, textEvent*bytes) }
 	err = x.FollowIn(ctx, 0, room, func(e engine.Event) error {
 		takeEvent(r, e)
 		if e.ID >= last {
@@ -56,7 +57,8 @@ func takeEvent(r *sandbox.Result, e engine.Event) {
 			r.Results = append(r.Results, small(*e.Result))
 		}
 	case e.Exception != nil:
-		r.Exception = e.Exception
+		r.Exception = &sandbox.Exception{Name: answer.Cut(e.Exception.Name, textValue),
+			Value: answer.Cut(e.Exception.Value, textValue), Traceback: answer.Cut(e.Exception.Traceback, textValue)}
 	case e.Step != nil:
 	case e.Ended != nil && e.Ended.Failure != "": // the status of the run says so
 	case e.Ended != nil:
@@ -89,14 +91,12 @@ func cutTail(c *sandbox.Captured) {
 	}
 }
 
-// small is a value without the data of its large forms, such as pictures.
+// small is a value with the one form that the text shows, shortened: code chooses the number of forms.
 func small(v sandbox.Value) sandbox.Value {
-	out := sandbox.Value{Main: v.Main}
-	for _, f := range v.Forms {
-		if len(f.Data) > textValue {
-			f.Data = f.Data[:textValue]
-		}
-		out.Forms = append(out.Forms, sandbox.Form{Type: f.Type, Data: append([]byte(nil), f.Data...)})
+	text, picture := answer.ModelValue(v)
+	form := sandbox.Form{Type: "text/plain", Data: []byte(answer.Cut(text, textValue))}
+	if picture {
+		form = sandbox.Form{Type: "image/png"} // any picture
 	}
-	return out
+	return sandbox.Value{Main: v.Main, Forms: []sandbox.Form{form}}
 }

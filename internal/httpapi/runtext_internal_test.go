@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -33,5 +35,30 @@ func TestTakeOutput(t *testing.T) {
 	if len(c.Head) != textOutput || len(c.Tail) != textOutput || string(c.Tail[end:]) != string(piece) ||
 		c.Dropped != int64(11*len(piece)-2*textOutput) {
 		t.Errorf("%d bytes, then %d, and %d were dropped", len(c.Head), len(c.Tail), c.Dropped)
+	}
+}
+
+// TestTakeResults: of many values with many forms, and of a long exception, little is kept.
+func TestTakeResults(t *testing.T) {
+	large := strings.Repeat("x", textValue)
+	var v sandbox.Value
+	for i := range 30 {
+		v.Forms = append(v.Forms, sandbox.Form{Type: fmt.Sprintf("application/vnd.a%d+json", i), Data: []byte(large)})
+	}
+	v.Forms = append(v.Forms, sandbox.Form{Type: "text/plain", Data: []byte("plain" + large)})
+	r := &sandbox.Result{}
+	for range textValues + 1 {
+		takeEvent(r, engine.Event{Result: &v})
+	}
+	takeEvent(r, engine.Event{Exception: &sandbox.Exception{Name: large + large, Value: large + large,
+		Traceback: large + large}})
+	size := len(r.Exception.Name) + len(r.Exception.Value) + len(r.Exception.Traceback)
+	for _, kept := range r.Results {
+		for _, form := range kept.Forms {
+			size += len(form.Data)
+		}
+	}
+	if size > textHeld/2 || len(r.Results) != textValues || !strings.HasPrefix(string(r.Results[0].Forms[0].Data), "plain") {
+		t.Errorf("%d bytes of %d values", size, len(r.Results))
 	}
 }

@@ -45,6 +45,9 @@ func (a *apiV1) importState(w *httpd.Response, r *http.Request, c *engine.Contex
 		return err
 	}
 	report, err := c.Import(r.Context(), b.Data)
+	if err == nil { // the code can make it large
+		err = a.TryReserve(w, int64(len(report))-httpd.FreeAnswer)
+	}
 	if err != nil {
 		return err
 	}
