@@ -172,7 +172,7 @@ internal/e2bapi/generated/process/processconnect:       internal/e2bapi/generate
 internal/e2bapi/generated/filesystem/filesystemconnect: internal/e2bapi/generated/filesystem | connectrpc.com/connect
 internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/e2bapi/generated/filesystem
                              internal/e2bapi/generated/process/processconnect
-                             internal/e2bapi/generated/filesystem/filesystemconnect internal/engine
+                             internal/e2bapi/generated/filesystem/filesystemconnect internal/answer internal/engine
                              internal/eventlog internal/room
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
 internal/dashboard:          internal/httpd

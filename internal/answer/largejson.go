@@ -18,7 +18,7 @@ import (
 // unencoded: its JSON is up to six times as long, and an ordinary encoder holds several such buffers.
 type JSON struct {
 	frames [][]byte // the JSON around the long texts: one more than those
-	long   []any    // string or []byte
+	long   []any    // string, []byte, or json.RawMessage, which is JSON already
 }
 
 // longText is the least length of a long text, and how much of one is encoded at a time.
@@ -52,6 +52,28 @@ func (l *Layout) Bytes(b *[]byte) {
 		l.text.long = append(l.text.long, *b)
 		*b = []byte(l.mark)
 		l.ends = append(l.ends, marshal(*b))
+	}
+}
+
+// Map takes out the long texts of a JSON object, and of objects in it.
+func (l *Layout) Map(m map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(m)) { // as encoding/json sorts them
+		switch v := m[name].(type) {
+		case string:
+			l.String(&v)
+			m[name] = v
+		case []byte:
+			l.Bytes(&v)
+			m[name] = v
+		case json.RawMessage:
+			if len(v) > longText {
+				l.text.long = append(l.text.long, v)
+				m[name] = l.mark
+				l.ends = append(l.ends, marshal(l.mark))
+			}
+		case map[string]any:
+			l.Map(v)
+		}
 	}
 }
 
@@ -155,6 +177,8 @@ func (t *JSON) Size() (n int64) {
 			n += int64(len(long))
 		case []byte:
 			n += int64(len(long))
+		case json.RawMessage:
+			n += int64(len(long))
 		}
 	}
 	return n
@@ -194,6 +218,10 @@ func (t *JSON) EncodeTo(w io.Writer) error {
 				err = encoder.Close()
 			}
 			out.WriteByte('"')
+		case json.RawMessage:
+			for piece := range slices.Chunk(long, longText) {
+				out.Write(piece)
+			}
 		}
 		if err != nil {
 			return err

@@ -309,3 +309,17 @@ func TestProcessRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestLongSettings: long names, numbers and rules are refused before a decoder copies them, and so is a long request
+// that would be hashed.
+func TestLongSettings(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	long := strings.Repeat("1", 2<<20)
+	once := http.Header{"Idempotency-Key": {"a"}}
+	for body, status := range map[string]int{`{"timeout":` + long + `}`: 413, `{"network":{"` + long + `":1}}`: 413,
+		`{"network":{"rules":{"a":"` + long + `"}}}`: 400, `{"envVars":{"a":"` + long + `"}}`: 413} {
+		if got, text := r.do("POST", "/sandboxes", "application/json", []byte(body), once); got != status || len(text) > 1000 {
+			t.Errorf("%.30s: %d, %.300s", body, got, text)
+		}
+	}
+}

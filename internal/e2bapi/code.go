@@ -1,13 +1,14 @@
 package e2bapi
 
 import (
-	"encoding/json"
+	"bytes"
 	"io"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -77,18 +78,19 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 }
 
 // dedented removes the indentation of the first line of code from all lines, as IPython does: E2B's users indent code
-// in strings of theirs.
+// in strings of theirs. It takes no memory for each line: hostile code has millions.
 func dedented(code string) string {
 	first := strings.TrimLeft(code, "\n")
 	indent := first[:len(first)-len(strings.TrimLeft(first, " \t"))]
 	if indent == "" {
 		return code
 	}
-	lines := strings.Split(code, "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimPrefix(line, indent)
+	var out strings.Builder
+	out.Grow(len(code))
+	for line := range strings.SplitAfterSeq(code, "\n") {
+		out.WriteString(strings.TrimPrefix(line, indent))
 	}
-	return strings.Join(lines, "\n")
+	return out.String()
 }
 
 // keepAlive is how often a silent stream sends a line, so that a lost client is noticed.
@@ -107,12 +109,12 @@ type lines struct {
 func (l *lines) line(v map[string]any) error { return l.send(func() error { return l.write(v) }) }
 
 // write writes one line of the stream. The SDK for JavaScript decodes each piece of the stream by itself, so that no
-// character may be cut: all text is ASCII.
+// character may be cut: all text is ASCII. Long texts are encoded as they are written: code can make JSON of six times
+// their bytes.
 func (l *lines) write(v map[string]any) error {
-	text, err := json.Marshal(v)
-	if err == nil {
-		err = writeASCII(l.w, text)
-	}
+	layout := answer.NewLayout()
+	layout.Map(v)
+	err := layout.Around(v).EncodeTo(&asciiWriter{to: l.w})
 	if err == nil {
 		_, err = l.w.Write([]byte{'\n'})
 	}
@@ -122,14 +124,29 @@ func (l *lines) write(v map[string]any) error {
 	return err
 }
 
-// writeASCII writes JSON, and escapes all other characters.
-func writeASCII(w io.Writer, text []byte) error {
+// asciiWriter passes JSON on, in which it escapes all other characters, and leaves out line ends: they are only between
+// the parts of JSON.
+type asciiWriter struct {
+	to   io.Writer
+	kept []byte // the start of a character
+}
+
+func (w *asciiWriter) Write(text []byte) (int, error) {
 	const piece = 16 << 10
 	var out []byte
-	for len(text) > 0 {
-		c, size := utf8.DecodeRune(text)
-		text = text[size:]
+	rest := text
+	if len(w.kept) > 0 {
+		rest = append(w.kept, text...)
+	}
+	for len(rest) > 0 {
+		if w.kept = nil; !utf8.FullRune(rest) {
+			w.kept = bytes.Clone(rest)
+			rest = nil
+		}
+		c, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
 		switch {
+		case size == 0 || c == '\n' || c == '\r':
 		case c < 0x80:
 			out = append(out, byte(c))
 		case c < 0x10000:
@@ -138,14 +155,14 @@ func writeASCII(w io.Writer, text []byte) error {
 			c -= 0x10000
 			out = appendEscape(appendEscape(out, 0xd800+c>>10), 0xdc00+c&0x3ff)
 		}
-		if len(out) >= piece || len(text) == 0 {
-			if _, err := w.Write(out); err != nil {
-				return err
+		if len(out) >= piece || len(rest) == 0 {
+			if _, err := w.to.Write(out); err != nil {
+				return 0, err
 			}
 			out = out[:0]
 		}
 	}
-	return nil
+	return len(text), nil
 }
 
 func appendEscape(out []byte, c rune) []byte {

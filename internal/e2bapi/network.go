@@ -3,6 +3,7 @@ package e2bapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -33,8 +34,14 @@ type network struct {
 	HTTPS []int                      `json:"httpsPorts,omitempty"`
 }
 
+// maxNetwork is the most bytes of the JSON of a network, of which a decoder holds copies. A record has no room for more.
+const maxNetwork = 1 << 20
+
 // UnmarshalJSON refuses unknown fields, which could restrict the network.
 func (n *network) UnmarshalJSON(text []byte) error {
+	if len(text) > maxNetwork {
+		return errors.New("a network of more than " + sandbox.FormatBytes(maxNetwork))
+	}
 	type plain network
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

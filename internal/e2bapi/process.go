@@ -224,14 +224,15 @@ func input(ctx context.Context, x *engine.Run, in *pb.ProcessInput) error {
 	return x.Input(ctx, append(in.GetStdin(), in.GetPty()...), false)
 }
 
-// StreamInput writes the messages of a stream to the standard input of a process.
+// StreamInput writes the messages of a stream to the standard input of a process, which the first one names. A search
+// for each message would take a core of the server.
 func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.StreamInputRequest]) (
 	*connect.Response[pb.StreamInputResponse], error) {
 	var x *engine.Run
 	for in.Receive() {
 		var err error
 		switch m := in.Msg(); {
-		case m.GetStart() != nil:
+		case m.GetStart() != nil && x == nil:
 			x, err = find(ctx, m.GetStart().Process)
 		case m.GetData() != nil && x != nil:
 			err = input(ctx, x, m.GetData().GetInput())

@@ -108,6 +108,9 @@ func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create
 	if len(key) > 255 {
 		return nil, sandbox.Invalidf("Idempotency-Key", "is longer than 255 characters")
 	}
+	if err := req.checkSize(); err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(req)
 	if err != nil {
 		return nil, err
@@ -123,6 +126,25 @@ func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create
 		return nil, errMismatch
 	}
 	return s, nil
+}
+
+// maxSettings is the most bytes of the texts of a request that is hashed as JSON, which may take six times as many. A
+// record has no room for more.
+const maxSettings = 1 << 20
+
+// checkSize refuses large texts.
+func (req *newSandbox) checkSize() error {
+	size := 0
+	for _, texts := range []map[string]string{req.EnvVars, req.Metadata} {
+		for name, value := range texts {
+			size += len(name) + len(value)
+		}
+	}
+	if size > maxSettings {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "sandbox", Msg: "its variables and metadata are over the limit of " +
+			sandbox.FormatBytes(maxSettings)}
+	}
+	return nil
 }
 
 // errMismatch is an Idempotency-Key of another request.

@@ -2,6 +2,7 @@ package e2bapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"io"
@@ -37,6 +38,48 @@ func TestHTTP2(t *testing.T) {
 	}
 	if status, text := r.do("POST", path, kind, large, nil); status != 401 {
 		t.Errorf("a refused body: %d: %s", status, text)
+	}
+}
+
+// TestStreamInputStart: the first message of a stream of input names the process; others cost no search for one.
+func TestStreamInputStart(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	out := r.hold()
+	body := append(framed(`{"start":{"process":{"tag":"held"}}}`), framed(`{"start":{"process":{"tag":"none"}}}`)...)
+	header := r.to(envd)
+	status, text := r.do("POST", "/process.Process/StreamInput", "application/connect+json", body, header)
+	if status != 200 || strings.Contains(string(text), "error") {
+		t.Errorf("%d: %q", status, text)
+	}
+	_ = out.Close()
+}
+
+// TestUnreadWatch: what a client may leave unread of a watched folder is counted.
+func TestUnreadWatch(t *testing.T) {
+	for room, want := range map[int64]string{64 << 10: "resource_exhausted", 16 << 20: "start"} {
+		r := newRig(t, httpd.Config{MaxAnswers: room})
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/filesystem.Filesystem/WatchDir",
+			bytes.NewReader(framed(`{"path":"/tmp"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = r.to(envd)
+		req.Header.Set("Content-Type", "application/connect+json")
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, 1<<10)
+		n, _ := res.Body.Read(text) // its first message
+		if !strings.Contains(string(text[:n]), want) {
+			t.Errorf("room for %d bytes: %q", room, text[:n])
+		}
+		if _, held := r.server.Held(); want == "start" && held < engine.FileBuffer {
+			t.Errorf("%d bytes are counted", held)
+		}
+		cancel()
+		_ = res.Body.Close()
 	}
 }
 

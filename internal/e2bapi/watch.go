@@ -70,6 +70,9 @@ func changeOf(ctx context.Context, dir string, c engine.Change, entry bool) *pb.
 func (filesystem) WatchDir(ctx context.Context, r *connect.Request[pb.WatchDirRequest],
 	stream *connect.ServerStream[pb.WatchDirResponse]) error {
 	dir, err := checkWatch(ctx, r.Msg)
+	if err == nil { // what its client does not read
+		err = callIn(ctx).server.Reserve(ctx, callIn(ctx).w, engine.FileBuffer)
+	}
 	if err != nil {
 		return err
 	}

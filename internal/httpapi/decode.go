@@ -151,19 +151,6 @@ func (d *decoder) value(v reflect.Value, tag reflect.StructTag) error {
 	panic("httpapi: no JSON form for " + v.Type().String())
 }
 
-// raw reads any JSON value as it is. httpd bounds its depth and the number of its values.
-func (d *decoder) raw(v reflect.Value) error {
-	d.space()
-	in := json.NewDecoder(bytes.NewReader(d.data[d.pos:]))
-	var text json.RawMessage
-	if err := in.Decode(&text); err != nil {
-		return d.fail("is not JSON: %v", err)
-	}
-	d.pos += int(in.InputOffset())
-	v.SetBytes(text)
-	return nil
-}
-
 func (d *decoder) time(at *time.Time) error {
 	s, err := d.str()
 	if err != nil {

@@ -117,6 +117,7 @@ func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"language":"python","code":"print(1)"}`, `{"code":"\ud83d\ude00\u0000"}`, `{"limits":{"timeout_s":1e3,"cpus":-0.5}}`,
 		`{"files":[{"path":"a","content_base64":"AAA="}]}`, `{"env":{"A":"b","":""}}`, `{"include":["a"],"args":[]}`, `[[[[`, `{"code":"\`,
+		`{"tools":[{"name":"a","schema": {"b":[1,"]}\"",{}]} },{"name":"b","schema":1 },{"name":"c","schema":[}]}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -110,9 +110,9 @@ func (a *apiV1) sendEvent(w *httpd.Response, s *eventStream, x *engine.Run, e en
 	switch {
 	case e.Result != nil:
 		result := answer.NewResults([]sandbox.Value{*e.Result})[0]
-		name, data = api.EventResult, api.ResultEvent{TimeMS: at, Result: result}
+		return s.whole(id, api.EventResult, &api.ResultEvent{TimeMS: at, Result: result})
 	case e.Exception != nil:
-		name, data = api.EventException, api.ExceptionEvent{TimeMS: at, Exception: *e.Exception}
+		return s.whole(id, api.EventException, &api.ExceptionEvent{TimeMS: at, Exception: *e.Exception})
 	case e.Step != nil:
 		name, data = api.EventProgress, api.Progress{TimeMS: at, Text: *e.Step}
 	case e.Call != nil:

@@ -101,6 +101,26 @@ func (s *eventStream) event(id uint64, name string, data any) {
 	s.buf.WriteByte('\n')
 }
 
+// whole sends an event, whose long texts are encoded as they are written.
+func (s *eventStream) whole(id uint64, name string, data any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.err != nil {
+		return s.err
+	}
+	s.open()
+	s.head(id, name)
+	err := s.send()
+	if err == nil {
+		err = s.write(func() error { return answer.JSONOf(data).EncodeTo(s.out) })
+	}
+	s.buf.WriteByte('\n')
+	if err == nil {
+		err = s.send()
+	}
+	return err
+}
+
 // head appends an event up to its data. Callers hold mu.
 func (s *eventStream) head(id uint64, name string) {
 	if id > 0 {

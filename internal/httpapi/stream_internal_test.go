@@ -154,3 +154,29 @@ func BenchmarkDecodeLarge(b *testing.B) {
 		}
 	}
 }
+
+// TestWholeEvent: an event with a text that JSON makes six times as long is encoded in pieces.
+func TestWholeEvent(t *testing.T) {
+	text := strings.Repeat("\x01", 4<<20)
+	w := httptest.NewRecorder()
+	w.Body.Grow(7 * len(text))
+	s := &eventStream{out: httpd.NewResponse(w, time.Minute)}
+	s.start(time.Minute)
+	defer s.close()
+	event := &api.ResultEvent{Result: api.Result{Data: map[string]string{"text/html": text}}}
+	if err := s.whole(2, api.EventResult, event); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	buffered := s.buf.Cap()
+	s.mu.Unlock()
+	var got api.ResultEvent
+	data, ok := strings.CutPrefix(w.Body.String(), "id: 2\nevent: result\ndata: ")
+	if err := json.Unmarshal([]byte(strings.TrimSuffix(data, "\n\n")), &got); err != nil || !ok ||
+		got.Result.Data["text/html"] != text || !strings.HasSuffix(data, "}\n\n") {
+		t.Errorf("%v, %.100q", err, w.Body.String())
+	}
+	if buffered > keptUnsent {
+		t.Errorf("%d bytes are buffered", buffered)
+	}
+}

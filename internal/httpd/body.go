@@ -29,6 +29,7 @@ const freeBody = 16 << 10
 // do not limit them.
 type Body struct {
 	Data  []byte
+	shape shape // of JSON
 	room  *room.Room
 	owner string
 	taken int64
@@ -83,11 +84,11 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err != nil {
 		return b, err
 	}
-	shape := shapeOf(b.Data)
-	if err := shape.check(); err != nil {
+	b.shape = shapeOf(b.Data)
+	if err := b.shape.check(); err != nil {
 		return b, err
 	}
-	return b, b.Hold(max(0, shape.size-freeBody))
+	return b, b.Hold(max(0, b.shape.size-freeBody))
 }
 
 // ReadJSON decodes the body of a request as ReadBody reads it. It ignores unknown fields, and a missing body has none.
@@ -97,11 +98,15 @@ func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(
 		return func() {}, nil
 	}
 	body, err := s.ReadBody(w, r)
+	if err == nil {
+		err = body.shape.checkLiterals()
+	}
 	if err == nil && len(body.Data) > 0 {
 		if err = json.Unmarshal(body.Data, into); err != nil {
 			err = sandbox.Invalidf("body", "is not the JSON of this request: %v", err)
 		}
 	}
+	body.Data = nil // the decoded value is a copy
 	return body.Release, err
 }
 

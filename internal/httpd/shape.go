@@ -11,6 +11,8 @@ import (
 const (
 	maxValues = 100_000
 	maxDepth  = 100
+	// bytes of a number or a name: encoding/json copies them several times into the text of an error
+	maxLiteral = 64 << 10
 )
 
 // Upper bounds of the bytes that encoding/json needs for values of type any, beside their text, as measured on 64 bits:
@@ -24,20 +26,29 @@ const (
 
 // shape is what a decoder makes of a JSON text.
 type shape struct {
-	values int
-	depth  int
-	size   int64 // of the decoded values beside their text
+	values  int
+	depth   int
+	literal int   // bytes of the longest name, or of what is between strings and punctuation
+	size    int64 // of the decoded values beside their text
 }
 
 // shapeOf scans JSON without decoding it. Of a text that is not JSON it returns no less than what a decoder makes of
 // the part before the error.
 func shapeOf(text []byte) (s shape) {
 	depth := 0
+	end, name := 0, 0 // of the last token; bytes of the last string
 	s.values = 1
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
+		case '"', '{', '[', ':', ',', '}', ']':
+			s.literal = max(s.literal, i-end)
+			end = i + 1
+		}
+		switch text[i] {
 		case '"':
+			begin := i
 			i = endOfString(text, i+1)
+			end, name = i+1, i-begin
 		case '{':
 			depth++
 			s.values++
@@ -48,6 +59,7 @@ func shapeOf(text []byte) (s shape) {
 			s.size += listSize
 		case ':':
 			s.size += memberSize
+			s.literal = max(s.literal, name)
 		case ',':
 			s.values++
 			s.size += entrySize
@@ -56,6 +68,7 @@ func shapeOf(text []byte) (s shape) {
 		}
 		s.depth = max(s.depth, depth)
 	}
+	s.literal = max(s.literal, len(text)-end)
 	return s
 }
 
@@ -91,4 +104,13 @@ func (s shape) check() error {
 			Msg: fmt.Sprintf("the body has more than %d levels of lists and objects", maxDepth)}
 	}
 	return nil
+}
+
+// checkLiterals refuses JSON with a long name or number, before encoding/json decodes it.
+func (s shape) checkLiterals() error {
+	if s.literal <= maxLiteral {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.TooLarge,
+		Msg: "the body has a name, a number or white space of more than " + sandbox.FormatBytes(maxLiteral)}
 }
