@@ -34,18 +34,18 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	if req.Context != "" && req.Language != "" {
 		return sandbox.Invalidf("language", "cannot be combined with context_id")
 	}
-	run := engine.RunRequest{Request: sandbox.Request{Code: []byte(req.Code)}, Background: true}
+	run := engine.RunRequest{Background: true}
 	run.Context, run.Request.Language, err = placeOf(r.Context(), s, &req)
 	if err != nil {
 		return err
 	}
 	switch {
 	case run.Request.Language == "python":
-		run.Request.Code = []byte(dedented(req.Code))
+		req.Code = dedented(req.Code)
 	case run.Context == "":
 		run.Request.Dir = homeOf(s)
 	}
-	run.Request.Env = envOf(req.Env)
+	run.Request.Code, run.Request.Env = []byte(req.Code), envOf(req.Env)
 	run.Request.Packages.Auto = s.Info().Spec.Network.Mode == sandbox.NetworkFull &&
 		s.MayNeedPackages(run.Request.Language, run.Request.Code)
 	run.Detach() // the client sets its own time limit

@@ -85,7 +85,8 @@ func (in *interpreter) watch() {
 	defer cancel()
 	in.exited, in.err = in.follow(ctx)
 	s.engine.living.reports.Give(s.owner, in.late.held)
-	if in.err != nil && s.life.Err() == nil { // it broke the protocol
+	in.parser, in.late = driver.Parser{}, lateReports{} // the context keeps its interpreter until the next one
+	if in.err != nil && s.life.Err() == nil {           // it broke the protocol
 		s.engine.log.Info("ended the interpreter of a context", "sandbox", s.id, "context", in.context.name,
 			"err", in.err)
 		in.exited, in.err = s.endProcess(in.id, true)

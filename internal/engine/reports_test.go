@@ -85,6 +85,33 @@ driver["send"] = forged`
 	}
 }
 
+// TestEndedInterpreter: a context whose interpreter ended in the middle of a report holds nothing of it.
+func TestEndedInterpreter(t *testing.T) {
+	_, s := contextRig(t)
+	do(t, s, code("python", "1"))
+	const size = 8_000_000
+	before := heapSize()
+	for i := range 2 {
+		name := fmt.Sprint("c", i)
+		if _, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"}); err != nil {
+			t.Fatal(err)
+		}
+		x := code("python", fmt.Sprintf(`
+import os, posix
+fd = display.__globals__["outgoing"]
+posix.write(fd, b"result %d\n")
+left = %[1]d - 1
+while left > 0: left -= posix.write(fd, bytes(min(left, 60_000)))
+os._exit(0)`, size))
+		x.Context = name
+		do(t, s, x)
+	}
+	if held := heapSize() - before; held > size/2 {
+		t.Errorf("%d bytes are held", held)
+	}
+	runtime.KeepAlive(s)
+}
+
 // TestBackgroundResults: the server holds no results of code in the background, which its log has.
 func TestBackgroundResults(t *testing.T) {
 	_, s := contextRig(t)
