@@ -318,7 +318,8 @@ func TestLongSettings(t *testing.T) {
 	once := http.Header{"Idempotency-Key": {"a"}}
 	for body, status := range map[string]int{`{"timeout":` + long + `}`: 413, `{"network":{"` + long + `":1}}`: 413,
 		`{"network":{"rules":{"a":"` + long + `"}}}`: 400, `{"envVars":{"a":"` + long + `"}}`: 413} {
-		if got, text := r.do("POST", "/sandboxes", "application/json", []byte(body), once); got != status || len(text) > 1000 {
+		got, text := r.do("POST", "/sandboxes", "application/json", []byte(body), once)
+		if got != status || len(text) > 1000 {
 			t.Errorf("%.30s: %d, %.300s", body, got, text)
 		}
 	}

@@ -34,7 +34,7 @@ type network struct {
 	HTTPS []int                      `json:"httpsPorts,omitempty"`
 }
 
-// maxNetwork is the most bytes of the JSON of a network, of which a decoder holds copies. A record has no room for more.
+// maxNetwork is the most bytes of the JSON of a network, of which a decoder holds copies. A record has no more room.
 const maxNetwork = 1 << 20
 
 // UnmarshalJSON refuses unknown fields, which could restrict the network.

@@ -141,8 +141,8 @@ func (req *newSandbox) checkSize() error {
 		}
 	}
 	if size > maxSettings {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "sandbox", Msg: "its variables and metadata are over the limit of " +
-			sandbox.FormatBytes(maxSettings)}
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "sandbox",
+			Msg: "its variables and metadata are over the limit of " + sandbox.FormatBytes(maxSettings)}
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func (l *runs) forget() (forgotten []*Run) {
 	return forgotten
 }
 
-// slim frees the memory of a run that has ended: its request, tools, output and results. The result of a background one keeps
-// none of that either, as its log has it; that of another is its caller's.
+// slim frees the memory of a run that has ended: its request, tools, output and results. The result of a background one
+// keeps none of that either, as its log has it; that of another is its caller's.
 func (x *Run) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

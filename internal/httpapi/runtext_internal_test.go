@@ -58,7 +58,8 @@ func TestTakeResults(t *testing.T) {
 			size += len(form.Data)
 		}
 	}
-	if size > textHeld/2 || len(r.Results) != textValues || !strings.HasPrefix(string(r.Results[0].Forms[0].Data), "plain") {
+	first := string(r.Results[0].Forms[0].Data)
+	if size > textHeld/2 || len(r.Results) != textValues || !strings.HasPrefix(first, "plain") {
 		t.Errorf("%d bytes of %d values", size, len(r.Results))
 	}
 }

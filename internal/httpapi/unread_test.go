@@ -18,7 +18,8 @@ func TestUnreadReport(t *testing.T) {
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"work"}`, alice); res.StatusCode != 201 {
 		t.Fatal(text)
 	}
-	const path, document = "/v1/sandboxes/work/contexts/default/state", `{"version":1,"language":"python","variables":{}}`
+	const path = "/v1/sandboxes/work/contexts/default/state"
+	const document = `{"version":1,"language":"python","variables":{}}`
 	if res, text := r.do("PUT", path, document, alice); res.StatusCode != http.StatusOK {
 		t.Errorf("%s, %.200s", res.Status, text)
 	}
@@ -54,8 +55,8 @@ with open("z", "wb") as f: f.truncate(50_000_000)`, links)), alice); !strings.Co
 	before := heapInUse()
 	for range readers {
 		conn := r.dial()
-		fmt.Fprintf(conn, "GET /v1/sandboxes/work/files?path=d&archive=tar HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n",
-			alice["X-API-Key"])
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n\r\n",
+			"/v1/sandboxes/work/files?path=d&archive=tar", alice["X-API-Key"])
 		buf := make([]byte, 64<<10)
 		for left := links * (length + 1500); left > 0; {
 			n, err := conn.Read(buf)
@@ -96,7 +97,8 @@ func TestZipTexts(t *testing.T) {
 		if res, text := r.do("POST", "/v1/sandboxes", `{"name":"work"}`, alice); res.StatusCode != 201 {
 			t.Fatal(text)
 		}
-		if res, text := r.do("PUT", "/v1/sandboxes/work/files?archive=zip", file.String(), alice); res.StatusCode != want {
+		res, text := r.do("PUT", "/v1/sandboxes/work/files?archive=zip", file.String(), alice)
+		if res.StatusCode != want {
 			t.Errorf("room for %d bytes: %s, %s", room, res.Status, text)
 		}
 	}

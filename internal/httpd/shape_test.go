@@ -43,7 +43,8 @@ func TestShape(t *testing.T) {
 // TestLiterals: a name and a number have a bound; a text of the same bytes has none.
 func TestLiterals(t *testing.T) {
 	long := strings.Repeat("1", maxLiteral+1)
-	for text, ok := range map[string]bool{`{"a":"` + long + `","b":["` + long + `"]}`: true, `{"` + long + `":1}`: false,
+	for text, ok := range map[string]bool{`{"a":"` + long + `","b":["` + long + `"]}`: true,
+		`{"` + long + `":1}`: false,
 		`{"a":` + long + `}`: false, `[1,` + long: false, long: false, `{"a":"","` + long + `"  :""}`: false} {
 		if err := shapeOf([]byte(text)).checkLiterals(); (err == nil) != ok {
 			t.Errorf("%.20s: %v", text, err)
