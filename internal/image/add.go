@@ -59,7 +59,7 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		record.Layers = append(record.Layers, id.String())
 	}
 	tree := treeOf(record.Layers)
-	if !s.trees.Has(tree) {
+	if !s.trees.Whole(tree) {
 		if err := s.unpack(ctx, from, layers, &record); err != nil {
 			return Image{}, err
 		}

@@ -199,7 +199,7 @@ func (s *Store) stepFile(key [sha256.Size]byte) string {
 func (s *Store) Step(key [sha256.Size]byte) string {
 	var made step
 	text, err := os.ReadFile(s.stepFile(key))
-	if err != nil || json.Unmarshal(text, &made) != nil || !s.trees.Has(made.Tree) {
+	if err != nil || json.Unmarshal(text, &made) != nil || !s.trees.Whole(made.Tree) {
 		return ""
 	}
 	return made.Tree
@@ -223,7 +223,7 @@ func (s *Store) steps() (map[string]string, error) {
 	for _, file := range files {
 		var made step
 		text, err := os.ReadFile(file)
-		if err == nil && json.Unmarshal(text, &made) == nil && s.trees.Has(made.Tree) {
+		if err == nil && json.Unmarshal(text, &made) == nil && s.trees.Whole(made.Tree) {
 			trees[made.Tree] = file
 			continue
 		}

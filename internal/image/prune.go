@@ -155,8 +155,11 @@ func (s *Store) kept() ([]keptTree, error) {
 	for _, digest := range digests {
 		var record treeRecord
 		used, _, err := s.trees.Record(digest, &record)
-		if err != nil {
+		if err != nil && !s.trees.Has(digest) {
 			continue // it was removed meanwhile
+		}
+		if err != nil { // nobody can use it
+			record, used = treeRecord{}, time.Time{}
 		}
 		t := keptTree{digest: digest, bytes: record.Bytes, used: used, step: steps[digest] != ""}
 		for _, i := range images {

@@ -94,6 +94,49 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestDamagedRecords: an image whose record or tree's record is damaged counts as missing. The next one of its name
+// replaces it, and prune removes what is left of it.
+func TestDamagedRecords(t *testing.T) {
+	s := openStore(t)
+	layer := layerOf(t, entry{0, "a", "text", 0o644})
+	add := func() Image {
+		t.Helper()
+		i, err := s.add(t.Context(), source{name: "docker.io/library/a:latest", image: imageOf(t, layer)})
+		if err == nil {
+			_, err = s.Find("a")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	i := add()
+	treeRecord := filepath.Join(filepath.Dir(s.trees.Files(i.Tree)), "record.json")
+	for _, file := range []string{treeRecord, s.nameFile(i.Name)} {
+		for _, text := range []string{"", `{"name": `, "\x00\x00"} {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Find("a"); sandbox.KindOf(err) != sandbox.NotFound {
+				t.Errorf("with %q in %s: %v", text, file, err)
+			}
+			if err := s.CheckName("a", "alice"); err != nil {
+				t.Error(err)
+			}
+			add()
+		}
+	}
+	if err := os.Truncate(treeRecord, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Prune(DefaultMaxBytes); err != nil {
+		t.Error(err)
+	}
+	if left, err := s.trees.Digests(); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestDraftsCount: images that are being unpacked count as those that are there.
 func TestDraftsCount(t *testing.T) {
 	s := openStore(t)

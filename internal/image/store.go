@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -159,8 +160,8 @@ func (s *Store) read(file string) (i Image, err error) {
 	if err = record.Decode(&i); err == nil {
 		err = record.Decode(&i.Config)
 	}
-	if err != nil && !errors.Is(err, io.EOF) { // earlier versions wrote one line
-		return i, err
+	if err != nil && (i.Name == "" || !errors.Is(err, io.EOF)) { // earlier versions wrote one line
+		return Image{}, damaged(file)
 	}
 	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
 	return i, err
@@ -177,13 +178,16 @@ func (s *Store) head(file string) (i Image, err error) {
 	if err != nil {
 		return i, err
 	}
-	if err = json.NewDecoder(f).Decode(&i); err != nil {
-		return i, err
+	if json.NewDecoder(f).Decode(&i) != nil {
+		return Image{}, damaged(file)
 	}
 	i.Config, i.recordBytes = Config{}, trees.SizeOnDisk(info.Size())
 	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
 	return i, err
 }
+
+// damaged is the error of a damaged record, which counts as missing: the next image of its name replaces it.
+func damaged(file string) error { return fmt.Errorf("%s is damaged: %w", file, fs.ErrNotExist) }
 
 // List returns the images by name, without their configurations.
 func (s *Store) List() ([]Image, error) {
@@ -251,7 +255,7 @@ func (s *Store) name(i Image) error {
 		return err
 	}
 	defer done()
-	if !s.trees.Has(i.Tree) {
+	if !s.trees.Whole(i.Tree) {
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "image", Msg: i.Name + " was removed to make room for others",
 			Fix: "try again"}
 	}

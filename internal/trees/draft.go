@@ -66,18 +66,30 @@ func (d *Draft) Publish(digest string, record any) error {
 	if err == nil {
 		err = os.Rename(d.dir, d.store.path(treesDir, digest))
 	}
-	if err != nil && d.store.Has(digest) {
+	if err != nil && d.store.Whole(digest) {
 		return d.Discard()
 	}
 	if err != nil {
-		if _, removeErr := d.store.Remove(digest); removeErr == nil {
-			err = os.Rename(d.dir, d.store.path(treesDir, digest))
-		}
+		err = d.replace(digest)
 	}
 	if err != nil {
 		return errors.Join(err, d.Discard())
 	}
 	return nil
+}
+
+// replace replaces a damaged tree. One in use gets the record only.
+func (d *Draft) replace(digest string) error {
+	gone, err := d.store.Remove(digest)
+	if err != nil {
+		return err
+	}
+	if tree := d.store.path(treesDir, digest); gone || !d.store.Has(digest) {
+		return os.Rename(d.dir, tree)
+	} else if err := os.Rename(filepath.Join(d.dir, recordFile), filepath.Join(tree, recordFile)); err != nil {
+		return err
+	}
+	return d.Discard()
 }
 
 // finish removes the temporary files, and writes the record.

@@ -104,6 +104,13 @@ func (s *Store) Has(digest string) bool {
 	return err == nil
 }
 
+// Whole reports whether the store has a tree with a record that can be decoded. Publish replaces another one.
+func (s *Store) Whole(digest string) bool {
+	var record json.RawMessage
+	_, _, err := s.Record(digest, &record)
+	return err == nil
+}
+
 // Hold keeps a tree until release, and counts a use. Without the tree it returns fs.ErrNotExist.
 func (s *Store) Hold(digest string) (release func(), err error) { return s.hold(digest, true) }
 
@@ -151,7 +158,7 @@ func (s *Store) hold(digest string, use bool) (release func(), err error) {
 const maxRecord = 16 << 20
 
 // Record decodes the record of a tree, and returns the time of its last use and the number of uses. A record above
-// 16 MiB is an error.
+// 16 MiB is an error. A damaged one is fs.ErrNotExist: the tree counts as missing.
 func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err error) {
 	f, err := os.Open(s.path(treesDir, digest, recordFile))
 	if err != nil {
@@ -162,8 +169,8 @@ func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err
 	if err == nil && len(text) > maxRecord {
 		err = fmt.Errorf("%s is larger than 16 MiB", f.Name())
 	}
-	if err == nil {
-		err = json.Unmarshal(text, into)
+	if err == nil && json.Unmarshal(text, into) != nil {
+		err = fmt.Errorf("%s is damaged: %w", f.Name(), fs.ErrNotExist)
 	}
 	if err != nil {
 		return used, 0, err

@@ -108,6 +108,12 @@ func TestPublishTwice(t *testing.T) {
 	if gone, err := s.Remove(digest); gone || err != nil {
 		t.Errorf("removed in use: %v, %v", gone, err)
 	}
+	if err := os.Truncate(s.path(treesDir, digest, recordFile), 0); err != nil || s.Whole(digest) {
+		t.Errorf("an empty record counts: %v", err)
+	}
+	if publish(); !s.Whole(digest) || len(s.entries(t, workDir)) > 0 {
+		t.Error("the record of a tree in use was not replaced")
+	}
 	release()
 	if keep, err := s.Keep(digest); err != nil {
 		t.Error(err)
