@@ -152,9 +152,15 @@ func (h hashes) has(p *pattern, end int) bool {
 func (f *finder) find(b []byte, from, to int, found func(span)) {
 	sums := hashesPool.Get().(*hashes)
 	defer hashesPool.Put(sums)
+	for from = max(from, tailSize); from <= to; from += cleanSize { // hashes take eight times the memory of a text
+		f.findIn(b, from, min(to, from+cleanSize-1), sums, found)
+	}
+}
+
+func (f *finder) findIn(b []byte, from, to int, sums *hashes, found func(span)) {
 	begin := max(0, from-f.longest)
-	sums.read(b[begin:max(to, begin)])
-	for end := max(from, tailSize); end <= to; end++ {
+	sums.read(b[begin:to])
+	for end := from; end <= to; end++ {
 		list := f.patterns[f.hashTail(tailOf(b[:end]))]
 		for i := range list {
 			if p := &list[i]; sums.has(p, end-begin) {
