@@ -21,6 +21,9 @@ type Limits struct {
 	// Bytes is the most memory that open connections and requests may need, half of it for one owner. The default is an
 	// eighth of the memory of the host, from 64 MiB to 1 GiB.
 	Bytes int64
+	// Ports is how many connections to one destination this host can have, half of them those of one owner. The default
+	// is the kernel's range of ports.
+	Ports int
 }
 
 const (
@@ -54,6 +57,7 @@ func (l Limits) Complete() Limits {
 	}
 	l.OwnerConnections = min(cmp.Or(l.OwnerConnections, (l.Connections+1)/2), l.Connections)
 	l.SandboxConnections = min(cmp.Or(l.SandboxConnections, l.OwnerConnections), l.OwnerConnections)
+	l.Ports = cmp.Or(l.Ports, hostPorts())
 	if l.Bytes == 0 {
 		l.Bytes = min(max(leastBytes, host.MemoryBytes/bytesShare), mostBytes)
 	}
@@ -65,13 +69,14 @@ type budget struct {
 	limits      Limits
 	connections *room.Room
 	bytes       *room.Room
+	ports       *ports
 	processor   *processor
 }
 
 func newBudget(l Limits) *budget {
 	l = l.Complete()
 	b := &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
-		bytes: room.Halves(l.Bytes), processor: newProcessor()}
+		bytes: room.Halves(l.Bytes), ports: newPorts(l.Ports), processor: newProcessor()}
 	share := b.connections.Share()
 	b.connections.Keep(share/4, share/8) // an eighth for owners with less than an eighth of a share
 	return b

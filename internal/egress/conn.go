@@ -28,6 +28,7 @@ const policyChanged = "the policy changed: "
 type conn struct {
 	flow
 	verdict   rules.Verdict
+	port      int // its slot
 	inner     stream
 	outer     net.Conn
 	inspector *inspector
@@ -287,18 +288,20 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 		return nil, errReset
 	}
 	defer g.active.work.Done()
-	if reason := g.meter.take(g.rules.Load().Bounds, time.Now(), serverMemory); reason != "" {
+	port, reason := g.meter.dial(g.rules.Load().Bounds, c.to, time.Now(), serverMemory)
+	if reason != "" {
 		return nil, rules.Refusal(reason)
 	}
+	release := func() { g.meter.hangUp(port, serverMemory) }
 	g.meter.pace.spend(handshakeTime / 2) // with the server
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	outer, err := c.dial(ctx, "tcp")
 	if err != nil {
-		g.meter.release(serverMemory)
+		release()
 		return nil, err
 	}
-	return &serverConn{Conn: outer, conn: c, release: func() { g.meter.release(serverMemory) }}, nil
+	return &serverConn{Conn: outer, conn: c, release: release}, nil
 }
 
 // serverConn is a connection to a server, whose bytes count as those of the sandbox's connection.

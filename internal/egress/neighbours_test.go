@@ -4,6 +4,7 @@ package egress
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -71,6 +72,35 @@ END`)
 	if seen := append(w.Seen(), w.SeenByHost()...); len(seen) > 0 {
 		t.Errorf("%q came out", seen)
 	}
+}
+
+// TestPortsOfOwners: an owner whose sandboxes open and close connections to one destination leaves ports of the host
+// for those of another.
+func TestPortsOfOwners(t *testing.T) {
+	if !egresstest.Inside(t) {
+		return
+	}
+	w := egresstest.New(t)
+	w.Take(25, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	if err := os.WriteFile(portsFile, []byte("40000 40299"), 0); err != nil {
+		t.Fatal(err)
+	}
+	h, spec := &Host{}, sandbox.Spec{Network: allow(site), Limits: sandbox.DefaultLimits}
+	spec.Network.ConnectionRate = 1000
+	a, b := newPlaceOn(t, h, nil, spec, "a"), newPlaceOn(t, h, nil, spec, "b")
+	refused := 0
+	for range 310 {
+		if c, err := a.dial("tcp", site+":25"); err != nil {
+			refused++
+		} else {
+			c.Close()
+		}
+	}
+	if refused != 160 {
+		t.Errorf("%d of 310 connections were refused", refused)
+	}
+	a.logged("says why", func(at Attempt) bool { return at.Reason == portsFull && !at.Allowed })
+	b.mustDial("tcp", site+":25").Close()
 }
 
 // flood opens connections as fast as it can, completes none of some, and says nothing on others.

@@ -39,8 +39,10 @@ func (c *conn) open(r *tcp.ForwarderRequest) bool {
 	g := c.gate
 	policy := g.rules.Load()
 	c.inner.buffer = g.meter.bufferSize()
-	c.verdict = c.decide(policy, func() string { return g.meter.take(policy.Bounds, c.attempt.Time, c.memory()) },
-		c.release)
+	c.verdict = c.decide(policy, func() (reason string) {
+		c.port, reason = g.meter.dial(policy.Bounds, c.to, c.attempt.Time, c.memory())
+		return reason
+	}, c.release)
 	if !c.attempt.Allowed {
 		return c.reject(r)
 	}
@@ -60,7 +62,7 @@ func (c *conn) open(r *tcp.ForwarderRequest) bool {
 // memory is what the connection may need at most.
 func (c *conn) memory() int64 { return int64(connectionMemory + 2*c.inner.buffer) }
 
-func (c *conn) release() { c.gate.meter.release(c.memory()) }
+func (c *conn) release() { c.gate.meter.hangUp(c.port, c.memory()) }
 
 // accept connects both ends, the outer one first.
 func (c *conn) accept(r *tcp.ForwarderRequest) bool {

@@ -1,0 +1,46 @@
+package egress
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestPorts: an owner has half of the ports to a destination, which count until the kernel has them again.
+func TestPorts(t *testing.T) {
+	to, other := netip.MustParseAddrPort("9.9.9.9:443"), netip.MustParseAddrPort("9.9.9.9:80")
+	now := time.Now()
+	p := newPorts(20)
+	for slotOf(p, "a", to) == slotOf(p, "a", other) || slotOf(p, "a", to) == slotOf(p, "b", to) {
+		p = newPorts(20) // they share a slot
+	}
+	takes := func(owner string, to netip.AddrPort) (slots []int) {
+		for {
+			slot, ok := p.take(owner, to, now)
+			if !ok {
+				return slots
+			}
+			slots = append(slots, slot)
+		}
+	}
+	first := takes("a", to)
+	if len(first) != 10 || len(takes("a", other)) != 10 || len(takes("b", to)) != 10 {
+		t.Errorf("%d ports of 10", len(first))
+	}
+	for _, slot := range first[:4] {
+		p.give(slot, now)
+	}
+	if more := takes("a", to); more != nil {
+		t.Errorf("%d ports that the kernel keeps", len(more))
+	}
+	now = now.Add(2*portRest + time.Second)
+	if more := takes("a", to); len(more) != 4 {
+		t.Errorf("%d ports after their rest", len(more))
+	}
+}
+
+func slotOf(p *ports, owner string, to netip.AddrPort) int {
+	slot, _ := p.take(owner, to, time.Now())
+	p.used[slot].open--
+	return slot
+}
