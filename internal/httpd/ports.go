@@ -124,7 +124,7 @@ func (p *passing) host() string { return net.JoinHostPort("localhost", strconv.I
 func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	out.URL = p.target()
-	out.URL.RawQuery, out.URL.ForceQuery = pr.In.URL.RawQuery, pr.In.URL.ForceQuery
+	out.URL.RawQuery, out.URL.ForceQuery = plainQuery(pr.In.URL.RawQuery), pr.In.URL.ForceQuery
 	for _, name := range oursAlways {
 		out.Header.Del(name)
 	}
@@ -148,6 +148,10 @@ func (p *passing) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Set("Origin", "http://"+p.host())
 	}
 }
+
+// plainQuery escapes blanks: a query of HTTP/2 may have them, and a line of HTTP/1.1 could be read in two ways. Package
+// url checks no query.
+func plainQuery(q string) string { return strings.ReplaceAll(q, " ", "%20") }
 
 // dropUpgrade removes an offer of another protocol, except websocket, so that the program answers in HTTP/1.1. After a
 // switch to h2c, which curl and Java's HttpClient offer, or to TLS, the client would send its further requests to this
@@ -232,7 +236,7 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 	}
 	within = p.Prefix + path
 	if to.RawQuery != "" || to.ForceQuery {
-		within += "?" + strings.ReplaceAll(to.RawQuery, " ", "%20") // package url checks no query
+		within += "?" + plainQuery(to.RawQuery)
 	}
 	if fragment := to.EscapedFragment(); fragment != "" {
 		within += "#" + fragment

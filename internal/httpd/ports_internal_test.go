@@ -2,6 +2,8 @@ package httpd
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"path"
 	"strings"
@@ -22,6 +24,17 @@ func TestDropOffered(t *testing.T) {
 		if dropOffered(h); h.Get("Sec-WebSocket-Protocol") != want {
 			t.Errorf("%q: %q", given, h)
 		}
+	}
+}
+
+// TestBlankQuery: a query with blanks, as HTTP/2 permits, makes no second version in the line of a request.
+func TestBlankQuery(t *testing.T) {
+	in := httptest.NewRequest(http.MethodGet, "/x", nil)
+	in.URL.RawQuery = "a=b HTTP/1.0"
+	pr := &httputil.ProxyRequest{In: in, Out: in.Clone(t.Context())}
+	(&passing{PortTarget: PortTarget{Port: 8080, Tail: "/x"}}).rewrite(pr)
+	if line := pr.Out.URL.RequestURI(); line != "/x?a=b%20HTTP/1.0" {
+		t.Errorf("%q", line)
 	}
 }
 
