@@ -6,6 +6,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,13 +121,12 @@ func (p *passing) harden(r *http.Response) error {
 func ownCookies(h http.Header) {
 	cookies := h.Values("Set-Cookie")
 	for i, cookie := range cookies {
-		var kept []string
-		for part := range strings.SplitSeq(cookie, ";") {
-			if name, _, _ := strings.Cut(part, "="); !strings.EqualFold(strings.TrimSpace(name), "domain") {
-				kept = append(kept, part)
-			}
-		}
-		cookies[i] = strings.Join(kept, ";")
+		parts := strings.Split(cookie, ";") // the first is the cookie itself
+		attributes := slices.DeleteFunc(parts[1:], func(part string) bool {
+			name, _, _ := strings.Cut(part, "=")
+			return strings.EqualFold(strings.TrimSpace(name), "domain")
+		})
+		cookies[i] = strings.Join(append(parts[:1], attributes...), ";")
 	}
 }
 

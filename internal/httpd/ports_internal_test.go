@@ -38,6 +38,18 @@ func TestBlankQuery(t *testing.T) {
 	}
 }
 
+// TestOwnCookies: the attribute Domain is removed in each spelling, and a cookie with that name stays.
+func TestOwnCookies(t *testing.T) {
+	for given, want := range map[string]string{"a=b; Domain=d.test; Path=/": "a=b; Path=/",
+		"a=b;\tDOMAIN =.d.test": "a=b", "a=b;domain;Domain=x;Secure": "a=b;Secure",
+		"domain=x; Domain=d.test; Path=/": "domain=x; Path=/", "": "", "a": "a"} {
+		h := http.Header{"Set-Cookie": {given}}
+		if ownCookies(h); h.Get("Set-Cookie") != want {
+			t.Errorf("%q: %q", given, h)
+		}
+	}
+}
+
 // FuzzRelocate: wherever a program sends its client, a client that follows stays below the program's path, whatever it
 // takes for a dot or a slash.
 func FuzzRelocate(f *testing.F) {
