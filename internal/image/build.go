@@ -112,11 +112,14 @@ func (l *Layer) spend(entries int, bytes int64) error {
 	return l.Spend(entries, bytes)
 }
 
-// CheckName checks that an owner may build an image of a name: it has no digest, no other owner has one, and it is not
-// from elsewhere. Owner "" may build any.
+// CheckName checks that an owner may build an image of a name: requests can name it, it has no digest, no other owner
+// has one, and it is not from elsewhere. Owner "" may build any.
 func (s *Store) CheckName(text, owner string) error {
 	if strings.Contains(text, "@") {
 		return sandbox.Invalidf("name", "%.200q has a digest, which only an image of a registry has", text)
+	}
+	if sandbox.CheckImage(text) != nil { // requests could not name it
+		return sandbox.Invalidf("name", "%.200q is not the name of an image", text)
 	}
 	i, err := s.Find(text)
 	switch {

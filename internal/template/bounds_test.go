@@ -133,6 +133,13 @@ func TestIgnoredBounds(t *testing.T) {
 			t.Errorf("%.10q... of %d bytes: %v", text, len(text), err)
 		}
 	}
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, ".dockerignore"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readIgnored(folder); sandbox.KindOf(err) != sandbox.Invalid || strings.Contains(err.Error(), folder) {
+		t.Errorf("a folder: %v", err)
+	}
 	deep := strings.Repeat(strings.Repeat("a", 250)+"/", 16) + "a"
 	measured := map[string]int64{strings.Repeat("*a", 500) + "b": 120_000, "**/*.go": 12_000}
 	for pattern, least := range measured {

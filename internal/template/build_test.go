@@ -283,6 +283,7 @@ func TestFailure(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Build){
 		"a name":     func(b *Build) { b.Name = "NOT A NAME" },
+		"no request": func(b *Build) { b.Name = "../../made" },
 		"an ARG":     func(b *Build) { b.Args = map[string]string{"NONE": "1"} },
 		"a backend":  func(b *Build) { b.Backend = "gvisor" },
 		"no files":   func(b *Build) { b.Dockerfile = []byte("FROM scratch") },

@@ -47,8 +47,8 @@ func readIgnored(dir string) (*ignored, error) {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxIgnored+1))
-	if err != nil {
-		return nil, badIgnored(err)
+	if err != nil { // the error names the folder of the host
+		return nil, sandbox.Invalidf(".dockerignore", "it cannot be read; it must be a file")
 	}
 	patterns, err := ignorefile.ReadAll(bytes.NewReader(text))
 	if len(text) > maxIgnored || len(patterns) > maxPatterns {
