@@ -17,6 +17,9 @@ import (
 // allTraffic is E2B's name for all destinations.
 const allTraffic = "0.0.0.0/0"
 
+// maxShownHosts is the most hosts that an error lists.
+const maxShownHosts = 8
+
 // network are the rules of a sandbox in E2B's form: all is allowed that is not denied, and AllowOut wins.
 type network struct {
 	AllowOut []string `json:"allowOut,omitempty"`
@@ -89,6 +92,20 @@ func (n *network) policy(internet *bool) (sandbox.NetworkPolicy, error) {
 	return p, nil
 }
 
+// checkInternet refuses the whole internet, which a client has that names no network, where an owner may not have it.
+func (f *face) checkInternet(owner string, p *sandbox.NetworkPolicy) error {
+	_, _, ceiling := f.Engine().LimitsOf(owner)
+	if p.Mode != sandbox.NetworkFull || ceiling == nil || ceiling.Mode == sandbox.NetworkFull {
+		return nil
+	}
+	e := sandbox.Invalidf("network", "the operator of this server does not open the whole internet")
+	if e.Fix = "set allow_internet_access=False"; ceiling.Mode == sandbox.NetworkRestricted {
+		some := ceiling.Allow[:min(len(ceiling.Allow), maxShownHosts)]
+		e.Fix += ", or deny ALL_TRAFFIC and allow hosts: " + strings.Join(some, ", ")
+	}
+	return e
+}
+
 // within reports whether an allowed target could be within a denied one, which is an address or a prefix. A name could
 // have any address.
 func within(allowed, denied string) bool {
@@ -150,6 +167,9 @@ func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandb
 		return err
 	}
 	policy, err := req.policy(nil)
+	if err == nil {
+		err = f.checkInternet(w.Key, &policy)
+	}
 	if err != nil {
 		return err
 	}

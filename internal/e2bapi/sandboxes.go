@@ -87,6 +87,9 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	create, err := createOf(&req)
+	if err == nil {
+		err = f.checkInternet(w.Key, &create.Spec.Network)
+	}
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestCreateOnce: requests with one Idempotency-Key make one sandbox, also while the first is being answered.
@@ -56,5 +59,25 @@ func TestCreateOnce(t *testing.T) {
 	}
 	if id, failure := create("k", "1"); id == "" || id == ids[0] {
 		t.Errorf("after the end: %q, %s", id, failure)
+	}
+}
+
+// TestCeiling: where the operator does not open the whole internet, the error of a client that names no network has the
+// options of the SDK.
+func TestCeiling(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	for mode, want := range map[sandbox.NetworkMode]string{
+		sandbox.NetworkNone:       "the whole internet (set allow_internet_access=False)",
+		sandbox.NetworkRestricted: "(set allow_internet_access=False, or deny ALL_TRAFFIC and allow hosts: a.test)"} {
+		err := r.engine.SetLimits(engine.Config{Max: sandbox.Limits{Timeout: time.Hour},
+			Ceiling: &sandbox.NetworkCeiling{Mode: mode, Allow: []string{"a.test"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, text := r.do("POST", "/sandboxes", "application/json", []byte(`{}`), r.key())
+		if status != http.StatusBadRequest || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %d %s", mode, status, text)
+		}
+		r.create()
 	}
 }
