@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/backend/docker"
@@ -86,8 +85,7 @@ func (o Options) images() hostbox.Images {
 			fmt.Fprintln(o.Progress, line)
 		}
 	}
-	open := sync.OnceValues(o.OpenImages)
-	return &image.Roots{Open: open, Fetch: o.FetchImages, Refresh: o.RefreshImages, Report: report}
+	return &image.Roots{Open: o.OpenImages, Fetch: o.FetchImages, Refresh: o.RefreshImages, Report: report}
 }
 
 // containers returns the backends that use a container engine, available on every system.

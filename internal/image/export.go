@@ -95,7 +95,7 @@ func (s *Store) packed(ctx context.Context, i Image, compression int, moved func
 
 // Loadable returns an image of the store for a container engine.
 func (r *Roots) Loadable(text string) (l hostbox.Loadable, err error) {
-	s, err := r.Open()
+	s, err := r.store()
 	if err != nil {
 		return l, err
 	}

@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,23 @@ func TestDamagedRecords(t *testing.T) {
 	}
 	if left, err := s.trees.Digests(); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestRootsOpenAgain: a store that could not be opened is opened by the next use, and once.
+func TestRootsOpenAgain(t *testing.T) {
+	s, opened := openStore(t), 0
+	roots := Roots{Open: func() (*Store, error) {
+		if opened++; opened == 1 {
+			return nil, errors.New("the disk is full")
+		}
+		return s, nil
+	}}
+	for range 3 {
+		_, _ = roots.Find(t.Context(), "none", nil)
+	}
+	if _, err := roots.Find(t.Context(), "none", nil); sandbox.KindOf(err) != sandbox.NotFound || opened != 2 {
+		t.Errorf("%v, opened %d times", err, opened)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// Roots gives backends the root file systems of a store. It opens the store when an image is first used.
+// Roots gives backends the root file systems of a store. It opens the store when an image is first used, and tries
+// again after a failure.
 type Roots struct {
 	Open  func() (*Store, error)
 	Fetch bool // fetch missing images
@@ -19,6 +20,18 @@ type Roots struct {
 	Report  func(string) // receives the progress of a fetch; may be nil
 
 	fresh sync.Map // names that were fetched
+
+	mu     sync.Mutex // guards opened
+	opened *Store
+}
+
+func (r *Roots) store() (s *Store, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opened == nil {
+		r.opened, err = r.Open()
+	}
+	return r.opened, err
 }
 
 var _ hostbox.Images = (*Roots)(nil)
@@ -28,7 +41,7 @@ func (r *Roots) Fetches() bool { return r.Fetch }
 
 // Find returns the image that a name leads to. With fetch, it fetches a missing one if it may.
 func (r *Roots) Find(ctx context.Context, name string, fetch sandbox.Fetch) (sandbox.Image, error) {
-	s, err := r.Open()
+	s, err := r.store()
 	if err != nil {
 		return sandbox.Image{}, err
 	}
@@ -67,7 +80,7 @@ func (s *Store) Get(name string, pull func() (Image, error), refresh bool) (Imag
 
 // Hold returns the root file system of a digest, which exists while its lock is open.
 func (r *Roots) Hold(digest string) (root hostbox.ImageRoot, err error) {
-	s, err := r.Open()
+	s, err := r.store()
 	if err != nil {
 		return root, err
 	}

@@ -47,9 +47,11 @@ type Options struct {
 // Store keeps volumes in a folder that any number of processes share. Its methods are safe for concurrent use.
 type Store struct {
 	options Options
-	open    func() error // makes the folder, once
 	// one volume of an owner is made at a time: formatting takes CPU time and memory of the host
 	turns *room.Room
+
+	preparing sync.Mutex // guards prepared
+	prepared  bool       // the folder is made
 
 	mu     sync.Mutex       // guards all below
 	kept   map[string]*disk // mounted file systems, by the path of their file
@@ -58,9 +60,19 @@ type Store struct {
 
 // New returns a store. The first use makes its folder.
 func New(o Options) *Store {
-	s := &Store{options: o, kept: map[string]*disk{}, turns: room.New(math.MaxInt64, 1)}
-	s.open = sync.OnceValue(s.prepare)
-	return s
+	return &Store{options: o, kept: map[string]*disk{}, turns: room.New(math.MaxInt64, 1)}
+}
+
+// open makes the folder. After a failure, the next use tries again.
+func (s *Store) open() error {
+	s.preparing.Lock()
+	defer s.preparing.Unlock()
+	if s.prepared {
+		return nil
+	}
+	err := s.prepare()
+	s.prepared = err == nil
+	return err
 }
 
 // The content of a volume's folder.

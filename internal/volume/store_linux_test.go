@@ -289,6 +289,23 @@ func TestDamagedRecord(t *testing.T) {
 	create(t, s, "data")
 }
 
+// TestSecondAttempt: a folder that could not be made at first use is made later.
+func TestSecondAttempt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "volumes")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, boxes{})
+	_, err := s.List("alice")
+	wantKind(t, err, sandbox.Unavailable)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.List("alice"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestConcurrent: while mkfs works, other processes add and remove volumes and leave the unfinished one. Of two volumes
 // with one name, one is made.
 func TestConcurrent(t *testing.T) {

@@ -71,9 +71,8 @@ type Backend struct {
 	zygotes        zygotes
 	entries        entries
 	hoards         hoards
-	hostOnce       sync.Once // guards host, hostErr
+	hostMu         sync.Mutex // guards host
 	host           []confine.Step
-	hostErr        error
 }
 
 // New returns a backend. It does no I/O.
@@ -113,9 +112,13 @@ func (b *Backend) instance() (*instance.Instance, error) {
 	})
 }
 
-func (b *Backend) hostSteps() ([]confine.Step, error) {
-	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/", sandbox.DefaultUser) })
-	return b.host, b.hostErr
+func (b *Backend) hostSteps() (steps []confine.Step, err error) {
+	b.hostMu.Lock()
+	defer b.hostMu.Unlock()
+	if b.host == nil {
+		b.host, err = rootfs.System("/", sandbox.DefaultUser)
+	}
+	return b.host, err
 }
 
 // The host's failpoints, in addition to the steps of the set-up stage.

@@ -173,7 +173,9 @@ func TestTemplateIsNotTheOne(t *testing.T) {
 // TestTemplateIsMissing: sandboxes work even if no template can be made.
 func TestTemplateIsMissing(t *testing.T) {
 	b := open(t, "")
-	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/", sandbox.DefaultUser) })
+	if _, err := b.hostSteps(); err != nil {
+		t.Fatal(err)
+	}
 	there := b.host
 	b.host = append(slices.Clone(there), confine.Step{Do: confine.Bind, Target: "none", Source: "/no/such/folder"})
 	made := await(b)
@@ -290,7 +292,9 @@ func TestTemplateIsStale(t *testing.T) {
 	}
 	write(file, "old")
 	b := open(t, "")
-	b.hostOnce.Do(func() { b.host, b.hostErr = rootfs.System("/", sandbox.DefaultUser) })
+	if _, err := b.hostSteps(); err != nil {
+		t.Fatal(err)
+	}
 	b.host = append(b.host, confine.Step{Do: confine.Bind, Target: "etc/file", Source: file},
 		confine.Step{Do: confine.Bind, Target: "folder", Source: folder})
 	hidden, all := filepath.Join(folder, "hidden"), rootfs.HiddenPlaces
