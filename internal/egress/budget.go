@@ -39,6 +39,7 @@ const (
 	sessionMemory    = 32<<10 + 3*maxDatagram // of UDP: two copies, and the queue of the stack
 	interceptMemory  = 512 << 10              // TLS on the side of the sandbox, and control frames that wait
 	serverMemory     = 96 << 10               // a further connection to a server, with TLS
+	questionMemory   = 128 << 10              // a question to the host's resolver, with a long answer
 )
 
 // bufferSizes are sizes of the stack's buffers of a connection, in each direction. The first is used until gates hold

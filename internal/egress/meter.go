@@ -93,7 +93,13 @@ func (m *meter) ask(b rules.Bounds, now time.Time) (reason string) {
 	if !m.questions.take(b.Rate, now) {
 		return asksFast
 	}
-	return m.claim()
+	if reason = m.claim(); reason != "" {
+		return reason
+	}
+	if reason = m.claimBytes(questionMemory); reason != "" {
+		m.giveBack()
+	}
+	return reason
 }
 
 // claim claims a part of the budget. The caller holds mu.

@@ -158,10 +158,14 @@ func TestDecideCost(t *testing.T) {
 	}
 }
 
-// TestRecordCost: the addresses that the host's resolver returns are charged, as package net sorts them.
+// TestRecordCost: the addresses that the host's resolver returns are charged, as package net sorts them, and their
+// memory is claimed.
 func TestRecordCost(t *testing.T) {
 	g := &gate{meter: newMeter(newBudget(Limits{}), "", 0)}
 	g.options.Resolve = func(context.Context, string, string) ([]netip.Addr, error) {
+		if g.meter.bytes != questionMemory {
+			t.Errorf("%d bytes are claimed", g.meter.bytes)
+		}
 		return make([]netip.Addr, 4000), nil
 	}
 	policy, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
@@ -173,8 +177,8 @@ func TestRecordCost(t *testing.T) {
 	if _, err := g.resolve("ip4", "site.example"); err != nil {
 		t.Fatal(err)
 	}
-	if charged := time.Duration(g.meter.pace.spent.Load()); charged < 50*time.Millisecond {
-		t.Errorf("%s were charged", charged)
+	if charged := time.Duration(g.meter.pace.spent.Load()); charged < 50*time.Millisecond || g.meter.bytes != 0 {
+		t.Errorf("%s were charged, and %d bytes are still claimed", charged, g.meter.bytes)
 	}
 }
 

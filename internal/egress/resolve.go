@@ -11,8 +11,11 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
-// resolveTimeout bounds one question to the host's resolver.
-const resolveTimeout = 5 * time.Second
+const (
+	resolveTimeout = 5 * time.Second // of one question to the host's resolver
+	// maxAnswer is the most bytes of its answer over TCP: some 500 addresses, for which package net takes 100 KiB.
+	maxAnswer = 8 << 10
+)
 
 // answerCache keeps the last answers of the host's resolver, so that a sandbox does not ask for the same again. It is
 // of one sandbox: a shared one would reveal what others ask for. The zero value is ready.
@@ -83,7 +86,7 @@ func (g *gate) resolve(network, name string) ([]netip.Addr, error) {
 	if reason := g.meter.ask(g.rules.Load().Bounds, now); reason != "" {
 		return nil, rules.Refusal(reason)
 	}
-	defer g.meter.release(0)
+	defer g.meter.release(questionMemory)
 	ctx, cancel := context.WithTimeout(g.ending.ctx, resolveTimeout)
 	defer cancel()
 	found, err := g.options.Resolve(ctx, network, name+".")
@@ -101,16 +104,42 @@ func isMissing(err error) bool {
 	return errors.As(err, &failed) && failed.IsNotFound
 }
 
+// resolver asks the host's resolver, and reads no long answers.
+var resolver = &net.Resolver{PreferGo: true,
+	Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return &shortAnswer{Conn: tcp}, err
+		}
+		return c, err
+	}}
+
+// shortAnswer is a connection for one question. It fails at the end of maxAnswer bytes.
+type shortAnswer struct {
+	net.Conn
+	read int
+}
+
+var errLongAnswer = errors.New("a long answer of the host's resolver")
+
+func (s *shortAnswer) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if s.read += n; s.read > maxAnswer {
+		return 0, errLongAnswer
+	}
+	return n, err
+}
+
 // resolveHost asks the host's resolver. Without a route for IPv6 it returns no IPv6 addresses.
 func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
 	if network == "ip6" && !routes6() {
 		return nil, nil
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, network, name)
+	found, err := resolver.LookupNetIP(ctx, network, name)
 	if isMissing(err) {
 		// The name exists if it has addresses of the other family.
 		other := map[string]string{"ip4": "ip6", "ip6": "ip4"}[network]
-		if _, gone := net.DefaultResolver.LookupNetIP(ctx, other, name); gone == nil {
+		if _, gone := resolver.LookupNetIP(ctx, other, name); gone == nil {
 			return nil, nil
 		}
 	}
