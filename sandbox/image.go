@@ -6,8 +6,13 @@ import "strings"
 const maxImage = 512
 
 // CheckImage checks the form of an image reference, such as "python:3.12-slim" or "registry:5000/team/app@sha256:...":
-// it starts with an ASCII letter or digit. Only an engine knows whether the image exists.
+// it starts with an ASCII letter or digit, and no part of its path is empty or begins with a dot. Registries take ..
+// for the part above, so that a/../b would be another image than it shows. Only an engine knows whether the image
+// exists.
 func CheckImage(ref string) error {
+	if path := "/" + ref; strings.Contains(path, "//") || strings.Contains(path, "/.") {
+		return Invalidf("image", "%.80q is not an image reference", ref)
+	}
 	for i, r := range ref {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !letter && (i == 0 || !strings.ContainsRune("._-:/@", r)) {

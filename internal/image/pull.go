@@ -35,7 +35,7 @@ const stallTimeout = time.Minute
 // fetched.
 func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Image, error) {
 	ref, err := name.ParseReference(text)
-	if err != nil {
+	if err != nil || sandbox.CheckImage(text) != nil {
 		return Image{}, sandbox.Invalidf("image", "%.200q is not the name of an image", text)
 	}
 	began := time.Now()
