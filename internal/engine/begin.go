@@ -121,6 +121,7 @@ func (x *Run) enter(ctx context.Context) (carryOut func(), err error) {
 		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
 	}
 	s.runs.add(x)
+	x.joinContext()
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
 	s.work.Add(1)
 	return func() {

@@ -36,7 +36,7 @@ type Context struct {
 	tools    sandbox.Calls // of its runs, besides their own
 	created  time.Time
 
-	turn chan struct{} // holds a token while a caller has the context
+	turns turns // of callers
 
 	mu          sync.Mutex // guards all below
 	waiting     int        // for their turn
@@ -61,8 +61,7 @@ type ContextInfo struct {
 }
 
 func (s *Sandbox) newContext(name string, language sandbox.Language, dir string) *Context {
-	return &Context{sandbox: s, name: name, language: language, dir: dir, created: time.Now(),
-		turn: make(chan struct{}, 1)}
+	return &Context{sandbox: s, name: name, language: language, dir: dir, created: time.Now()}
 }
 
 // contextFor finds the context of a run. The default context of a language is made here; its interpreter starts with
@@ -150,14 +149,21 @@ func (c *Context) Info() ContextInfo {
 
 // wait waits for the caller's turn. The caller gives it back by done.
 func (c *Context) wait(ctx context.Context) (done func(), err error) {
-	done = c.yield
-	select {
-	case c.turn <- struct{}{}:
-		return done, nil
-	default:
+	t := c.turns.join()
+	if err := c.await(ctx, t); err != nil {
+		t.leave()
+		return nil, err
+	}
+	return t.leave, nil
+}
+
+// await waits until a turn has come.
+func (c *Context) await(ctx context.Context, t *turn) error {
+	if t.isReady() {
+		return nil
 	}
 	if err := c.sandbox.queue(); err != nil {
-		return nil, err
+		return err
 	}
 	c.addWaiting(1)
 	defer func() {
@@ -165,15 +171,12 @@ func (c *Context) wait(ctx context.Context) (done func(), err error) {
 		c.sandbox.addWaiting(-1)
 	}()
 	select {
-	case c.turn <- struct{}{}:
-		return done, nil
+	case <-t.ready:
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
-
-// yield gives the turn back.
-func (c *Context) yield() { <-c.turn }
 
 func (c *Context) addWaiting(n int) {
 	c.mu.Lock()

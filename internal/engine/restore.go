@@ -21,6 +21,8 @@ import (
 func (r *takeover) restore(ctx context.Context) {
 	s := r.sandbox
 	s.restoreContexts()
+	accepted := acceptedAt(r.entries)
+	slices.SortStableFunc(r.entries, func(a, b eventlog.Entry) int { return accepted[a.ID].Compare(accepted[b.ID]) })
 	var unfinished []*Run
 	for _, entry := range r.entries {
 		if x := r.run(ctx, entry); x != nil {
@@ -38,12 +40,32 @@ func (r *takeover) restore(ctx context.Context) {
 	for _, x := range pending {
 		r.start(x, ended)
 	}
+	s.sortRuns(accepted)
 	r.repairPackages()
 	s.startTimers()
 	s.work.Go(s.watch)
 	s.observeSpec(SandboxResumed)
 	close(s.made)
 	s.abandon() // there is nothing to take over any more
+}
+
+// acceptedAt returns when the runs of logs were accepted.
+func acceptedAt(entries []eventlog.Entry) map[sandbox.ID]time.Time {
+	at := map[sandbox.ID]time.Time{}
+	for _, e := range entries {
+		var h logHead
+		if json.Unmarshal(e.Head, &h) == nil {
+			at[e.ID] = h.Began
+		}
+	}
+	return at
+}
+
+// sortRuns lists the runs in the order in which they were accepted.
+func (s *Sandbox) sortRuns(accepted map[sandbox.ID]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortStableFunc(s.runs.order, func(a, b sandbox.ID) int { return accepted[a].Compare(accepted[b]) })
 }
 
 // resumed describes a run that began under an earlier server.
@@ -290,7 +312,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 	c.interpreter = in
 	if current != nil {
 		current.resumed.interpreter, in.current = in, current
-		c.turn <- struct{}{} // before any other run
+		current.joinContext() // before any other run
 	}
 	s.work.Go(in.watch)
 	return nil
@@ -375,6 +397,7 @@ func (x *Run) enterAgain(carryOut func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs.add(x)
+	x.joinContext()
 	x.counted = s.engine.living.runs.Take(s.owner, 1) // an earlier server had others; this one goes on in any case
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())

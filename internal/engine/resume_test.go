@@ -123,6 +123,60 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
+// TestOrderAfterKill: background runs that wait for their context when the server is killed run and are listed in the
+// order in which they were accepted.
+func TestOrderAfterKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted []sandbox.ID
+	begin := func(text string) {
+		asks := code("python", text)
+		asks.Background, asks.Request.Timeout = true, time.Minute
+		x, err := s.Start(within(t), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted = append(accepted, x.ID())
+	}
+	begin("import os, time\nall = []\nwhile not os.path.exists('end'): time.sleep(0.01)")
+	want := ""
+	for i := range 20 {
+		begin(fmt.Sprintf("all.append(%d)", i))
+		want += fmt.Sprintln(i)
+	}
+	if err := errors.Join(os.CopyFS(killed, os.DirFS(stateDir)), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	second := open(killed)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{k.records[s.ID()]})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	var listed []sandbox.ID
+	for _, x := range s.Runs() {
+		listed = append(listed, x.ID)
+	}
+	if !slices.Equal(listed, accepted) {
+		t.Errorf("accepted %v, listed %v", accepted, listed)
+	}
+	if err := s.WriteFile(within(t), "end", 0, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	// It waits for the others.
+	if r := do(t, s, code("python", "print(*all, sep='\\n')")); string(r.Stdout.Head) != want {
+		t.Errorf("they ran in the order %q", r.Stdout.Head)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAnsweredContextsAreOnRecord: a context, its interpreter and its deletion are on record once a call has returned,
 // also where the disk is slow.
 func TestAnsweredContextsAreOnRecord(t *testing.T) {

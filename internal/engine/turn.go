@@ -39,7 +39,7 @@ type slot struct {
 	awaited bool   // Drain waits for the run
 	counted bool   // it has a place among the runs that have not ended
 	release func() // nil without a slot
-	yield   func() // nil without the turn of a context
+	turn    *turn  // in its context, from when it is accepted; nil without
 }
 
 // enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
@@ -105,7 +105,7 @@ func (x *Run) slotless() bool { return x.endless() || x.req.FreesSlot }
 func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	if x.context != nil {
 		asked := time.Now()
-		err := x.takeTurn(ctx)
+		err := x.context.await(ctx, x.turn)
 		x.timings.Queue = time.Since(asked)
 		if err != nil {
 			return nil, err
@@ -132,22 +132,19 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	return x.perform(ctx)
 }
 
-// takeTurn waits for the run's turn in its context. One that was resumed has it.
-func (x *Run) takeTurn(ctx context.Context) (err error) {
-	if x.resumed != nil {
-		x.yield = x.context.yield
-		return nil
+// joinContext gives the run its place among those of its context: they run in the order in which they were accepted.
+func (x *Run) joinContext() {
+	if x.context != nil && x.turn == nil {
+		x.turn = x.context.turns.join()
 	}
-	x.yield, err = x.context.wait(ctx)
-	return err
 }
 
 // leaveTurn gives the turn back, if the run has it: once its end is in the log, so that the log of at most one run of a
 // context has a beginning without an end.
 func (x *Run) leaveTurn() {
-	if yield := x.yield; yield != nil {
-		x.yield = nil
-		yield()
+	if t := x.turn; t != nil {
+		x.turn = nil
+		t.leave()
 	}
 }
 
