@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
 // The CPU time of bytes that are read. A frame of HTTP/2 of 9 to 17 bytes takes one to five microseconds, the bytes of
@@ -145,6 +146,7 @@ func (s *Server) dialTLS(ctx context.Context, c *Conn) (net.Conn, error) {
 		raw.Close()
 		return nil, err
 	}
+	raw.shaken = true
 	if server.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
 		return server, nil
 	}
@@ -167,7 +169,7 @@ func (s *Server) verify(ctx context.Context, name string, sent []*x509.Certifica
 
 // dial connects to the server for as long as the sandbox's connection lasts. http.Transport itself would go on dialling
 // after the request has ended.
-func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
+func (c *Conn) dial(ctx context.Context) (*serverConn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
@@ -175,7 +177,8 @@ func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &serverConn{server, c.spend, context.AfterFunc(c.ctx, func() { server.Close() })}, nil
+	return &serverConn{Conn: server, spend: c.spend,
+		forget: context.AfterFunc(c.ctx, func() { server.Close() })}, nil
 }
 
 // serverConn is a connection to the server, which ends with the sandbox's connection. Closing it forgets it there.
@@ -183,12 +186,27 @@ type serverConn struct {
 	net.Conn
 	spend  func(time.Duration)
 	forget func() bool
+
+	shaken    bool // the handshake has ended
+	handshake int  // bytes of it
 }
+
+// maxHandshake is the most bytes that a server sends before the end of its handshake, almost all of them certificates:
+// package tls would accept 256 KiB, and keep 14 times as much of them while the connection is open.
+const maxHandshake = 40 << 10
+
+const manyCertificates rules.Refusal = "its certificates have more than 40 KiB"
 
 // Read charges the bytes, as Conn.Read does.
 func (s *serverConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.spend(time.Duration(n) * byteTime)
+	if s.shaken {
+		return n, err
+	}
+	if s.handshake += n; s.handshake > maxHandshake {
+		return 0, manyCertificates
+	}
 	return n, err
 }
 

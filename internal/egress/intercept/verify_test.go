@@ -37,6 +37,27 @@ func TestVerifyCost(t *testing.T) {
 	}
 }
 
+// TestManyCertificates: a server that sends many certificates is refused, before they are parsed.
+func TestManyCertificates(t *testing.T) {
+	var spent atomic.Int64
+	s, c := serverFor(t, &spent)
+	one, err := s.signer.Certificate("api.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := *one
+	for size := len(one.Certificate[0]); size < maxHandshake; size += len(one.Certificate[0]) {
+		many.Certificate = append(many.Certificate, one.Certificate[0])
+	}
+	if err := dialFor(t, s, c, many); err == nil || Explain(err) != string(manyCertificates) {
+		t.Error(err)
+	}
+	many.Certificate = many.Certificate[:len(many.Certificate)*3/4]
+	if err := dialFor(t, s, c, many); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVerify: a server needs a certificate of a known authority for its name.
 func TestVerify(t *testing.T) {
 	var spent atomic.Int64
