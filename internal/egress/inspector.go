@@ -275,8 +275,8 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 	i.setRequest(a.Method, a.Path) // for the log, if it is refused
 	name, port, err := rules.Authority(strings.Clone(q.Host))
 	switch {
-	case err != nil && i.c.verdict.ByName:
-		return sniff.Body{}, sniff.ErrHost
+	case err != nil && (i.c.verdict.ByName || i.enforces && q.Host != "" && !rules.IsAddress(q.Host)):
+		return sniff.Body{}, sniff.ErrHost // a server may read it as a name
 	case err == nil && i.enforces && port != 0 && port != i.c.to.Port(): // another virtual host may listen there
 		return sniff.Body{}, sniff.ErrPort
 	case err == nil && i.enforces:

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -88,6 +89,15 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
+}
+
+// IsAddress reports whether a Host header or an authority is an address, with or without a port.
+func IsAddress(host string) bool {
+	_, err := netip.ParseAddrPort(host)
+	if err != nil {
+		_, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	}
+	return err == nil
 }
 
 // Authority returns the canonical name and the port of a Host header or an authority, which are ASCII (RFC 3986,
