@@ -11,7 +11,7 @@ import (
 // each is written once for all backends and languages.
 //
 // Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed, Promoter, Resizer
-// and GuestLimited on a Box; Preflighter, Featured, Rooted, Restorer and LineBuffered on a Backend.
+// and GuestLimited on a Box; Preflighter, Featured, Rooted, Restorer, Leaser and LineBuffered on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -79,6 +79,10 @@ type Checkpointer interface {
 	// returns. Host directories are not saved. On an error the sandbox runs on, and dir holds no checkpoint.
 	Checkpoint(ctx context.Context, dir string) error
 }
+
+// Leaser is a Backend whose guests may be on another host. A broken connection does not mean there that the server has
+// ended, so living sandboxes have a lease even if they end with their server.
+type Leaser interface{ Leases() bool }
 
 // Promoter is a Box that can become a living one.
 type Promoter interface {

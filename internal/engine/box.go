@@ -63,7 +63,7 @@ func (s *Sandbox) build(ctx context.Context) error {
 		gone()
 		return err
 	}
-	if !s.engine.keeps() {
+	if !s.leased() {
 		spec.Lifetime = sandbox.Lifetime{} // its guest ends with this process; promote makes the rest living
 	}
 	box, err := s.backend.Create(ctx, spec)
@@ -99,13 +99,19 @@ func (s *Sandbox) promote(ctx context.Context) error {
 	if box, can := s.box.(sandbox.Promoter); can && err == nil {
 		err = box.Promote(ctx, lifetime)
 	}
-	if err == nil && s.engine.keeps() {
+	if err == nil && s.leased() {
 		err = c.Lease(ctx, lifetime.GuestLease())
 	}
 	if err != nil {
 		return fmt.Errorf("make the sandbox living: %w", err)
 	}
 	return nil
+}
+
+// leased reports whether the guest of a living sandbox waits for another server. Otherwise it ends with this process.
+func (s *Sandbox) leased() bool {
+	l, is := s.backend.(sandbox.Leaser)
+	return s.engine.keeps() || is && l.Leases()
 }
 
 // closeBox closes the box and what belongs to it. If the box fails to close, the backend's Reap removes it.

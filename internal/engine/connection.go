@@ -243,7 +243,7 @@ func (s *Sandbox) watch() {
 	lease := s.spec().Lifetime.GuestLease()
 	renew := time.NewTicker(lease / leaseShare)
 	defer renew.Stop()
-	if !s.engine.keeps() {
+	if !s.leased() {
 		renew.Stop()
 	}
 	for {

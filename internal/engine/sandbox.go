@@ -164,7 +164,7 @@ func (s *Sandbox) tryMake(ctx context.Context) (err error) {
 			return fmt.Errorf("create the sandbox: %w", err)
 		}
 	}
-	if warm || !s.engine.keeps() {
+	if warm || !s.leased() {
 		if err := s.promote(ctx); err != nil {
 			return err
 		}

@@ -210,19 +210,33 @@ func TestUnansweredChanges(t *testing.T) {
 	}
 }
 
-// TestNotKept: the box of a living sandbox outlives its server only if the engine keeps records.
+// remote is a backend whose connections to guests may break.
+type remote struct{ *fullDisk }
+
+func (remote) Leases() bool { return true }
+
+// TestNotKept: the box of a living sandbox outlives its server only if the engine keeps records, or if a broken
+// connection does not mean that the server has ended.
 func TestNotKept(t *testing.T) {
-	for _, stateDir := range []string{t.TempDir(), ""} {
-		d, open := onFullDisk(t, nil)
-		living := false
-		d.created = func(spec sandbox.Spec) { living = spec.Lifetime.Living }
-		e := open(stateDir)
+	k, _ := keeping(t)
+	d, living := &fullDisk{keeper: k}, false
+	d.created = func(spec sandbox.Spec) { living = spec.Lifetime.Living }
+	for _, c := range []struct {
+		backend  sandbox.Backend
+		stateDir string
+		outlives bool
+	}{{d, t.TempDir(), true}, {d, "", false}, {remote{d}, "", true}} {
+		e, err := engine.New(engine.Config{Backends: []sandbox.Backend{c.backend}, Languages: lang.All(),
+			Living: engine.LivingConfig{StateDir: c.stateDir, Store: d}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		s, _, err := e.Create(within(t), engine.Create{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if living != (stateDir != "") {
-			t.Errorf("with the state folder %q, the box outlives its server: %v", stateDir, living)
+		if living != c.outlives {
+			t.Errorf("on %T with the state folder %q, the box outlives its server: %v", c.backend, c.stateDir, living)
 		}
 		if err := errors.Join(s.Close(), e.Close()); err != nil {
 			t.Error(err)

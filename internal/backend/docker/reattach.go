@@ -108,6 +108,9 @@ func (b *Backend) reattach(ctx context.Context, id sandbox.ID, dir string) (sand
 	return box, nil
 }
 
+// Leases implements sandbox.Leaser: the engine may be on another host.
+func (b *Backend) Leases() bool { return true }
+
 // Promote makes the box living.
 func (box *Box) Promote(_ context.Context, lifetime sandbox.Lifetime) error {
 	return box.PromoteBy(lifetime, func() error {
