@@ -45,6 +45,24 @@ func TestCurves(t *testing.T) {
 	}
 }
 
+// TestBodyMemory: a request with a body claims what net/http may take to send it.
+func TestBodyMemory(t *testing.T) {
+	var claimed int64
+	s := &Server{config: Config{Reserve: func(n int64) string { claimed += n; return "" }}}
+	for length, want := range map[int64]int64{-1: frameMemory, 0: 0, 10: 10, 1 << 40: frameMemory} {
+		x := &exchange{}
+		claimed = 0
+		r := &http.Request{Body: io.NopCloser(strings.NewReader("")), ContentLength: length}
+		if _, reason := s.reserveBody(x, r); reason != "" || claimed != want || x.reserved != want {
+			t.Errorf("a body of %d bytes: %d are claimed, %d noted, %q", length, claimed, x.reserved, reason)
+		}
+	}
+	claimed = 0
+	if _, reason := s.reserveBody(&exchange{}, &http.Request{Body: http.NoBody}); reason != "" || claimed != 0 {
+		t.Errorf("no body: %d, %q", claimed, reason)
+	}
+}
+
 type answerWith http.Header
 
 func (a answerWith) RoundTrip(*http.Request) (*http.Response, error) {

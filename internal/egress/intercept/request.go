@@ -79,6 +79,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	if reason == "" {
 		defer func() { s.config.Release(x.reserved) }()
+		status, reason = s.reserveBody(x, r)
+	}
+	if reason == "" {
 		status, reason = s.insertBeyondHeaders(x, policy.Secrets, r)
 	}
 	if reason != "" {
@@ -118,6 +121,24 @@ const requestMemory = 2*(maxAnswerHead+200*maxHeadLines) + streamWindow + upload
 
 func (s *Server) reserve() (status int, reason string) {
 	return http.StatusServiceUnavailable, s.config.Reserve(requestMemory)
+}
+
+// frameMemory is what net/http takes at most to send a body, if a server of HTTP/2 accepts frames that long.
+const frameMemory = 512 << 10
+
+// reserveBody claims what sending the body of a request may need beyond requestMemory.
+func (s *Server) reserveBody(x *exchange, r *http.Request) (status int, reason string) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return 0, ""
+	}
+	memory := int64(frameMemory)
+	if r.ContentLength >= 0 {
+		memory = min(memory, r.ContentLength)
+	}
+	if reason = s.config.Reserve(memory); reason == "" {
+		x.reserved += memory
+	}
+	return http.StatusServiceUnavailable, reason
 }
 
 // decide decides whether the request may pass. The reason of a refusal has a status.
