@@ -113,6 +113,19 @@ func TestFullDenies(t *testing.T) {
 		return a.Protocol == sandbox.ProtocolHTTP && a.Path == "/b" && a.Status == http.StatusOK &&
 			a.Name == "site.example"
 	})
+	for _, before := range []string{"\x15\x03\x01\x00\x02\x01\x64", "\x15", "\x14\x03\x03\x00\x01\x01"} {
+		c := p.mustDial("tcp", site+":443") // a server of crypto/tls skips a warning before the hello
+		_, err := io.WriteString(c, before[:1])
+		if err == nil {
+			_, err = io.WriteString(c, before[1:])
+		}
+		if err == nil {
+			err = tls.Client(c, &tls.Config{ServerName: "bad.example", InsecureSkipVerify: true}).Handshake()
+		}
+		if err == nil {
+			t.Errorf("a hello behind %q reached a denied name", before)
+		}
+	}
 	if got := fmt.Sprint(p.gate.Refusals(0, 99)); !strings.Contains(got, "bad.example") {
 		t.Error(got)
 	}

@@ -179,6 +179,12 @@ func (i *inspector) identify(b []byte, end bool) error {
 		i.c.gate.meter.pace.spend(helloTime)
 		return i.checkHello(h)
 	}
+	switch other, err := sniff.OtherRecord(b); {
+	case err != nil && !end:
+		return err
+	case other:
+		return i.object(sniff.ErrHello)
+	}
 	if end {
 		b = append(bytes.Clone(b), '\n')
 	}

@@ -30,6 +30,19 @@ var (
 	errParsed = errors.New("the hello was parsed")
 )
 
+// OtherRecord reports whether a connection begins with a record of TLS that is no handshake. Servers skip a warning, so
+// a hello could follow. It returns ErrMore while that is open.
+func OtherRecord(b []byte) (bool, error) {
+	const first, last, major = 20, 24, 3 // types of records (RFC 8446, section 5.1; RFC 6520), and their version
+	switch {
+	case len(b) == 0 || b[0] < first || b[0] > last || b[0] == TLSHandshake:
+		return false, nil
+	case len(b) == 1:
+		return false, ErrMore
+	}
+	return b[1] == major, nil
+}
+
 // ParseHello parses a ClientHello, which may be spread over records. It returns ErrMore while it is incomplete. A hello
 // of more than maxHello bytes is malformed, and so is a server name that ends in a dot or is not ASCII (RFC 6066,
 // section 3). An incomplete hello costs little.
