@@ -52,6 +52,7 @@ func (x *Run) slim() {
 		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
 	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
+	x.checked.findings = nil
 	if x.calls != nil {
 		x.calls.set.End()
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -62,5 +63,45 @@ func TestDisk(t *testing.T) {
 	}
 	if _, err := os.Stat(path + " new"); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a store was made on a read-only disk")
+	}
+}
+
+// TestSlowDisk: while the disk holds up one record, others are saved and removed.
+func TestSlowDisk(t *testing.T) {
+	path := filepath.Join(folder(t), "store")
+	s := open(t, path)
+	slow, other := sandbox.NewID(), sandbox.NewID()
+	pipe := filepath.Join(path, string(slow)+suffix+newSuffix)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil { // to open it waits for a reader
+		t.Fatal(err)
+	}
+	held := make(chan error)
+	go func() { held <- s.Save(sandbox.Record{ID: slow}) }()
+	time.Sleep(50 * time.Millisecond) // until it waits
+	saved := make(chan error)
+	go func() {
+		err := s.Save(sandbox.Record{ID: other})
+		saved <- errors.Join(err, s.Remove(other))
+	}()
+	select {
+	case err := <-saved:
+		if err != nil {
+			t.Error(err)
+		}
+	case err := <-held:
+		t.Errorf("the slow record: %v", err)
+	case <-time.After(10 * time.Second):
+		t.Error("another record waits")
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := <-held; err == nil { // a pipe cannot be synced
+		t.Error("a record is in a pipe")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

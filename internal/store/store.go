@@ -44,10 +44,40 @@ const (
 type Store struct {
 	path string
 	root *os.Root
-	lock *os.File // nil once closed
 
-	mu    sync.Mutex
-	ended map[sandbox.ID]endedRecord
+	open sync.RWMutex // held by each call; Close waits for all
+	lock *os.File     // nil once closed
+
+	mu     sync.Mutex // guards all below; not held while the disk syncs, as each sandbox would wait for all others
+	ended  map[sandbox.ID]endedRecord
+	claims map[sandbox.ID]*claim
+}
+
+// claim is the turn to write one record.
+type claim struct {
+	sync.Mutex
+	users int // those that have it or wait
+}
+
+// claim waits for the turn to write a record. The caller calls release.
+func (s *Store) claim(id sandbox.ID) (release func()) {
+	s.mu.Lock()
+	c := s.claims[id]
+	if c == nil {
+		c = &claim{}
+		s.claims[id] = c
+	}
+	c.users++
+	s.mu.Unlock()
+	c.Lock()
+	return func() {
+		c.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c.users--; c.users == 0 {
+			delete(s.claims, id)
+		}
+	}
 }
 
 // Open opens the store in a folder, named by an absolute path without links, or makes it. The folder is refused, and
@@ -61,7 +91,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	s := &Store{path: path, root: root, ended: map[sandbox.ID]endedRecord{}}
+	s := &Store{path: path, root: root, ended: map[sandbox.ID]endedRecord{}, claims: map[sandbox.ID]*claim{}}
 	if s.lock, err = root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		root.Close()
 		return nil, failed("open", path, err)
@@ -194,11 +224,14 @@ func (s *Store) Save(r sandbox.Record) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.open.RLock()
+	defer s.open.RUnlock()
+	defer s.claim(r.ID)()
 	if err := s.replace(string(r.ID)+suffix, b); err != nil {
 		return failed("save", s.path, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.ended, r.ID)
 	if r.Ended.IsZero() {
 		return nil
@@ -240,9 +273,12 @@ func (s *Store) Remove(id sandbox.ID) error {
 	if _, err := sandbox.ParseID(string(id)); err != nil {
 		return err
 	}
+	s.open.RLock()
+	defer s.open.RUnlock()
+	defer s.claim(id)()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	err := s.remove(id)
+	s.mu.Unlock()
 	if err == nil {
 		err = syncFolder(s.root)
 	}
@@ -266,8 +302,8 @@ type Damaged struct {
 
 // Load returns all records, the oldest sandbox first, and which ones cannot be read.
 func (s *Store) Load() (records []sandbox.Record, damaged []Damaged, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.open.RLock()
+	defer s.open.RUnlock()
 	err = s.each(func(id sandbox.ID, r sandbox.Record, err error) error {
 		if err != nil {
 			damaged = append(damaged, Damaged{id, err})
@@ -285,8 +321,8 @@ func (s *Store) Load() (records []sandbox.Record, damaged []Damaged, err error) 
 
 // Close gives up the lock. It may be called twice.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.open.Lock()
+	defer s.open.Unlock()
 	if s.lock == nil {
 		return nil
 	}
