@@ -133,7 +133,7 @@ func (x *Run) enter(ctx context.Context) (carryOut func(), err error) {
 // newOutput returns what receives the output.
 func (x *Run) newOutput() *output {
 	out := newOutput(x.Spec.Limits.OutputBytes, x.take)
-	if x.req.Background {
+	if x.req.Background || x.req.Terminal != nil {
 		out.keepPart()
 	}
 	return out

@@ -112,6 +112,40 @@ os._exit(0)`, size))
 	runtime.KeepAlive(s)
 }
 
+// TestBackgroundOutput: the server holds little of the output of processes that live long, which the log has.
+func TestBackgroundOutput(t *testing.T) {
+	const count, size = 4, 2 << 20
+	s := newRig(t, engine.Config{}).make(t, engine.Create{Spec: sandbox.Spec{
+		Limits: sandbox.Limits{OutputBytes: 4 * size}}})
+	for _, terminal := range []*engine.TerminalSize{nil, {Rows: 1, Cols: 80}} {
+		before := heapSize()
+		for range count {
+			x := script(fmt.Sprintf("yes xxxxxxx | head -c %d; yes xxxxxxx | head -c %[1]d >&2; echo; echo end; "+
+				"sleep 1000", size))
+			x.Terminal = terminal
+			x.Detach()
+			run, err := s.Start(within(t), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			enough := errors.New("enough")
+			err = run.Follow(within(t), 0, func(e engine.Event) error {
+				if strings.HasSuffix(strings.TrimSpace(string(e.Data)), "end") {
+					return enough
+				}
+				return nil
+			})
+			if !errors.Is(err, enough) {
+				t.Fatal(err)
+			}
+		}
+		if held := heapSize() - before; held > count*(900<<10) { // most of it is the guest's
+			t.Errorf("%d runs hold %d bytes, terminal: %v", count, held, terminal != nil)
+		}
+	}
+	runtime.KeepAlive(s)
+}
+
 // TestBackgroundResults: the server holds no results of code in the background, which its log has.
 func TestBackgroundResults(t *testing.T) {
 	_, s := contextRig(t)

@@ -63,7 +63,7 @@ const (
 	MaxHead = 1 << 20
 	MaxData = 16 << 20  // of one event
 	MaxDone = 256 << 10 // of the done event; each log keeps room for it
-	memory  = 256 << 10 // that Append fills before it syncs by itself
+	memory  = 64 << 10  // that Append fills before it syncs by itself
 	kept    = 4 << 10   // that a finished log keeps in memory for followers
 	piece   = 64 << 10  // that is read from a file at a time
 )

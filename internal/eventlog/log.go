@@ -177,8 +177,8 @@ func (l *Log) makeRoom(data int) error {
 		case len(l.mem) == 0 || len(l.mem)+recordHead+data <= memory:
 			return nil
 		case l.synced == l.end():
-			l.base, l.mem = l.synced, make([]byte, 0, memory)
-			l.marks = append(l.marks, mark{l.last.ID + 1, l.base, l.stored})
+			l.forget()
+			l.mem = make([]byte, 0, memory)
 			return nil
 		}
 		l.mu.Unlock()
@@ -188,6 +188,12 @@ func (l *Log) makeRoom(data int) error {
 			return err
 		}
 	}
+}
+
+// forget frees the memory of a log whose file has all of it. The caller holds mu.
+func (l *Log) forget() {
+	l.base, l.mem = l.synced, nil
+	l.marks = append(l.marks, mark{l.last.ID + 1, l.base, l.stored})
 }
 
 func (l *Log) end() int64 { return l.base + int64(len(l.mem)) }
@@ -262,8 +268,11 @@ func (l *Log) Sync() error {
 	}
 	l.mu.Lock()
 	l.synced = w.at + int64(len(w.records))
-	if w.slot.finished && len(l.mem) > kept {
+	switch {
+	case w.slot.finished && len(l.mem) > kept:
 		l.base, l.mem = l.synced, nil
+	case l.synced == l.end() && cap(l.mem) > 2*memory: // a large event, or the next one would free it
+		l.forget()
 	}
 	l.mu.Unlock()
 	if w.slot.finished {

@@ -342,6 +342,33 @@ func TestNothingUntilAsked(t *testing.T) {
 	}
 }
 
+// TestLargeEvent: memory holds no large event once the file has it, and followers get it.
+func TestLargeEvent(t *testing.T) {
+	l := create(t, filepath.Join(folder(t), "log"), "", Bounds{Bytes: 64 << 20})
+	data := bytes.Repeat([]byte("x"), 8<<20)
+	for range 2 {
+		if _, err := l.Append(Result, 0, data); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if held := cap(l.mem); held > 2*memory {
+			t.Errorf("%d bytes are held", held)
+		}
+		if _, err := l.Append(Stdout, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := collect(t, l, 0)
+	if len(events) != 4 || !bytes.Equal(events[0].Data, data) || !bytes.Equal(events[2].Data, data) {
+		t.Errorf("%d events", len(events))
+	}
+	if again := collect(t, l, 2); len(again) != 2 || again[0].ID != 3 {
+		t.Errorf("%d events after the second", len(again))
+	}
+}
+
 // TestClose: closing ends a waiting follower, who saw only what is in the file, and keeps what was appended.
 func TestClose(t *testing.T) {
 	path := filepath.Join(folder(t), "a")
