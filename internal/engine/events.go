@@ -127,9 +127,16 @@ func (x *Run) logBegan(b begun) {
 	x.logValue(eventlog.Began, 0, encode(b))
 }
 
+// largeValue is the least size of a value that goes to the disk at once, so that memory does not hold it.
+const largeValue = 64 << 10
+
 // logValue logs a value that was reported up to an offset of the channel.
 func (x *Run) logValue(kind eventlog.Kind, end uint64, data []byte) {
-	if _, err := x.log.Append(kind, end, data); err != nil {
+	_, err := x.log.Append(kind, end, data)
+	if err == nil && len(data) > largeValue {
+		err = x.log.Sync()
+	}
+	if err != nil {
 		x.sandbox.engine.log.Warn("could not log a value of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
 }
