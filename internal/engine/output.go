@@ -30,7 +30,7 @@ func newOutput(limit int64, forward sandbox.OutputFunc) *output {
 	}
 }
 
-// backgroundKept limits what is kept of each stream of a run in the background or with a terminal, for hints and the end
+// backgroundKept limits what is kept of a stream of a run in the background or with a terminal, for hints and the end
 // of its log: its followers have the output from the log, and thousands of such runs may live.
 const backgroundKept = 64 << 10
 
