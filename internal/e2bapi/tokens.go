@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/httpd"
@@ -34,16 +35,26 @@ func OpenTokens(state *os.Root) (*Tokens, error) {
 	key, err := state.ReadFile(keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		t := NewTokens()
-		err := state.WriteFile(keyFile+".new", t.key, 0o600)
-		if err == nil {
-			err = state.Rename(keyFile+".new", keyFile)
-		}
-		return t, err
+		return t, t.write(state)
 	}
 	if err == nil && len(key) != sha256.Size {
-		err = errors.New("the key of access tokens has the wrong length; remove " + keyFile)
+		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "read the key of access tokens",
+			Msg: "it has the wrong length", Fix: "rm " + filepath.Join(state.Name(), keyFile) + " ; tokens end then"}
 	}
 	return &Tokens{key}, err
+}
+
+// write writes the key to a new file, syncs and renames it: half a key would end all tokens.
+func (t *Tokens) write(state *os.Root) error {
+	f, err := state.OpenFile(keyFile+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(t.key)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return state.Rename(keyFile+".new", keyFile)
 }
 
 // of returns the token of a sandbox for a key of its owner.

@@ -39,6 +39,12 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q is a token", wrong)
 		}
 	}
+	if err := dir.WriteFile(keyFile, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenTokens(dir); sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("half a key: %v", err)
+	}
 }
 
 // TestSignature: one operation, path, user and expiration, and one token.
