@@ -90,7 +90,7 @@ func makerOf(run *os.Root, id sandbox.ID) (name string, err error) {
 	return "", noBox(id)
 }
 
-// HasBox reports whether the folder of a box exists below a run folder.
+// HasBox reports whether a box exists below a run folder. One of a dead owner whose processes have ended does not.
 func HasBox(run string, id sandbox.ID) (bool, error) {
 	root, err := rundir.Open(run)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,11 +100,26 @@ func HasBox(run string, id sandbox.ID) (bool, error) {
 		return false, err
 	}
 	defer root.Close()
-	_, err = makerOf(root, id)
+	name, err := makerOf(root, id)
 	if sandbox.KindOf(err) == sandbox.NotFound {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && !isLeft(root, name, id), err
+}
+
+// isLeft reports whether only the folder of a box is left, for the next Reap. Without control groups that is unknown.
+func isLeft(run *os.Root, name string, id sandbox.ID) bool {
+	rec, err := readRecord(run, folderOf(name), name)
+	if err != nil || rec.ownerLives() || readOwner(run, boxFolder(name, id)+claimSuffix).ownerLives() {
+		return false
+	}
+	for _, dir := range rec.CgroupDirs {
+		processes, err := os.ReadFile(filepath.Join(dir, string(id), "cgroup.procs"))
+		if len(processes) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return len(rec.CgroupDirs) > 0
 }
 
 func noBox(id sandbox.ID) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -157,6 +159,71 @@ func TestRecheck(t *testing.T) {
 	if err := r.Reap(t.Context(), run); err != nil || exists(one.Dir) {
 		t.Errorf("an ended box is left: %v", err)
 	}
+}
+
+// TestHasBox: a box exists while its owner lives or it has processes, and its folder alone is no box.
+func TestHasBox(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	in := open(t, run)
+	defer in.Close()
+	if len(cgroupDirs(t, run, in)) == 0 {
+		t.Skip("SKIPPED, NOT TESTED: it needs control groups")
+	}
+	id, dir := box(t, in)
+	has := func(want bool) {
+		t.Helper()
+		if has, err := HasBox(run, id); err != nil || has != want {
+			t.Errorf("has a box: %v, %v", has, err)
+		}
+	}
+	has(true) // its owner makes it
+	root, err := os.OpenRoot(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	rec := Record{PID: os.Getpid(), Started: "before", CgroupDirs: cgroupDirs(t, run, in)} // as of another process
+	if err := rec.write(root, folderOf(filepath.Base(in.Dir))); err != nil {
+		t.Fatal(err)
+	}
+	has(false)
+	group, err := in.Tree.Create(string(id), cgroup.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(false)
+	child := exec.Command("sleep", "100")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	procs := filepath.Join(rec.CgroupDirs[0], string(id), "cgroup.procs")
+	if err := os.WriteFile(procs, fmt.Append(nil, child.Process.Pid), 0); err != nil {
+		t.Error(err)
+	}
+	has(true)
+	if err := child.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = child.Wait() // it was killed
+	has(false)
+	if err := errors.Join(group.Remove(t.Context()), os.Remove(dir)); err != nil {
+		t.Error(err)
+	}
+}
+
+// cgroupDirs returns where the control groups of an instance are, by its record.
+func cgroupDirs(t *testing.T, run string, in *Instance) []string {
+	t.Helper()
+	root, err := os.OpenRoot(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	rec, err := readRecord(root, folderOf(filepath.Base(in.Dir)), filepath.Base(in.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.CgroupDirs
 }
 
 // TestClaimedByOne: of many that claim a box at once, one gets it, also while others reap.
