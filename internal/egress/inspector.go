@@ -292,7 +292,7 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 	case err == nil:
 		i.setName(name)
 	}
-	if i.enforces && strings.Contains(q.Upgrade, "h2c") {
+	if i.enforces && statesNames(q.Upgrade) {
 		return sniff.Body{}, sniff.ErrVersion
 	}
 	a.Name = name
@@ -307,6 +307,13 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 	}
 	i.allowServer()
 	return q.Body, nil
+}
+
+// statesNames reports whether one of the protocols of an upgrade, in lower case, states names of its own: HTTP/2, and
+// TLS (RFC 2817).
+func statesNames(protocols string) bool {
+	return strings.Contains(protocols, "h2c") || strings.Contains(protocols, "http/") ||
+		strings.Contains(protocols, "tls")
 }
 
 // upgrade waits for the answer to an upgrade. After 101 both sides speak another protocol.

@@ -103,6 +103,8 @@ func TestHTTPNames(t *testing.T) {
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", sniff.ErrVersion.Error()},
 		{"GET / HTTP/1.1\r\nHost: site.example\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", "",
 			sniff.ErrVersion.Error()},
+		{"OPTIONS * HTTP/1.1\r\nHost: site.example\r\nUpgrade: TLS/1.0, HTTP/1.1\r\nConnection: Upgrade\r\n\r\n", "",
+			sniff.ErrVersion.Error()},
 		{post("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), "", sniff.ErrBody.Error()},
 		{post("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd"), "", sniff.ErrBody.Error()},
 		{post("Content-Length: +3\r\n", "abc"), "", sniff.ErrBody.Error()},
