@@ -118,7 +118,7 @@ func TestConnectionsOfOneKey(t *testing.T) {
 	}
 }
 
-// Incomplete heads of all connections share 2 MiB: past it, the oldest gives way. Idle connections do not.
+// Incomplete heads of all connections share 4 MiB: past it, the oldest gives way. Idle connections do not.
 func TestIncompleteHeads(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
 	send := func(head string) net.Conn {
@@ -143,7 +143,7 @@ func TestIncompleteHeads(t *testing.T) {
 	}
 	begun := healthy()
 	oldest := send("GET / HTTP/1.1\r\n")
-	for range 2<<20/30_000 + 1 {
+	for range 4<<20/30_000 + 1 {
 		send("GET / HTTP/1.1\r\n" + strings.Repeat("a:\r\n", 7_500))
 	}
 	oldest.Read(make([]byte, 1)) // until it is closed

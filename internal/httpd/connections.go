@@ -3,6 +3,7 @@ package httpd
 import (
 	queue "container/list"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -31,7 +32,7 @@ type connections struct {
 	kept    map[string]int // by owner: those with an admitted request
 	waiting queue.List     // those without an admitted request, oldest first
 	refused int            // requests of HTTP/2 that are answered past the limit
-	heads   int            // bytes of incomplete heads
+	pending int            // bytes; see pendingBudget
 }
 
 // connection is a net.Conn, or the stream of a request of HTTP/2.
@@ -41,8 +42,9 @@ type connection struct {
 	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
 
-	head     int  // bytes of an incomplete head
+	http2    bool
 	headRead bool // the head is complete
+	pending  int  // bytes; see pendingBudget
 }
 
 func newConnections(most int, refuse func()) *connections {
@@ -100,7 +102,11 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	c.renew(c.each[0])
 	if c.begin(s, addressOf(r.RemoteAddr)) {
 		both := carriers{c.connections, []io.Closer{c.each[0], s}}
-		return r.WithContext(context.WithValue(r.Context(), carrier{}, both)), func() { c.endStream(s) }, nil
+		counted = r.WithContext(context.WithValue(r.Context(), carrier{}, both))
+		if r.Body != http.NoBody {
+			counted.Body = countedBody{r.Body, func(n int) { c.processed(c.each[0], n) }}
+		}
+		return counted, func() { c.endStream(s) }, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,6 +142,7 @@ func (c *connections) admit(conn io.Closer, owner string) {
 		return
 	}
 	c.waiting.Remove(known.waits)
+	c.done(known, known.pending)
 	known.waits, known.owner = nil, owner
 	c.kept[owner]++
 }
@@ -147,12 +154,13 @@ func (c *connections) share() int { return max(1, c.most/2) }
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		if tcp, ok := plain(conn, func(n int) { c.readHead(conn, n) }).(*net.TCPConn); ok {
+		if tcp, ok := c.counted(conn).(*net.TCPConn); ok {
 			_ = tcp.SetWriteBuffer(sendBuffer) // optional
 		}
 		c.begin(conn, addressOf(conn.RemoteAddr().String()))
 	case http.StateActive: // it waits until admit
-		c.active(conn)
+		secure, ok := conn.(*tls.Conn)
+		c.active(conn, ok && secure.ConnectionState().NegotiatedProtocol == "h2")
 	case http.StateIdle:
 		c.idle(conn)
 	default:
@@ -174,12 +182,16 @@ func (c *connections) begin(conn io.Closer, address string) bool {
 	return over != conn
 }
 
-// active ends the count of a head, which is complete.
-func (c *connections) active(conn io.Closer) {
+// active ends the count of a head, which is complete. With HTTP/2, frames may still have no answer.
+func (c *connections) active(conn io.Closer, http2 bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil { // nil: closed past the limit
-		c.endHead(known, true)
+	known := c.open[conn]
+	if known == nil { // closed past the limit
+		return
+	}
+	if known.headRead, known.http2 = true, http2; !http2 {
+		c.done(known, known.pending)
 	}
 }
 
@@ -259,7 +271,7 @@ func (c *connections) drop(entry *connection) {
 }
 
 func (c *connections) remove(entry *connection) {
-	c.endHead(entry, true)
+	c.done(entry, entry.pending)
 	if entry.waits != nil {
 		c.waiting.Remove(entry.waits)
 	} else {

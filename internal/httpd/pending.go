@@ -1,0 +1,127 @@
+package httpd
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+)
+
+// pendingBudget is the number of bytes that all connections of a listener without an admitted request may send before
+// the server is done with them: of incomplete TLS handshakes and heads, of HTTP/2 frames whose answers the client has
+// not received, and of bodies in HTTP/2 that handlers have not read. net/http keeps up to 14 bytes of memory for each:
+// map entries for lines of four bytes.
+const pendingBudget = 4 << 20
+
+// Listen returns l, whose connections count their pending bytes when HTTPServer serves them. Past pendingBudget, that
+// which has waited longest with such bytes is closed. TLS belongs outside: tls.NewListener(Listen(l), config).
+func Listen(l net.Listener) net.Listener { return countedListener{l} }
+
+type countedListener struct{ net.Listener }
+
+func (l countedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+// countedConn counts what its server reads and writes.
+type countedConn struct {
+	net.Conn
+	in, out func(n int) // set before the first Read; nil: not counted
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.in != nil && n > 0 {
+		c.in(n)
+	}
+	return n, err
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.out != nil {
+		c.out(n)
+	}
+	return n, err
+}
+
+// CloseWrite lets net/http end an answer without a reset, which would discard what the client has not read.
+func (c *countedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// counted begins to count the bytes of a new connection, if Listen accepted it. It returns the TCP or Unix connection.
+func (c *connections) counted(conn net.Conn) net.Conn {
+	inner := conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		inner = secure.NetConn()
+	}
+	bytes, ok := inner.(*countedConn)
+	if !ok {
+		return inner
+	}
+	bytes.in = func(n int) { c.received(conn, n) }
+	bytes.out = func(n int) { c.processed(conn, n/3) } // a record of TLS makes 39 bytes of an answer to 17
+	return bytes.Conn
+}
+
+// received counts n bytes, and closes connections past the budget.
+func (c *connections) received(conn io.Closer, n int) {
+	c.mu.Lock()
+	known := c.open[conn]
+	if known == nil || known.waits == nil || known.headRead && !known.http2 {
+		c.mu.Unlock()
+		return
+	}
+	known.pending += n
+	c.pending += n
+	var over []io.Closer
+	for e := c.waiting.Front(); e != nil && c.pending > pendingBudget; {
+		entry := e.Value.(*connection)
+		e = e.Next()
+		if entry.pending > 0 {
+			c.remove(entry)
+			over = append(over, entry.Closer)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range over {
+		c.refuse()
+		conn.Close()
+	}
+}
+
+// processed subtracts n bytes of a connection of HTTP/2.
+func (c *connections) processed(conn io.Closer, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil && known.http2 {
+		c.done(known, n)
+	}
+}
+
+// countedBody is the body of a request of HTTP/2.
+type countedBody struct {
+	io.ReadCloser
+	read func(n int)
+}
+
+func (b countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read(n + n/64) // frames and records add to it
+	return n, err
+}
+
+// done ends the count of n pending bytes of a connection. The caller holds mu.
+func (c *connections) done(entry *connection, n int) {
+	n = min(n, entry.pending)
+	entry.pending -= n
+	c.pending -= n
+}

@@ -1,0 +1,48 @@
+package httpd
+
+import (
+	"crypto/rand"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// A client of HTTP/2 without a key holds at most the budget by frames whose answers it does not read, also while it has
+// a request. Answered frames, and bodies that were read, do not count.
+func TestPendingFrames(t *testing.T) {
+	closed := 0
+	c := newConnections(8, func() { closed++ })
+	inner, client := net.Pipe()
+	conn := &countedConn{Conn: inner}
+	c.state(conn, http.StateNew)
+	c.active(conn, true)
+	defer client.Close()
+	frames := make([]byte, 64<<10)
+	receive := func() {
+		go client.Write(frames)
+		if _, err := io.ReadFull(conn, frames); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := countedBody{io.NopCloser(rand.Reader), func(n int) { c.processed(conn, n) }}
+	for range 2 * pendingBudget / len(frames) {
+		receive()
+		go client.Read(make([]byte, 3<<10))
+		conn.Write(make([]byte, 3<<10))
+		io.ReadFull(body, make([]byte, len(frames)-1<<10))
+	}
+	if closed > 0 || c.pending > 0 {
+		t.Errorf("%d bytes of processed frames are pending", c.pending)
+	}
+	for range pendingBudget / len(frames) {
+		receive()
+	}
+	if closed > 0 || c.pending != pendingBudget {
+		t.Errorf("%d bytes are pending before the limit", c.pending)
+	}
+	receive()
+	if _, err := conn.Write(frames); err == nil || closed != 1 || c.pending != 0 || len(c.open) != 0 {
+		t.Errorf("past the limit: closed %d, pending %d, open %d, %v", closed, c.pending, len(c.open), err)
+	}
+}
