@@ -58,7 +58,9 @@ func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err 
 	ended := c.verdict.of()
 	x.compiled = &sandbox.Compiled{ExitCode: int(exited.Code), Duration: time.Since(started)}
 	if ended == causeExit && exited.Code == 0 && exited.Signal == 0 && !exited.TimedOut {
-		x.compiled.Stdout, x.compiled.Stderr = c.output.stdout.captured(), c.output.stderr.captured()
+		if !x.req.Background { // nobody gets that of another, which may live long
+			x.compiled.Stdout, x.compiled.Stderr = c.output.stdout.captured(), c.output.stderr.captured()
+		}
 		return true, exited, nil
 	}
 	if ended != causeExit || exited.Signal != 0 {

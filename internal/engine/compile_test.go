@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,41 @@ func TestCompile(t *testing.T) {
 	if fix := wording.CommandLine.Fix(err); !strings.HasPrefix(fix, "apt install built; or ") {
 		t.Error(fix)
 	}
+}
+
+// TestHeldCompilation: a run holds nothing that its compiler wrote once nobody can get that: in the background, and once
+// it has ended.
+func TestHeldCompilation(t *testing.T) {
+	const count, size = 4, 900_000
+	rig := newRig(t, engine.Config{Languages: []sandbox.Language{shell, built}})
+	s := rig.make(t, engine.Create{})
+	before := heapSize()
+	for i := range count {
+		text := fmt.Sprintf("#cc yes | head -c %d\n", size)
+		x := engine.RunRequest{Request: sandbox.Request{Language: "built", Code: []byte(text + "exit 0")}}
+		if x.Background = i < count/2; i == 0 {
+			x.Request.Code = []byte(text + "touch begun; sleep 1000")
+		}
+		if !x.Background {
+			do(t, s, x)
+			continue
+		}
+		run, err := s.Start(within(t), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			if _, err := run.Wait(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		eventually(t, "it runs", func() bool { _, err := s.Stat(within(t), "begun"); return err == nil })
+	}
+	if held := heapSize() - before; held > size {
+		t.Errorf("%d bytes are held", held)
+	}
+	runtime.KeepAlive(s)
 }
 
 // TestCodeShared: runs in one sandbox at the same time run their own code, and leave files of the usual name alone.

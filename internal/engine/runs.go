@@ -52,14 +52,14 @@ func (x *Run) slim() {
 		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
 	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
-	x.checked.findings = nil
+	x.checked.findings, x.compiled = nil, nil
 	if x.calls != nil {
 		x.calls.set.End()
 	}
 	if r := x.result; r != nil && x.req.Background {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Background = sandbox.Captured{}, sandbox.Captured{}, sandbox.Captured{}
-		slim.Results, slim.Files, slim.Packages, slim.Findings = nil, nil, nil, nil
+		slim.Results, slim.Files, slim.Packages, slim.Findings, slim.Compiled = nil, nil, nil, nil, nil
 		if slim.Exception != nil {
 			slim.Exception = shortException(slim.Exception, maxRememberedText)
 		}
