@@ -36,13 +36,7 @@ func TestRememberedExecutions(t *testing.T) {
 	const size, count = 4 << 20, 8
 	rig := newRig(t, engine.Config{})
 	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Limits: sandbox.Limits{OutputBytes: 2 * size}}})
-	held := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := held()
+	before := heapSize()
 	for i := range count {
 		asks := command("head", "-c", fmt.Sprint(size), "/dev/zero")
 		asks.Request.Files = []sandbox.File{{Path: "f", Data: make([]byte, size)}}
@@ -55,8 +49,8 @@ func TestRememberedExecutions(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
-	if now := held(); now > before+count*size {
-		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(int64(now-before)))
+	if held := heapSize() - before; held > count*size {
+		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(held))
 	}
 	runtime.KeepAlive(s)
 }
@@ -65,24 +59,41 @@ func TestRememberedExecutions(t *testing.T) {
 func TestRememberedCommands(t *testing.T) {
 	const size, count = 100 << 10, 50
 	s := newRig(t, engine.Config{}).make(t, engine.Create{})
-	held := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := held()
+	before := heapSize()
 	for range count {
 		asks := command("true", strings.Repeat("x", size))
 		asks.Request.Env = []string{"A=" + strings.Repeat("x", size), "B=" + strings.Repeat("x", size)}
 		do(t, s, asks)
 	}
-	if now := held(); now > before+count*size/2 {
-		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(int64(now-before)))
+	if held := heapSize() - before; held > count*size/2 {
+		t.Errorf("%d remembered runs hold %s", count, sandbox.FormatBytes(held))
 	}
 	if words := s.Runs()[0].Command; len(words) != 2 || words[0] != "true" || !strings.HasPrefix(words[1], "xxx") {
 		t.Errorf("the command is %q", words)
 	}
+}
+
+// TestRememberedAnswers: nor are they remembered with what their callers made of their results.
+func TestRememberedAnswers(t *testing.T) {
+	const size, count = 1 << 20, 8
+	s := newRig(t, engine.Config{}).make(t, engine.Create{})
+	before := heapSize()
+	for range count {
+		x := command("true")
+		var made []byte
+		x.Deliver = func(*sandbox.Result) error {
+			made = make([]byte, size)
+			return nil
+		}
+		do(t, s, x)
+		if made == nil {
+			t.Fatal("nothing was delivered")
+		}
+	}
+	if held := heapSize() - before; held > size {
+		t.Errorf("%d remembered runs hold %d bytes", count, held)
+	}
+	runtime.KeepAlive(s)
 }
 
 // largeTool is a tool whose schema takes many times the bytes of its text.

@@ -52,7 +52,7 @@ func (x *Run) slim() {
 		Metadata: shortMetadata(x.req.Request.Metadata)}
 	x.Run = &plan.Run{Spec: x.Spec, Language: x.Language, Request: x.req.Request}
 	x.output, x.baseline, x.results, x.exception, x.packages, x.absent = nil, nil, nil, nil, nil, absent{}
-	x.checked.findings, x.compiled = nil, nil
+	x.checked.findings, x.compiled, x.req.Deliver = nil, nil, nil // Deliver may hold the caller's answer
 	if x.calls != nil {
 		x.calls.set.End()
 	}
