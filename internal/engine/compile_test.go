@@ -89,8 +89,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestHeldCompilation: a run holds nothing that its compiler wrote once nobody can get that: in the background, and once
-// it has ended.
+// TestHeldCompilation: a run holds nothing that its compiler wrote once nobody can get that: in the background, and
+// once it has ended.
 func TestHeldCompilation(t *testing.T) {
 	const count, size = 4, 900_000
 	rig := newRig(t, engine.Config{Languages: []sandbox.Language{shell, built}})
