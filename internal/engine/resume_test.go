@@ -177,6 +177,56 @@ func TestOrderAfterKill(t *testing.T) {
 	}
 }
 
+// TestAcceptedWhileDraining: a background run that gets its turn from a server that is stopping is started by the next.
+func TestAcceptedWhileDraining(t *testing.T) {
+	k, open := keeping(t)
+	stateDir := t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []*engine.Run
+	for _, text := range []string{
+		"import os, time\nopen('began', 'w')\nwhile not os.path.exists('end'): time.sleep(0.01)", "v = 1"} {
+		asks := code("python", text)
+		asks.Background, asks.Request.Timeout = true, time.Minute
+		x, err := s.Start(within(t), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, x)
+	}
+	eventually(t, "the first run", func() bool { _, err := s.Stat(within(t), "began"); return err == nil })
+	if err := first.Drain(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteFile(within(t), "end", 0, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	<-runs[0].Done()
+	eventually(t, "the refusal of the second run", func() bool { return s.Info().Contexts[0].Waiting == 0 })
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(stateDir)
+	defer second.Close()
+	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.FindRun(runs[1].ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := x.Wait(within(t)); err != nil || r.Status != sandbox.StatusSucceeded {
+		t.Errorf("the run that waited: %+v, %v", r, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAnsweredContextsAreOnRecord: a context, its interpreter and its deletion are on record once a call has returned,
 // also where the disk is slow.
 func TestAnsweredContextsAreOnRecord(t *testing.T) {

@@ -113,13 +113,13 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	}
 	if x.resumed == nil && x.release == nil { // one that was resumed has run on meanwhile, and takes no slot
 		if err := x.addPackages(ctx); err != nil {
-			return nil, err
+			return nil, x.leaveToNext(ctx, err)
 		}
 		asked := time.Now()
 		admitted, err := x.admit(ctx)
 		x.timings.Queue += time.Since(asked)
 		if err != nil {
-			return nil, err
+			return nil, x.leaveToNext(ctx, err)
 		}
 		x.release = admitted
 		if x.context == nil {
@@ -130,6 +130,16 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	}
 	x.measureBefore()
 	return x.perform(ctx)
+}
+
+// leaveToNext waits for the end of a background run that a stopping server refuses, before it has begun: that of the
+// sandbox's part of this server, after which the next one starts the run. It returns the refusal.
+func (x *Run) leaveToNext(ctx context.Context, refusal error) error {
+	if x.req.Background && x.sandbox.engine.admission.isDraining() {
+		x.leaveTurn()
+		<-ctx.Done()
+	}
+	return refusal
 }
 
 // joinContext gives the run its place among those of its context: they run in the order in which they were accepted.
