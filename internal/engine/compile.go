@@ -61,6 +61,7 @@ func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err 
 		if !x.req.Background { // nobody gets that of another, which may live long
 			x.compiled.Stdout, x.compiled.Stderr = c.output.stdout.captured(), c.output.stderr.captured()
 		}
+		c.output = nil // Go's runtime may keep the stopped timer of c until its time limit
 		return true, exited, nil
 	}
 	if ended != causeExit || exited.Signal != 0 {
