@@ -3,6 +3,7 @@
 package room
 
 import (
+	queue "container/list"
 	"context"
 	"sync"
 	"time"
@@ -16,12 +17,19 @@ type Room struct {
 	mu      sync.Mutex // guards all below
 	held    int64
 	owners  map[string]int64
-	changed chan struct{} // closed and replaced when a part becomes free
+	waiting queue.List // of *waiter, oldest first
+}
+
+// waiter is a call of Wait.
+type waiter struct {
+	owner string
+	n     int64
+	taken chan struct{} // closed when it has n
 }
 
 // New returns a room of a size, of which one owner may hold at most share.
 func New(most, share int64) *Room {
-	return &Room{most: most, share: share, owners: map[string]int64{}, changed: make(chan struct{})}
+	return &Room{most: most, share: share, owners: map[string]int64{}}
 }
 
 // Halves returns a room of which one owner may hold half. The last eighth is for owners with less than a sixteenth: two
@@ -41,42 +49,51 @@ func (r *Room) Share() int64 { return r.share }
 
 // Take takes n if it is free.
 func (r *Room) Take(owner string, n int64) bool {
-	ok, _ := r.try(owner, n)
-	return ok
-}
-
-// try is Take; on failure it returns a channel that closes when a part becomes free.
-func (r *Room) try(owner string, n int64) (ok bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	most := r.most
-	if r.owners[owner]+n > r.below {
+	return r.take(owner, n)
+}
+
+// take is Take. The caller holds mu.
+func (r *Room) take(owner string, n int64) bool {
+	most, owned := r.most, r.owners[owner]+n
+	if owned > r.below {
 		most -= r.kept
 	}
-	if r.held+n > most || r.owners[owner]+n > r.share {
-		return false, r.changed
+	if r.held+n > most || owned > r.share {
+		return false
 	}
 	r.held += n
-	r.owners[owner] += n
-	return true, nil
+	r.owners[owner] = owned
+	return true
 }
 
 // Wait takes n as soon as it is free. It returns false if that takes too long or ctx ends first.
 func (r *Room) Wait(ctx context.Context, owner string, n int64, longest time.Duration) bool {
+	r.mu.Lock()
+	if r.take(owner, n) {
+		r.mu.Unlock()
+		return true
+	}
+	w := &waiter{owner: owner, n: n, taken: make(chan struct{})}
+	place := r.waiting.PushBack(w)
+	r.mu.Unlock()
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
-	for {
-		ok, changed := r.try(owner, n)
-		if ok {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return false
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-w.taken:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-w.taken: // at the same moment
+		return true
+	default:
+		r.waiting.Remove(place)
+		return false
 	}
 }
 
@@ -102,13 +119,18 @@ func (r *Room) Move(from, to string, n int64) {
 	r.free(from, n)
 }
 
-// free takes n from an owner's part, and wakes those who wait. The caller holds mu.
+// free takes n from an owner's part, for the oldest of those who wait and find room. The caller holds mu.
 func (r *Room) free(owner string, n int64) {
 	if r.owners[owner] -= n; r.owners[owner] == 0 {
 		delete(r.owners, owner)
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	for e := r.waiting.Front(); e != nil; {
+		w, place := e.Value.(*waiter), e
+		if e = e.Next(); r.take(w.owner, w.n) {
+			r.waiting.Remove(place)
+			close(w.taken)
+		}
+	}
 }
 
 // Held returns how much all owners hold.

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -56,5 +57,39 @@ func TestHalves(t *testing.T) {
 	}
 	if r.Take("c", 11) || !r.Take("c", 10) || !r.Take("d", 10) || r.Take("e", 1) {
 		t.Error("the kept part is not for those with little")
+	}
+}
+
+// TestWaitInOrder: the oldest of those who find room gets it, and only who gets something is woken.
+func TestWaitInOrder(t *testing.T) {
+	r := New(10, 10)
+	r.Take("x", 10)
+	got := make(chan string, 3)
+	for i, w := range []waiter{{owner: "large", n: 9}, {owner: "first", n: 4}, {owner: "second", n: 4}} {
+		go func() {
+			if r.Wait(t.Context(), w.owner, w.n, time.Minute) {
+				got <- w.owner
+			}
+		}()
+		for waiting := 0; waiting <= i; runtime.Gosched() {
+			r.mu.Lock()
+			waiting = r.waiting.Len()
+			r.mu.Unlock()
+		}
+	}
+	for _, want := range []string{"first", "second"} {
+		r.Give("x", 4)
+		if owner := <-got; owner != want {
+			t.Errorf("%s gets what %s waits for", owner, want)
+		}
+	}
+	r.Give("first", 4)
+	r.Give("second", 4)
+	if r.waiting.Len() != 1 {
+		t.Errorf("%d wait", r.waiting.Len())
+	}
+	r.Give("x", 2)
+	if owner := <-got; owner != "large" {
+		t.Errorf("%s gets the last part", owner)
 	}
 }
