@@ -92,7 +92,7 @@ func (n *network) policy(internet *bool) (sandbox.NetworkPolicy, error) {
 	return p, nil
 }
 
-// checkInternet refuses the whole internet, which a client has that names no network, where an owner may not have it.
+// checkInternet refuses the whole internet to an owner who may not have it. A client that names no network requests it.
 func (f *face) checkInternet(owner string, p *sandbox.NetworkPolicy) error {
 	_, _, ceiling := f.Engine().LimitsOf(owner)
 	if p.Mode != sandbox.NetworkFull || ceiling == nil || ceiling.Mode == sandbox.NetworkFull {

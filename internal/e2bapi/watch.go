@@ -70,7 +70,7 @@ func changeOf(ctx context.Context, dir string, c engine.Change, entry bool) *pb.
 func (filesystem) WatchDir(ctx context.Context, r *connect.Request[pb.WatchDirRequest],
 	stream *connect.ServerStream[pb.WatchDirResponse]) error {
 	dir, err := checkWatch(ctx, r.Msg)
-	if err == nil { // what its client does not read
+	if err == nil { // for changes that the client has not read
 		err = callIn(ctx).server.Reserve(ctx, callIn(ctx).w, engine.FileBuffer)
 	}
 	if err != nil {

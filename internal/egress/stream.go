@@ -92,8 +92,8 @@ func (s *stream) read(b []byte) (int, error) {
 	return 0, errReset
 }
 
-// boundPieces must be called before a piece is written. The stack has some 600 bytes for each piece that waits for the
-// window of the sandbox, so small pieces may wait in smaller numbers.
+// boundPieces limits the bytes that may wait for the window of the sandbox, before a piece of a size is written. The
+// stack needs some 600 bytes for each piece that waits, so fewer bytes of small pieces may wait.
 func (s *stream) boundPieces(size int) {
 	s.endpoint.SocketOptions().SetSendBufferSize(int64(min(max(leastWaiting, mostPieces*size), s.buffer)), false)
 }

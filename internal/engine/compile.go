@@ -58,7 +58,7 @@ func (x *Run) compile(ctx context.Context) (made bool, exited guest.Exited, err 
 	ended := c.verdict.of()
 	x.compiled = &sandbox.Compiled{ExitCode: int(exited.Code), Duration: time.Since(started)}
 	if ended == causeExit && exited.Code == 0 && exited.Signal == 0 && !exited.TimedOut {
-		if !x.req.Background { // nobody gets that of another, which may live long
+		if !x.req.Background { // no answer has the output of a background one, which may live long
 			x.compiled.Stdout, x.compiled.Stderr = c.output.stdout.captured(), c.output.stderr.captured()
 		}
 		c.output = nil // Go's runtime may keep the stopped timer of c until its time limit

@@ -204,8 +204,8 @@ func (in *interpreter) rest() error {
 	return in.countStray(in.parser.Rest())
 }
 
-// hold counts what is held of reports of a run without a slot, as no slot bounds it, and of answers. What a caller did
-// not wait for stays counted until more comes.
+// hold counts the bytes that are held of reports of a run without a slot, as no slot bounds them, and of answers. An
+// answer whose caller has left stays counted until the next output.
 func (in *interpreter) hold() error {
 	need, s := int64(0), in.context.sandbox
 	if x := in.running(); x == nil || x.slotless() {

@@ -11,8 +11,8 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// sweep ends the sandboxes that an earlier server had not put on record when it was killed: their clients have no
-// answer. Their folders show their ids, as they are made before the boxes. It also removes the packages of ended
+// sweep ends the sandboxes that an earlier server had not put on record when it was killed: no client knows their ids.
+// It finds them by the folders of their logs, which are made before the boxes. It also removes the packages of ended
 // sandboxes.
 func (e *Engine) sweep(ctx context.Context, unread []sandbox.ID) {
 	dir, err := e.state.folder()
@@ -56,7 +56,7 @@ func (e *Engine) endUnrecorded(ctx context.Context, id sandbox.ID) {
 		if err == nil {
 			err = box.Close()
 		}
-		if err != nil && sandbox.KindOf(err) != sandbox.NotFound { // of a container engine that does not run, too
+		if err != nil && sandbox.KindOf(err) != sandbox.NotFound { // for example, a container engine does not run
 			e.log.Debug("could not end a sandbox that was not completed", "sandbox", id, "backend", b.Name(),
 				"err", err)
 		}

@@ -132,8 +132,8 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	return x.perform(ctx)
 }
 
-// leaveToNext waits for the end of a background run that a stopping server refuses, before it has begun: that of the
-// sandbox's part of this server, after which the next one starts the run. It returns the refusal.
+// leaveToNext leaves a background run that a stopping server refuses to the next server, which starts it: it waits
+// until this server has left the sandbox. It returns the refusal.
 func (x *Run) leaveToNext(ctx context.Context, refusal error) error {
 	if x.req.Background && x.sandbox.engine.admission.isDraining() {
 		x.leaveTurn()

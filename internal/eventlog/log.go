@@ -272,8 +272,8 @@ func (l *Log) Sync() error {
 	case w.slot.finished && len(l.mem) > kept:
 		l.base, l.mem = l.synced, nil
 	case w.slot.finished:
-		l.mem = slices.Clip(slices.Clone(l.mem)) // its buffer may be larger
-	case l.synced == l.end() && cap(l.mem) > 2*memory: // a large event, or the next one would free it
+		l.mem = slices.Clone(l.mem) // its buffer may be larger
+	case l.synced == l.end() && cap(l.mem) > 2*memory: // of a large event; otherwise the next event would free it
 		l.forget()
 	}
 	l.mu.Unlock()

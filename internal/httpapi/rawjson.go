@@ -19,7 +19,8 @@ func (d *decoder) raw(v reflect.Value) error {
 	return nil
 }
 
-// extent returns the length of the JSON value at the start of a text. If it is no JSON, nor is so much of the text.
+// extent returns the length of the JSON value at the start of a text. Of a text that does not start with JSON, it
+// returns the length of a part that is not JSON.
 func extent(text []byte) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

@@ -13,8 +13,8 @@ import (
 // map entries for lines of four bytes.
 const pendingBudget = 4 << 20
 
-// Listen returns l, whose connections count their pending bytes when HTTPServer serves them. Past pendingBudget, that
-// which has waited longest with such bytes is closed. TLS belongs outside: tls.NewListener(Listen(l), config).
+// Listen returns l, whose connections count their pending bytes when HTTPServer serves them. Past pendingBudget, the
+// connection that has waited longest with such bytes is closed. TLS belongs outside: tls.NewListener(Listen(l), c).
 func Listen(l net.Listener) net.Listener { return countedListener{l} }
 
 type countedListener struct{ net.Listener }

@@ -118,7 +118,7 @@ func (s *Store) CheckName(text, owner string) error {
 	if strings.Contains(text, "@") {
 		return sandbox.Invalidf("name", "%.200q has a digest, which only an image of a registry has", text)
 	}
-	if sandbox.CheckImage(text) != nil { // requests could not name it
+	if sandbox.CheckImage(text) != nil {
 		return sandbox.Invalidf("name", "%.200q is not the name of an image", text)
 	}
 	i, err := s.Find(text)

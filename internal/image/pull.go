@@ -30,9 +30,8 @@ import (
 const stallTimeout = time.Minute
 
 // Pull fetches an image from its registry, with the credentials of Docker's configuration. A registry on loopback, with
-// a private address or below .local may speak plain HTTP, but only the first of these gets credentials by it. report
-// receives lines of progress. Of concurrent calls for one name, one fetches it; the others wait and use what it has
-// fetched.
+// a private address or below .local may speak plain HTTP, but only one on loopback gets credentials over it. report
+// receives lines of progress. Of concurrent calls for one name, one fetches the image; the others wait and use it.
 func (s *Store) Pull(ctx context.Context, text string, report func(string)) (Image, error) {
 	ref, err := name.ParseReference(text)
 	if err != nil || sandbox.CheckImage(text) != nil {

@@ -186,7 +186,7 @@ func (s *Store) head(file string) (i Image, err error) {
 	return i, err
 }
 
-// damaged is the error of a damaged record, which counts as missing: the next image of its name replaces it.
+// damaged returns the error of a damaged record. It counts as missing: the next image of its name replaces it.
 func damaged(file string) error { return fmt.Errorf("%s is damaged: %w", file, fs.ErrNotExist) }
 
 // List returns the images by name, without their configurations.
