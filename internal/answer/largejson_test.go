@@ -41,7 +41,7 @@ func TestJSONText(t *testing.T) {
 	}
 }
 
-// TestLayoutMap: so does that of an object with long texts, bytes and JSON.
+// TestLayoutMap: the JSON of an object with long texts, bytes and JSON is that of encoding/json.
 func TestLayoutMap(t *testing.T) {
 	long := strings.Repeat("a€\x01<", longText)
 	raw := json.RawMessage(`"` + strings.Repeat("<", 3*longText) + `"`)

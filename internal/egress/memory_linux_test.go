@@ -121,7 +121,8 @@ func TestCrumbs(t *testing.T) {
 	c.Close()
 }
 
-// TestMessages: nor does a WebSocket in TLS that ends in the gate, whose server sends a byte at a time.
+// TestMessages: a WebSocket in TLS that ends in the gate, whose server sends a byte at a time, holds no more than is
+// counted.
 func TestMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten thousand messages take some seconds")

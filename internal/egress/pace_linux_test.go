@@ -131,7 +131,7 @@ func TestParseCost(t *testing.T) {
 	}
 }
 
-// TestDecideCost: so does deciding about an address with many names of many labels.
+// TestDecideCost: deciding about an address with many names of many labels costs not much more than is charged.
 func TestDecideCost(t *testing.T) {
 	p := allow("*.example.org:443")
 	p.Deny = []string{"*.example.net"}
@@ -182,7 +182,7 @@ func TestRecordCost(t *testing.T) {
 	}
 }
 
-// TestIdentifyCost: so does finding out what a connection is, however small the packets are that begin it.
+// TestIdentifyCost: the same holds for finding out what a connection is, however small the packets are that begin it.
 func TestIdentifyCost(t *testing.T) {
 	const small = "\x16\x03\x01\x00\x01" // the header of a record of one byte
 	for name, sent := range map[string]string{"TLS": "\x16\x03\x01\x3f\xff" + strings.Repeat("\x01", 1<<14),
@@ -205,8 +205,8 @@ func TestIdentifyCost(t *testing.T) {
 	}
 }
 
-// TestEmptyLinesCost: so does following empty lines before a request, of which a connection has thousands and then a
-// byte in each packet.
+// TestEmptyLinesCost: the same holds for following empty lines before a request, of which a connection has thousands
+// and then a byte in each packet.
 func TestEmptyLinesCost(t *testing.T) {
 	var f sniff.Framer
 	if _, _, err := f.Feed(bytes.Repeat([]byte("\r\n"), 15_000)); err != nil {

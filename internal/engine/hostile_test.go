@@ -73,7 +73,7 @@ func TestRememberedCommands(t *testing.T) {
 	}
 }
 
-// TestRememberedAnswers: nor are they remembered with what their callers made of their results.
+// TestRememberedAnswers: a run that has ended does not hold the answer that its caller made of its result.
 func TestRememberedAnswers(t *testing.T) {
 	const size, count = 1 << 20, 8
 	s := newRig(t, engine.Config{}).make(t, engine.Create{})

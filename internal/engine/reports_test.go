@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/lang"
@@ -54,7 +53,7 @@ time.sleep(1000)`
 	}
 }
 
-// TestHeldAnswers: so may unfinished answers of interpreters, which belong to no run, also once nobody waits for them.
+// TestHeldAnswers: unfinished answers of interpreters share a bound, also those whose callers have left.
 func TestHeldAnswers(t *testing.T) {
 	rig := newRig(t, engine.Config{Languages: lang.All(), Living: engine.LivingConfig{Reports: 4 << 20}})
 	s := rig.make(t, engine.Create{})
@@ -67,9 +66,9 @@ def forged(kind, *fields, **options):
     posix.write(driver["outgoing"], b"result 4000000\n")
     left = 1_200_000
     while left > 0: left -= posix.write(driver["outgoing"], bytes(min(left, 60_000)))
+    posix.mkdir("wrote")
 driver["send"] = forged`
-	for i, want := range []string{"deadline", "ended"} { // half of the room is for one owner
-		name := fmt.Sprint("c", i)
+	hostile := func(name string) *engine.Context {
 		c, err := s.CreateContext(within(t), engine.ContextRequest{Name: name, Language: "python"})
 		if err != nil {
 			t.Fatal(err)
@@ -77,11 +76,24 @@ driver["send"] = forged`
 		x := code("python", unfinished)
 		x.Context = name
 		do(t, s, x)
-		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-		defer cancel()
-		if _, _, err := c.Complete(ctx, "pri", 3); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		return c
+	}
+	first := hostile("c0")
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, _, err := first.Complete(ctx, "pri", 3)
+		left <- err
+	}()
+	eventually(t, "the first answer", func() bool { _, err := s.Stat(within(t), "wrote"); return err == nil })
+	second := hostile("c1") // the server has all of the first answer before it has started another interpreter
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first: %v", err)
+	}
+	// half of the room is for one owner
+	if _, _, err := second.Complete(within(t), "pri", 3); err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("the second: %v", err)
 	}
 }
 
@@ -114,7 +126,7 @@ os._exit(0)`, size))
 
 // TestBackgroundOutput: the server holds little of the output of processes that live long, which the log has.
 func TestBackgroundOutput(t *testing.T) {
-	const count, size = 4, 2 << 20
+	const count, size = 4, 1 << 20
 	s := newRig(t, engine.Config{}).make(t, engine.Create{Spec: sandbox.Spec{
 		Limits: sandbox.Limits{OutputBytes: 4 * size}}})
 	for _, terminal := range []*engine.TerminalSize{nil, {Rows: 1, Cols: 80}} {

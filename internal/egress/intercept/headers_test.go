@@ -190,7 +190,7 @@ func TestEncodingsOfBase64(t *testing.T) {
 	}
 }
 
-// TestEncodingsOfURLs: so is one with characters that encoders of URLs and forms treat in their own ways.
+// TestEncodingsOfURLs: a value is replaced that has characters on which encoders of URLs and forms differ.
 func TestEncodingsOfURLs(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `a~b*c(d)!e'f"/g?h=i|j`, Placeholder: "<1>"}}})
 	for encoder, text := range map[string]string{
@@ -207,7 +207,7 @@ func TestEncodingsOfURLs(t *testing.T) {
 	}
 }
 
-// TestEncodedBase64: so is its Base64, as hosts repeat a header of the scheme Basic.
+// TestEncodedBase64: the Base64 of a value is replaced where a host escapes it, as in an echo of the scheme Basic.
 func TestEncodedBase64(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "a?>>~b?>>>~c", Placeholder: "<1>"}}})
 	for before := range 3 {
