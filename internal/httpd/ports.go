@@ -234,7 +234,9 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 			return "", false
 		}
 	}
-	within = p.Prefix + path
+	if within = p.Prefix + path; strings.HasPrefix(within, "//") { // of a path without a prefix: the name of a host
+		return "", false
+	}
 	if to.RawQuery != "" || to.ForceQuery {
 		within += "?" + plainQuery(to.RawQuery)
 	}

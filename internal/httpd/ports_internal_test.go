@@ -54,7 +54,8 @@ func TestOwnCookies(t *testing.T) {
 // takes for a dot or a slash.
 func FuzzRelocate(f *testing.F) {
 	for _, location := range []string{"/login?a=b#c", "next", "../../x", "//host/x", "http://localhost:8080/%2e%2e/x",
-		"/%2E./..%2f", "\\..\\x", "http://[::1]:8080//..", "?q", "? ", "#f", "http:x", "/;/.."} {
+		"/%2E./..%2f", "\\..\\x", "http://[::1]:8080//..", "?q", "? ", "#f", "http:x", "/;/..",
+		"http://localhost:8080//host/x", "/.//host/x"} {
 		f.Add("/a/b", location)
 		f.Add("/../%2e%2e/", location)
 	}
@@ -63,7 +64,11 @@ func FuzzRelocate(f *testing.F) {
 			return
 		}
 		const prefix = "/v1/sandboxes/a/ports/8080"
-		p := &passing{PortTarget: PortTarget{Port: 8080, Prefix: prefix, Tail: tail}}
+		p := &passing{PortTarget: PortTarget{Port: 8080, Tail: tail}} // as a header names the port
+		if within, ok := p.relocate(location); ok && (within[0] != '/' || strings.HasPrefix(within, "//")) {
+			t.Fatalf("%q leads to %q", location, within)
+		}
+		p.Prefix = prefix
 		within, ok := p.relocate(location)
 		if !ok {
 			return
