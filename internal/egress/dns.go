@@ -27,6 +27,7 @@ const (
 	maxUDP     = 1232             // bytes of an answer over UDP (DNS flag day 2020)
 	plainUDP   = 512              // the same, if the question has no EDNS (RFC 1035)
 	idleDNS    = 10 * time.Second // a connection over TCP ends after this long without a query
+	maxExtras  = 4                // additional records that are read. Clients send EDNS, and TSIG behind it
 )
 
 // serveDNS answers datagrams to the gate's port 53.
@@ -125,7 +126,8 @@ type question struct {
 	limit int // bytes of the answer
 }
 
-// readQuestion reads a query with one question. It ignores everything after it except the size that EDNS gives.
+// readQuestion reads a query with one question. It ignores everything after it except the size that EDNS gives, in one
+// of the first additional records: a query of 4 KiB can have 300, each with a name of 127 parts.
 func readQuestion(b []byte, limit int) (question, error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(b)
@@ -148,15 +150,16 @@ func readQuestion(b []byte, limit int) (question, error) {
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
 		return q, nil
 	}
-	for {
+	for range maxExtras {
 		extra, err := p.AdditionalHeader()
 		if err != nil || p.SkipAdditional() != nil {
-			return q, nil
+			break
 		}
 		if extra.Type == dnsmessage.TypeOPT {
 			q.edns, q.limit = true, max(q.limit, min(limit, int(extra.Class)))
 		}
 	}
+	return q, nil
 }
 
 // answer returns the answer to one query, nil to drop it.
