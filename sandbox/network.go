@@ -211,7 +211,7 @@ type NetworkLog interface {
 	Last(n int) []NetworkAttempt
 	// Current returns the connections that are open now, in no order. They become attempts once they are over.
 	Current() []NetworkAttempt
-	// Follow returns the attempts that follow the one of this Seq; it waits until there is one, and fails once the
+	// Follow returns the first attempts after the one of this Seq; it waits until there is one, and fails once the
 	// network is closed. A gap in Seq is what is no longer kept.
 	Follow(ctx context.Context, seq uint64) ([]NetworkAttempt, error)
 	// Position is the Seq of the latest attempt.

@@ -53,7 +53,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string, failed func(
 	}
 	g := &gate{options: h.Options, Log: &Log{tally: &h.tally}, authority: p.Authority,
 		meter: newMeter(h.budget(), owner, spec.Limits.CPUMillis), ending: newEnding(failed)}
-	g.active.flows = map[openFlow]struct{}{}
+	g.active.flows, g.pins.meter = map[openFlow]struct{}{}, g.meter
 	if g.options.Dial == nil {
 		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
 	}

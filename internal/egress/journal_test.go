@@ -142,3 +142,24 @@ func TestFollowEnds(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// TestFollowPieces: who follows a log gets few attempts at once, and in the end all that it keeps.
+func TestFollowPieces(t *testing.T) {
+	var l Log
+	for range 2 * maxAttempts {
+		l.add(Attempt{Name: "site.example"})
+	}
+	next := uint64(maxAttempts + 1)
+	for next <= 2*maxAttempts {
+		list, err := l.Follow(t.Context(), next-1)
+		if err != nil || len(list) == 0 || len(list) > maxFollowed {
+			t.Fatalf("%d attempts, %v", len(list), err)
+		}
+		for _, a := range list {
+			if a.Seq != next {
+				t.Fatalf("%d follows %d", a.Seq, next-1)
+			}
+			next++
+		}
+	}
+}

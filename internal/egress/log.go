@@ -16,6 +16,7 @@ import (
 
 const (
 	maxAttempts   = 1000 // that a log keeps
+	maxFollowed   = 50   // that Follow returns at once: a reader that is slow holds them
 	maxHosts      = 256  // that a log counts by name; Other counts the rest
 	maxMethods    = 16
 	maxMethodSize = 16  // bytes of a method that an attempt keeps
@@ -161,7 +162,7 @@ func (l *Log) after(seq uint64, n int) []Attempt {
 func (l *Log) Follow(ctx context.Context, seq uint64) ([]Attempt, error) {
 	for {
 		l.mu.Lock()
-		list := l.after(seq, maxAttempts)
+		list := l.after(seq, maxFollowed)
 		if l.news.changed == nil {
 			l.news.changed = make(chan struct{})
 		}

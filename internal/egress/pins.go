@@ -15,14 +15,22 @@ const (
 	// pinLife is how long an address counts as a name's after it was resolved. Programs keep addresses for longer than
 	// the lifetime of the record.
 	pinLife = time.Hour
+
+	pinMemory  = 256 // bytes that an address takes
+	nameMemory = 64  // that a name of it takes, besides its text
 )
 
-// pins remembers the names that the gate resolved to each address. The zero value is ready.
+// pins remembers the names that the gate resolved to each address. The zero value is ready, and counts its memory
+// nowhere.
 type pins struct {
-	mu     sync.Mutex
+	meter *meter // counts their memory: a key can have hundreds of sandboxes
+
+	mu     sync.Mutex // guards all below
 	by     map[netip.Addr]*list.Element
 	recent list.List // of *pin; the latest first
 	count  int       // of all names
+	memory int64     // of all
+	held   int64     // of the meter's memory
 }
 
 type pin struct {
@@ -35,7 +43,31 @@ type pinned struct {
 	ends time.Time
 }
 
-// add notes that a name was resolved to an address.
+// memory is what the pin takes.
+func (p *pin) memory() int64 {
+	n := int64(pinMemory)
+	for i := range p.names {
+		n += nameMemory + int64(len(p.names[i].name))
+	}
+	return n
+}
+
+// hold claims the memory of all pins, or gives back what they no longer take. It reports whether there is room.
+func (p *pins) hold() bool {
+	if p.meter == nil {
+		return true
+	}
+	switch more := p.memory - p.held; {
+	case more < 0:
+		p.meter.unreserve(-more)
+	case p.meter.reserve(more) != "":
+		return false
+	}
+	p.held = p.memory
+	return true
+}
+
+// add notes that a name was resolved to an address. Where there is no memory for it, it takes that of older ones.
 func (p *pins) add(a netip.Addr, name string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,20 +77,23 @@ func (p *pins) add(a netip.Addr, name string, now time.Time) {
 	e := p.by[a]
 	if e == nil {
 		e = p.recent.PushFront(&pin{address: a})
-		p.by[a] = e
+		p.by[a], p.memory = e, p.memory+pinMemory
 	}
 	p.recent.MoveToFront(e)
 	one := e.Value.(*pin)
 	p.count -= len(one.names)
+	p.memory -= one.memory()
 	one.names = slices.DeleteFunc(one.names, func(n pinned) bool { return n.name == name || now.After(n.ends) })
 	if len(one.names) == maxPinNames {
 		one.names = slices.Delete(one.names, 0, 1)
 	}
 	one.names = append(one.names, pinned{name, now.Add(pinLife)})
-	for p.count += len(one.names); len(p.by) > maxPins || p.count > maxPinned; {
+	p.memory += one.memory()
+	for p.count += len(one.names); len(p.by) > maxPins || p.count > maxPinned || !p.hold(); {
 		oldest := p.recent.Remove(p.recent.Back()).(*pin)
 		delete(p.by, oldest.address)
 		p.count -= len(oldest.names)
+		p.memory -= oldest.memory()
 	}
 }
 

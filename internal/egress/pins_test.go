@@ -3,6 +3,7 @@ package egress
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,5 +57,45 @@ func TestPinnedNames(t *testing.T) {
 	}
 	if p.names(address(0), now) != nil || len(p.names(address(maxPins-1), now)) != maxPinNames {
 		t.Error("the oldest were not removed")
+	}
+}
+
+// TestPinMemory: the pins of all sandboxes of an owner take memory of the budget, and give it back. The newest stay
+// where there is no more.
+func TestPinMemory(t *testing.T) {
+	b := newBudget(Limits{Bytes: leastBytes})
+	now := time.Now()
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{8, 0, byte(i >> 8), byte(i)}) }
+	long := strings.Repeat("a", 240)
+	var all []*pins
+	for range 20 {
+		p := &pins{meter: newMeter(b, "key", 1000)}
+		all = append(all, p)
+		for i := range maxPinned {
+			p.add(address(i%maxPins), long+strconv.Itoa(i), now)
+		}
+		if p.held != p.memory || p.held != p.meter.bytes {
+			t.Fatalf("%d bytes are held of %d, and %d counted", p.held, p.memory, p.meter.bytes)
+		}
+	}
+	if held := b.bytes.HeldBy("key"); held > b.bytes.Share() || held < b.bytes.Share()/2 {
+		t.Errorf("%d bytes are held, of %d", held, b.bytes.Share())
+	}
+	if len(all[0].by) != maxPins {
+		t.Errorf("the first has %d addresses", len(all[0].by))
+	}
+	all[0].meter.close()
+	last := all[len(all)-1]
+	for i := range 10 {
+		last.add(address(i), "new.example", now)
+		if len(last.names(address(i), now)) == 0 {
+			t.Fatal("the newest is forgotten")
+		}
+	}
+	for _, p := range all[1:] {
+		p.meter.close()
+	}
+	if held := b.bytes.Held(); held != 0 {
+		t.Errorf("%d bytes are left", held)
 	}
 }
