@@ -2,8 +2,10 @@ package intercept
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // encodings are how common encoders of forms, URLs, JSON, HTML and XML write a value. A host may use any of them for an
@@ -22,6 +24,14 @@ var encodings = []func(string) string{
 	// Paths and queries of the URL standard of WHATWG.
 	func(v string) string { return percent(v, "-_.~!$&'()*+,;=:@/%[]|\\", "%20") },
 	func(v string) string { return percent(v, "-_.~!$&()*+,;=:@/%[]|\\?^`{}", "%20") },
+	func(v string) string { return percent(v, "-_.~!$&'()*+,;=:@/%[]|\\?^{}#", "%20") }, // and fragments
+	func(v string) string { return percent(v, "-_.~!$&'()*+,%", "%20") },                // and users and passwords
+	func(v string) string { return percent(v, "-_.~$&+,;=", "%20") },                    // those of Go
+	func(v string) string { return percent(v, "-_.!~*'();/?:@&=+$,[]", "%20") },         // Java's URI, Ruby's URI
+	func(v string) string { return percent(v, "-_.~!#$%&'()*+,/:;=?@[]", "%20") },       // redirects of Django
+	func(v string) string { return percent(v, "-_.~!$'()*+,;:@/?", "%20") },             // queries of Spring
+	func(v string) string { return percent(v, "-_.~!$()*,;@", "%20") },                  // UrlEncoder of .NET
+	func(v string) string { return percent(v, "-_.*+@/", "%20") },                       // escape of ECMAScript
 	escapeJSON,
 	escapeASCII, // Python's json
 	func(v string) string { return strings.ReplaceAll(escapeASCII(v), "/", `\/`) }, // PHP
@@ -37,11 +47,26 @@ var encodings = []func(string) string{
 		return strings.ReplaceAll(escapeMore(escapeASCII(v), "<>&'+`"), `\"`, `\u0022`)
 	},
 	markup(), markup(`"`, "&quot;"), // the text and the attributes of XML
+	strings.NewReplacer("&", "&amp;", `"`, "&quot;").Replace,              // the attributes of HTML
+	strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;").Replace, // those of canonical XML
+	func(v string) string { return references(markup()(v), "&#", 10) },    // ElementTree of Python, Java
+	func(v string) string { return references(markup(`"`, "&quot;")(v), "&#", 10) },
+	func(v string) string { return references(markup()(v), "&#x", 16) }, // Ruby, PHP's DOM
+	func(v string) string { return references(markup(`"`, "&quot;")(v), "&#x", 16) },
+	func(v string) string { return references(markup(`"`, "&quot;", "'", "&#39;")(v), "&#", 10) }, // .NET
+	func(v string) string { // ASP.NET Core
+		return references(markup(`"`, "&quot;", "'", "&#x27;", "+", "&#x2B;")(v), "&#x", 16)
+	},
 	markup(`"`, "&quot;", "'", "&apos;"),
 	markup(`"`, "&quot;", "'", "&#39;"),                                              // Ruby, .NET, lodash
 	markup(`"`, "&quot;", "'", "&#039;"),                                             // PHP
 	markup(`"`, "&quot;", "'", "&#x27;"),                                             // Python, Django, React
 	markup(`"`, "&#34;", "'", "&#39;"),                                               // Go, Flask
+	markup(`"`, "&#034;", "'", "&#039;"),                                             // JSTL
+	markup(`"`, "&quot;", "'", "&#x27;", "/", "&#x2F;"),                              // Rack, Tera
+	markup(`"`, "&quot;", "'", "&#39;", "/", "&#x2F;"),                               // Mustache of old
+	markup(`"`, "&quot;", "'", "&#39;", "/", "&#47;"),                                // Dart
+	markup(`"`, "&quot;", "'", "&#x27;", "`", "&#x60;"),                              // Underscore
 	markup(`"`, "&#34;", "'", "&#39;", "+", "&#43;"),                                 // html/template of Go
 	markup(`"`, "&quot;", "'", "&#x27;", "`", "&#x60;", "=", "&#x3D;"),               // Handlebars
 	markup(`"`, "&quot;", "'", "&#39;", "`", "&#x60;", "=", "&#x3D;", "/", "&#x2F;"), // Mustache
@@ -50,6 +75,19 @@ var encodings = []func(string) string{
 // markup returns an encoder of HTML or XML, which also replaces some characters.
 func markup(more ...string) func(string) string {
 	return strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace
+}
+
+// references writes characters beyond ASCII as references of HTML or XML, by their numbers.
+func references(text, begin string, base int) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(begin + strconv.FormatInt(int64(r), base) + ";")
+		}
+	}
+	return out.String()
 }
 
 const hexDigits = "0123456789abcdef"

@@ -143,6 +143,14 @@ func TestEncodings(t *testing.T) {
 		"Python's html":                  `k/=y&quot;&amp;&lt;&gt;&#x27;é()! 𝄞`,
 		"Go's html":                      `k/=y&#34;&amp;&lt;&gt;&#39;é()! 𝄞`,
 		"Mustache":                       `k&#x2F;&#x3D;y&quot;&amp;&lt;&gt;&#39;é()! 𝄞`,
+		"a text of ElementTree":          `k/=y"&amp;&lt;&gt;'&#233;()! &#119070;`,
+		"an attribute of ElementTree":    `k/=y&quot;&amp;&lt;&gt;'&#233;()! &#119070;`,
+		"an attribute of Ruby":           `k/=y&quot;&amp;&lt;&gt;'&#xE9;()! &#x1D11E;`,
+		"an attribute of HTML":           `k/=y&quot;&amp;<>'é()! 𝄞`,
+		"an attribute of canonical XML":  `k/=y&quot;&amp;&lt;>'é()! 𝄞`,
+		"ASP.NET Core":                   `k/=y&quot;&amp;&lt;&gt;&#x27;&#xE9;()! &#x1D11E;`,
+		"JSTL":                           `k/=y&#034;&amp;&lt;&gt;&#039;é()! 𝄞`,
+		"Rack":                           `k&#x2F;=y&quot;&amp;&lt;&gt;&#x27;é()! 𝄞`,
 		"Go's url.QueryEscape, in lower": `k%2f%3dy%22%26%3c%3e%27%c3%a9%28%29%21+%f0%9d%84%9e`,
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
@@ -182,6 +190,10 @@ func TestEncodingsOfBase64(t *testing.T) {
 		"PHP's json_encode":          `ab\/cd+ef==&'!\u00e9`,
 		"Go's html/template":         `ab/cd&#43;ef==&amp;&#39;!é`,
 		"Handlebars":                 `ab/cd+ef&#x3D;&#x3D;&amp;&#x27;!é`,
+		"ASP.NET Core":               `ab/cd&#x2B;ef==&amp;&#x27;!&#xE9;`,
+		"Rack":                       `ab&#x2F;cd+ef==&amp;&#x27;!é`,
+		"Dart":                       `ab&#47;cd+ef==&amp;&#39;!é`,
+		"a query of Spring":          `ab/cd+ef%3D%3D%26'!%C3%A9`,
 		"a form, by URLSearchParams": `ab%2Fcd%2Bef%3D%3D%26%27%21%C3%A9`,
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
@@ -194,12 +206,17 @@ func TestEncodingsOfBase64(t *testing.T) {
 func TestEncodingsOfURLs(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `a~b*c(d)!e'f"/g?h=i|j`, Placeholder: "<1>"}}})
 	for encoder, text := range map[string]string{
-		"PHP's urlencode":     `a%7Eb%2Ac%28d%29%21e%27f%22%2Fg%3Fh%3Di%7Cj`,
-		".NET's UrlEncode":    `a%7eb*c(d)!e%27f%22%2fg%3fh%3di%7cj`,
-		"a path of Java":      `a~b*c(d)!e'f%22/g%3Fh=i%7Cj`,
-		"a path of Node":      `a~b*c(d)!e'f%22/g%3Fh=i|j`,
-		"a query of Node":     `a~b*c(d)!e%27f%22/g?h=i|j`,
-		"the JSON of Laravel": `a~b*c(d)!e\u0027f\u0022\/g?h=i|j`,
+		"PHP's urlencode":      `a%7Eb%2Ac%28d%29%21e%27f%22%2Fg%3Fh%3Di%7Cj`,
+		".NET's UrlEncode":     `a%7eb*c(d)!e%27f%22%2fg%3fh%3di%7cj`,
+		"a path of Java":       `a~b*c(d)!e'f%22/g%3Fh=i%7Cj`,
+		"a path of Node":       `a~b*c(d)!e'f%22/g%3Fh=i|j`,
+		"a query of Node":      `a~b*c(d)!e%27f%22/g?h=i|j`,
+		"a fragment of Node":   `a~b*c(d)!e'f%22/g?h=i|j`,
+		"a user of Node":       `a~b*c(d)!e'f%22%2Fg%3Fh%3Di%7Cj`,
+		"a user of Go":         `a~b%2Ac%28d%29%21e%27f%22%2Fg%3Fh=i%7Cj`,
+		"a redirect of Django": `a~b*c(d)!e'f%22/g?h=i%7Cj`,
+		".NET's UrlEncoder":    `a~b*c(d)!e%27f%22%2Fg%3Fh%3Di%7Cj`,
+		"the JSON of Laravel":  `a~b*c(d)!e\u0027f\u0022\/g?h=i|j`,
 	} {
 		if got := strings.Join(pieces(f, `{"a": "`+text+`"}`, ""), ""); got != `{"a": "<1>"}` {
 			t.Errorf("%s: %q", encoder, got)
@@ -216,6 +233,8 @@ func TestEncodedBase64(t *testing.T) {
 			"JSON.stringify": plain,
 			"PHP":            strings.ReplaceAll(plain, "/", `\/`),
 			".NET":           strings.ReplaceAll(plain, "+", `\u002B`),
+			"ASP.NET Core":   strings.ReplaceAll(plain, "+", "&#x2B;"),
+			"Rack":           strings.ReplaceAll(plain, "/", "&#x2F;"),
 			"a form":         strings.NewReplacer("/", "%2F", "+", "%2B").Replace(plain),
 			"Python's quote": strings.ReplaceAll(plain, "+", "%2B"),
 		} {
