@@ -202,6 +202,13 @@ func (c *conn) reconsider(r *rules.Rules) {
 	}
 }
 
+// forget ends a connection from whose answers values are removed: one that a request has carried no longer would be.
+func (c *conn) forget() {
+	if c.inspector.cleans() {
+		c.cut(policyChanged + "an earlier value is no longer removed from its answers")
+	}
+}
+
 // intercept ends the connection's TLS in the gate, until the connection ends.
 func (c *conn) intercept() error {
 	s, err := c.gate.interceptorServer()

@@ -113,9 +113,12 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
 	}
 	g.active.mu.Lock()
 	defer g.active.mu.Unlock()
-	g.rules.Store(r)
+	forgets := r.Forgets(g.rules.Swap(r))
 	for f := range g.active.flows {
 		f.reconsider(r)
+		if c, ok := f.(*conn); ok && forgets {
+			c.forget()
+		}
 	}
 	return nil
 }

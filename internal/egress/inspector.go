@@ -410,6 +410,13 @@ func (i *inspector) mustHide(r *rules.Rules) bool {
 	return i.intercepts && !i.hides && r.Hides(i.name, i.c.to.Port())
 }
 
+// cleans reports whether values are removed from the answers of this connection.
+func (i *inspector) cleans() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.intercepts && i.hides
+}
+
 // fromServer follows the answers. HTTP in answer to what passed unread is an error.
 func (i *inspector) fromServer(b []byte) error {
 	i.mu.Lock()

@@ -61,3 +61,35 @@ func TestFormerValue(t *testing.T) {
 		t.Errorf("a former host saw %q", got)
 	}
 }
+
+// TestForgottenValue: an answer that is being sent while its value drops out of the earlier ones breaks off.
+func TestForgottenValue(t *testing.T) {
+	asked, changed := make(chan struct{}), make(chan struct{})
+	policy := allow()
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, _, trust := openPlace(t, policy, func(_ *Host, v *vault) {
+		v.knows = map[string]http.HandlerFunc{"/slow": func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			close(asked)
+			<-changed
+			fmt.Fprintln(w, "then", r.Header.Get("Authorization"))
+		}}
+	})
+	former := policy.Secrets[0]
+	curl := "curl -sS -H 'Authorization: " + former.Placeholder + "' --cacert " + trust + " https://api.test/slow"
+	slow := make(chan string, 1)
+	go func() { slow <- p.run(curl) }()
+	<-asked
+	policy.Secrets = []sandbox.Secret{former}
+	policy.Secrets[0].Value, policy.Former = "ghp_N3wValue01234567890", []sandbox.Secret{former}
+	p.setPolicy(policy)
+	policy.Former = nil
+	p.setPolicy(policy)
+	close(changed)
+	if got := <-slow; !strings.Contains(got, "reset by peer") || strings.Contains(got, "then") {
+		t.Errorf("%q", got)
+	}
+}

@@ -63,6 +63,13 @@ func (r *Rules) Hides(name string, port uint16) bool {
 	return slices.ContainsFunc(r.Hidden, func(s Secret) bool { return s.MayGoTo(name, port) })
 }
 
+// Forgets reports whether these rules do not hide a value that earlier ones hide.
+func (r *Rules) Forgets(earlier *Rules) bool {
+	return slices.ContainsFunc(earlier.Hidden, func(s Secret) bool {
+		return s.Value != "" && !slices.ContainsFunc(r.Hidden, func(now Secret) bool { return now.Value == s.Value })
+	})
+}
+
 // addSecrets checks secrets and adds them. It intercepts and allows their hosts.
 func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
 	if len(secrets) > maxSecrets {
