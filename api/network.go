@@ -37,7 +37,7 @@ type Secret struct {
 	// and path.
 	Places []sandbox.SecretPlace `json:"places,omitempty" max:"3"`
 	// From 8 to 8192 characters. In a PATCH that adds no hosts or headers, the default is the value that the sandbox
-	// has. Never in an answer.
+	// has; give the values of all secrets, or of none. Never in an answer.
 	Value string `json:"value,omitempty"`
 	// In an answer: the value was lost when the server restarted, and PATCH can restore it. Ignored in a request.
 	Lost bool `json:"lost,omitempty"`

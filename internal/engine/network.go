@@ -138,7 +138,8 @@ func checkWithoutValue(at int, before, after *sandbox.Secret) error {
 }
 
 // keepSecrets gives a new policy what the sandbox was made with: its authority, its placeholders, and values that are
-// not given again.
+// not given again. It refuses a policy that gives some values and keeps others. The gate hides overlapping values as
+// one, so somebody who may choose a value again and again could find another one, character by character.
 func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 	old := s.spec().Network
 	if p.Reads() && old.Authority == nil {
@@ -146,6 +147,7 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 			"TLS inspection must be enabled when the sandbox is created: give inspect or secrets then")
 	}
 	p.Authority = old.Authority
+	given, kept := false, -1
 	for i := range p.Secrets {
 		one := &p.Secrets[i]
 		had := slices.IndexFunc(old.Secrets, func(s sandbox.Secret) bool { return s.Name == one.Name })
@@ -156,12 +158,21 @@ func (s *Sandbox) keepSecrets(p *sandbox.NetworkPolicy) error {
 		before := &old.Secrets[had]
 		one.Placeholder = before.Placeholder
 		if one.Value != "" {
+			given = true
 			continue
 		}
 		if err := checkWithoutValue(i, before, one); err != nil {
 			return err
 		}
-		one.Value = before.Value
+		if one.Value = before.Value; one.Value != "" {
+			kept = i
+		}
+	}
+	if given && kept >= 0 {
+		e := sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].value", kept),
+			"%s has no value, and another secret has one", p.Secrets[kept].Name)
+		e.Fix = "give the values of all secrets, or of none"
+		return e
 	}
 	return nil
 }

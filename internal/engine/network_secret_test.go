@@ -35,6 +35,29 @@ func TestCheckWithoutValue(t *testing.T) {
 	}
 }
 
+// TestKeepAllValues: a change of a network gives all values of secrets or keeps all. A lost value is not kept.
+func TestKeepAllValues(t *testing.T) {
+	for _, c := range []struct{ had, gives, refused string }{
+		{"ab", "--", ""}, {"ab", "cd", ""}, {"-b", "c-", "secrets[1].value"}, {"ab", "-d", "secrets[0].value"},
+		{"a-", "-d", "secrets[0].value"}, {"a-", "c-", ""}, {"--", "-d", ""},
+	} {
+		policy := func(values string) (p sandbox.NetworkPolicy) {
+			for i, name := range []string{"A", "B"} {
+				p.Secrets = append(p.Secrets, sandbox.Secret{Name: name, Hosts: []string{"a.test"},
+					Value: strings.Trim(values[i:i+1], "-")})
+			}
+			return p
+		}
+		s, next := &Sandbox{}, policy(c.gives)
+		s.record.Spec.Network = policy(c.had)
+		s.record.Spec.Network.Authority = &sandbox.Authority{}
+		err := s.keepSecrets(&next)
+		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused+": ") {
+			t.Errorf("%s by %s: %v, want %q", c.had, c.gives, err, c.refused)
+		}
+	}
+}
+
 // TestFormerSecrets: what a sandbox's secrets were stays hidden, in bounds.
 func TestFormerSecrets(t *testing.T) {
 	secret := func(value string, hosts ...string) sandbox.Secret {
