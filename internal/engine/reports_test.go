@@ -126,7 +126,7 @@ os._exit(0)`, size))
 
 // TestBackgroundOutput: the server holds little of the output of processes that live long, which the log has.
 func TestBackgroundOutput(t *testing.T) {
-	const count, size = 4, 1 << 20
+	const count, size = 2, 1 << 20
 	s := newRig(t, engine.Config{}).make(t, engine.Create{Spec: sandbox.Spec{
 		Limits: sandbox.Limits{OutputBytes: 4 * size}}})
 	for _, terminal := range []*engine.TerminalSize{nil, {Rows: 1, Cols: 80}} {
