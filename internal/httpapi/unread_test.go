@@ -43,7 +43,7 @@ func TestUnreadArchive(t *testing.T) {
 	if res, text := r.do("POST", "/v1/sandboxes", `{"name":"work"}`, alice); res.StatusCode != 201 {
 		t.Fatal(text)
 	}
-	const links, length = 2000, 3600
+	const links, length = 1000, 3600
 	if res, text := r.do("POST", "/v1/sandboxes/work/run", python(fmt.Sprintf(`import os
 os.mkdir("d"); os.chdir("d")
 for _ in range(18): os.mkdir("a" * 199); os.chdir("a" * 199)
@@ -51,7 +51,7 @@ for i in range(%d): os.symlink("x", "l%%d" %% i)
 with open("z", "wb") as f: f.truncate(50_000_000)`, links)), alice); !strings.Contains(text, "succeeded") {
 		t.Fatal(res.Status, text)
 	}
-	const readers = 4
+	const readers = 2
 	before := heapInUse()
 	for range readers {
 		conn := r.dial()
