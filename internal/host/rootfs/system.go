@@ -110,7 +110,10 @@ func System(dir string, user sandbox.User) ([]confine.Step, error) {
 			Msg: "is not a root file system: no /usr, /bin or /lib"}
 	}
 	etc, err := etcSteps(dir, user)
-	return append(steps, etc...), err
+	if err != nil {
+		return nil, err
+	}
+	return append(steps, etc...), nil
 }
 
 // entriesOf returns the shown entries of a merged folder, at most maxMerged, as each is a mount.
