@@ -54,6 +54,9 @@ func (r redisAnswers) dial(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
+// errAuth has no text of the server, which may repeat a part of the password: servers without AUTH repeat a command.
+var errAuth = errors.New("the server refuses the user or the password of its address")
+
 // talk authenticates and selects the database as the address says, and then runs the command.
 func (r redisAnswers) talk(c net.Conn, most int, command []string) (reply []byte, err error) {
 	in := bufio.NewReaderSize(c, maxLine)
@@ -68,6 +71,9 @@ func (r redisAnswers) talk(c net.Conn, most int, command []string) (reply []byte
 		_, err = exchange(c, in, 0, "AUTH", password)
 	default:
 		_, err = exchange(c, in, 0, "AUTH", user, password)
+	}
+	if said := refusal(""); errors.As(err, &said) {
+		return nil, errAuth
 	}
 	if database, _ := strconv.Atoi(strings.TrimPrefix(r.address.Path, "/")); err == nil && database > 0 {
 		_, err = exchange(c, in, 0, "SELECT", strconv.Itoa(database))
