@@ -60,7 +60,7 @@ func (p *pins) hold() bool {
 	switch more := p.memory - p.held; {
 	case more < 0:
 		p.meter.unreserve(-more)
-	case p.meter.reserve(more) != "":
+	case more > 0 && p.meter.reserve(more) != "": // a full room refuses 0, too
 		return false
 	}
 	p.held = p.memory

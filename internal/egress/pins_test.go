@@ -99,3 +99,21 @@ func TestPinMemory(t *testing.T) {
 		t.Errorf("%d bytes are left", held)
 	}
 }
+
+// TestPinsWithoutRoom: where an owner has no memory left, a network that remembers nothing yet goes on without it.
+func TestPinsWithoutRoom(t *testing.T) {
+	b := newBudget(Limits{Bytes: leastBytes})
+	for owner, n := range map[string]int64{"key": leastBytes * 7 / 16, "other": leastBytes * 7 / 16} {
+		if !b.bytes.Take(owner, n) {
+			t.Fatalf("no room for %s", owner)
+		}
+	}
+	if !b.bytes.Take("small", leastBytes/16) { // of the part for owners with little
+		t.Fatal("no room for another owner")
+	}
+	p := pins{meter: newMeter(b, "key", 1000)}
+	p.add(netip.MustParseAddr("8.8.8.8"), "a.example", time.Now())
+	if p.held != 0 || p.memory != 0 || len(p.by) != 0 {
+		t.Errorf("%d bytes are held of %d, for %d addresses", p.held, p.memory, len(p.by))
+	}
+}
