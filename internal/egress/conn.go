@@ -202,7 +202,8 @@ func (c *conn) reconsider(r *rules.Rules) {
 	}
 }
 
-// forget ends a connection from whose answers values are removed: one that a request has carried no longer would be.
+// forget ends a connection from whose answers values are removed, once the rules hide fewer of them: its requests may
+// have carried one of the others.
 func (c *conn) forget() {
 	if c.inspector.cleans() {
 		c.cut(policyChanged + "an earlier value is no longer removed from its answers")
