@@ -58,8 +58,12 @@ func New(config Config) (*Client, error) {
 		}
 	} else if u, err := url.Parse(config.Server); err != nil || u.Host == "" || u.User != nil ||
 		u.Scheme != "http" && u.Scheme != "https" {
+		given := fmt.Sprintf("%.100q", config.Server)
+		if strings.Contains(config.Server, "@") { // it may have a password
+			given = "an address with a user"
+		}
 		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "server",
-			Msg: fmt.Sprintf("%.100q is not the address of a server", config.Server),
+			Msg: given + " is not the address of a server",
 			Fix: "write http://HOST:PORT, https://HOST:PORT or unix:PATH"}
 	}
 	c.http.Transport = transport

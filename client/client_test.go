@@ -52,6 +52,11 @@ func TestStrangeServers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, address := range []string{"http://me:s3cret@host", "me:s3cret@host"} {
+		if _, err := New(Config{Server: address}); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	c, err := New(Config{Server: gone.URL})

@@ -42,6 +42,9 @@ def test_wrong_requests(server, sandbox):
         sandbox.run("1", colour="red")
     with pytest.raises(fumehood.InvalidRequest, match="is not the address of a server"):
         Client("localhost:7070")
+    with pytest.raises(fumehood.InvalidRequest) as refused:
+        Client("http://me:s3cret@localhost:7070")
+    assert "s3cret" not in str(refused.value)
     with pytest.raises(fumehood.InvalidRequest, match="cobol"), Client(server.address) as client:
         client.run("1", language="cobol")
 

@@ -38,8 +38,9 @@ export class Server {
 
   constructor(options: ServerOptions = {}) {
     const url = options.server ?? environment("FUMEHOOD_SERVER") ?? defaultServer;
-    if (!/^https?:\/\/[^/?#@]+/.test(url)) {
-      throw new FumehoodError(`${url} is not the address of a server`,
+    if (!/^https?:\/\/[^/?#@]+(?:[/?#]|$)/.test(url)) {
+      const given = url.includes("@") ? "an address with a user" : url; // it may have a password
+      throw new FumehoodError(`${given} is not the address of a server`,
         { kind: "invalid", hint: "write http://HOST:PORT or https://HOST:PORT" });
     }
     this.url = url.replace(/\/+$/, "");

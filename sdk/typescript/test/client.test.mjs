@@ -160,6 +160,7 @@ test("problems", async (t) => {
   await rejectsWith(Sandbox.connect("nobody", options), "not_found", /no living sandbox .*\(/);
   await rejectsWith(Sandbox.create({ ...options, limits: { memory: "much" } }), "invalid", /memory/);
   await rejectsWith(Sandbox.create({ server: "localhost:7070" }), "invalid", /http:\/\/HOST:PORT/);
+  await rejectsWith(Sandbox.create({ server: "http://me:s3cret@h:1" }), "invalid", /^an address with a user is not/);
   await rejectsWith(run("1", { server: "http://127.0.0.1:1" }), "unavailable", /fumehood serve/);
   const s = await sandbox(t);
   const run2 = s.getRun("aaaaaaaaaaaaaaaaaaaaaaaaaa");

@@ -35,8 +35,9 @@ class Address(NamedTuple):
             return Address(text, "http://localhost", text.removeprefix(UNIX), local=True)
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+            given = "an address with a user" if "@" in text else repr(text[:100])  # it may have a password
             raise InvalidRequest(
-                f"server: {text[:100]!r} is not the address of a server",
+                f"server: {given} is not the address of a server",
                 "write http://HOST:PORT, https://HOST:PORT or unix:PATH",
             )
         return Address(text, text.rstrip("/"), local=parts.hostname in LOOPBACK)
