@@ -79,11 +79,15 @@ func New(config Config) *Server {
 		network = " It has no network, unless it was created with one."
 	}
 	for _, t := range tools(config.Living.Spec, network) {
-		s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return s.call(ctx, t, r), nil
-		})
+		s.addTool(t)
 	}
 	return s
+}
+
+func (s *Server) addTool(t tool) {
+	s.sdk.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return s.call(ctx, t, r), nil
+	})
 }
 
 // forget removes what the SDK would keep of a client for as long as its session, and this server does not use. It keeps

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,7 +154,7 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	}
 	var out *sdk.CallToolResult
 	if err == nil {
-		out, err = t.call(c, arguments)
+		out, err = t.contained(c, arguments)
 	}
 	if err == nil {
 		return out
@@ -174,6 +175,19 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	}
 	content := &sdk.TextContent{Text: answer.Cut(text, answer.MaxModelNote)}
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{content}}
+}
+
+// contained calls the tool, and converts a panic to an error: the SDK calls tools in goroutines of its own, where a
+// panic would end the server.
+func (t *tool) contained(c *call, arguments json.RawMessage) (_ *sdk.CallToolResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.session.server.config.Log.Error("a tool panicked", "tool", t.Name, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
+			err = &sandbox.Error{Kind: sandbox.Internal, Op: t.Name, Msg: fmt.Sprint("panic: ", p)}
+		}
+	}()
+	return t.call(c, arguments)
 }
 
 // decode decodes arguments. Unknown ones are refused: they were meant to have an effect.
