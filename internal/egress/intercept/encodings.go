@@ -49,14 +49,10 @@ var encodings = []func(string) string{
 	markup(), markup(`"`, "&quot;"), // the text and the attributes of XML
 	strings.NewReplacer("&", "&amp;", `"`, "&quot;").Replace,              // the attributes of HTML
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;").Replace, // those of canonical XML
-	func(v string) string { return references(markup()(v), "&#", 10) },    // ElementTree of Python, Java
-	func(v string) string { return references(markup(`"`, "&quot;")(v), "&#", 10) },
-	func(v string) string { return references(markup()(v), "&#x", 16) }, // Ruby, PHP's DOM
-	func(v string) string { return references(markup(`"`, "&quot;")(v), "&#x", 16) },
-	func(v string) string { return references(markup(`"`, "&quot;", "'", "&#39;")(v), "&#", 10) }, // .NET
-	func(v string) string { // ASP.NET Core
-		return references(markup(`"`, "&quot;", "'", "&#x27;", "+", "&#x2B;")(v), "&#x", 16)
-	},
+	references("&#", 10), references("&#", 10, `"`, "&quot;"), // ElementTree of Python, Java
+	references("&#x", 16), references("&#x", 16, `"`, "&quot;"), // Ruby, PHP's DOM
+	references("&#", 10, `"`, "&quot;", "'", "&#39;"),                  // .NET
+	references("&#x", 16, `"`, "&quot;", "'", "&#x27;", "+", "&#x2B;"), // ASP.NET Core
 	markup(`"`, "&quot;", "'", "&apos;"),
 	markup(`"`, "&quot;", "'", "&#39;"),                                              // Ruby, .NET, lodash
 	markup(`"`, "&quot;", "'", "&#039;"),                                             // PHP
@@ -77,17 +73,20 @@ func markup(more ...string) func(string) string {
 	return strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace
 }
 
-// references writes characters beyond ASCII as references of HTML or XML, by their numbers.
-func references(text, begin string, base int) string {
-	var out strings.Builder
-	for _, r := range text {
-		if r < utf8.RuneSelf {
-			out.WriteRune(r)
-		} else {
-			out.WriteString(begin + strconv.FormatInt(int64(r), base) + ";")
+// references is markup that also writes characters beyond ASCII by their numbers.
+func references(begin string, base int, more ...string) func(string) string {
+	encode := markup(more...)
+	return func(value string) string {
+		var out strings.Builder
+		for _, r := range encode(value) {
+			if r < utf8.RuneSelf {
+				out.WriteByte(byte(r))
+			} else {
+				out.WriteString(begin + strconv.FormatInt(int64(r), base) + ";")
+			}
 		}
+		return out.String()
 	}
-	return out.String()
 }
 
 const hexDigits = "0123456789abcdef"
@@ -124,16 +123,20 @@ func escapeASCII(value string) string {
 
 // percent encodes all bytes but letters, digits, those of kept, and spaces.
 func percent(value, kept, space string) string {
-	var out strings.Builder
+	var keeps [256]bool
+	for _, c := range []byte(kept) {
+		keeps[c] = true
+	}
+	out := make([]byte, 0, 3*len(value))
 	for _, c := range []byte(value) {
 		switch {
 		case c == ' ':
-			out.WriteString(space)
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(kept, c) >= 0:
-			out.WriteByte(c)
+			out = append(out, space...)
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || keeps[c]:
+			out = append(out, c)
 		default:
-			out.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
+			out = append(out, '%', hexDigits[c>>4], hexDigits[c&15])
 		}
 	}
-	return out.String()
+	return string(out)
 }

@@ -90,8 +90,12 @@ func (all patternSet) addEncoded(text string, p pattern) {
 	if strings.Trim(text, unescaped) == "" {
 		return
 	}
+	var known []string // encoders agree about most values, and hashes take long
 	for _, encode := range encodings {
-		all.add(encode(text), p)
+		if one := encode(text); one != text && !slices.Contains(known, one) {
+			known = append(known, one)
+			all.add(one, p)
+		}
 	}
 }
 
