@@ -24,6 +24,13 @@ type JSON struct {
 // longText is the least length of a long text, and how much of one is encoded at a time.
 const longText = 16 << 10
 
+// Shorter texts stay in the JSON up to mostShort bytes together. Beyond that, texts are long from leastLong on: code
+// can make thousands of short ones, whose JSON is six times as long.
+const (
+	mostShort = 256 << 10
+	leastLong = 256
+)
+
 // writeSize is how much is written at a time.
 const writeSize = 64 << 10
 
@@ -32,14 +39,25 @@ type Layout struct {
 	mark string
 	text JSON
 	ends [][]byte // the JSON of each mark
+
+	short int // bytes of texts that are not long
 }
 
 // NewLayout chooses a random mark, which the value cannot hold.
 func NewLayout() *Layout { return &Layout{mark: string(sandbox.NewID())} }
 
+// isLong reports whether a text of so many bytes is taken out.
+func (l *Layout) isLong(n int) bool {
+	if n > longText || n > leastLong && l.short+n > mostShort {
+		return true
+	}
+	l.short += n
+	return false
+}
+
 // String takes out a long text.
 func (l *Layout) String(s *string) {
-	if len(*s) > longText {
+	if l.isLong(len(*s)) {
 		l.text.long = append(l.text.long, *s)
 		*s = l.mark
 		l.ends = append(l.ends, marshal(*s))
@@ -48,7 +66,7 @@ func (l *Layout) String(s *string) {
 
 // Bytes takes out long bytes, which are base64 in JSON.
 func (l *Layout) Bytes(b *[]byte) {
-	if len(*b) > longText {
+	if l.isLong(len(*b)) {
 		l.text.long = append(l.text.long, *b)
 		*b = []byte(l.mark)
 		l.ends = append(l.ends, marshal(*b))
@@ -66,7 +84,7 @@ func (l *Layout) Map(m map[string]any) {
 			l.Bytes(&v)
 			m[name] = v
 		case json.RawMessage:
-			if len(v) > longText {
+			if l.isLong(len(v)) {
 				l.text.long = append(l.text.long, v)
 				m[name] = l.mark
 				l.ends = append(l.ends, marshal(l.mark))

@@ -62,6 +62,28 @@ func TestLayoutMap(t *testing.T) {
 	}
 }
 
+// TestManyShortTexts: the JSON of thousands of texts, none of them long, is not in memory either.
+func TestManyShortTexts(t *testing.T) {
+	const values, size = 1000, 2 << 10
+	a := func() *api.Answer {
+		a := &api.Answer{}
+		for range values {
+			data := map[string]string{"text/plain": strings.Repeat("\x01", size)}
+			a.Results = append(a.Results, api.Result{Data: data})
+		}
+		return a
+	}
+	var got, want bytes.Buffer
+	Encode(&want, a())
+	text := JSONOf(a())
+	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
+	}
+	if held := text.Size(); held > 3*values*size/2+6*mostShort {
+		t.Errorf("%d bytes are held for %d", held, values*size)
+	}
+}
+
 // A problem quotes a hostile request briefly.
 func TestProblemIsBrief(t *testing.T) {
 	name := strings.Repeat("\u0085", 1<<16)
