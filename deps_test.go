@@ -177,7 +177,7 @@ internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
 internal/dashboard:          internal/httpd
 internal/dashboard/bundle:   | github.com/evanw/esbuild/pkg/api
-internal/openaiapi:          sandbox internal/answer internal/wording internal/engine internal/httpd
+internal/openaiapi:          sandbox internal/answer internal/engine internal/httpd
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
                              internal/nearest |
                              github.com/modelcontextprotocol/go-sdk

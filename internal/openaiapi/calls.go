@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
-	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -45,14 +45,14 @@ func (f *face) interpret(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	call.Type, call.Container = "code_interpreter_call", idPrefix+string(s.ID())
 	run := engine.RunRequest{Request: sandbox.Request{Language: "python", Code: []byte(call.Code)}}
-	text, err := f.hold(w, r, s, run, func(result *sandbox.Result) any {
+	text, err := f.hold(w, r, s, run, func(result *sandbox.Result) *answer.JSON {
 		call.Outputs, call.Status = outputsOf(result), "completed"
 		switch result.Status {
 		case sandbox.StatusSucceeded, sandbox.StatusFailed:
 		default:
 			call.Status = "incomplete"
 		}
-		return call
+		return call.layOut()
 	})
 	if err != nil {
 		return err
@@ -60,10 +60,21 @@ func (f *face) interpret(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	return f.WriteJSON(w, text)
 }
 
+// layOut returns the JSON of the item, which it modifies.
+func (c *codeCall) layOut() *answer.JSON {
+	l := answer.NewLayout()
+	l.String(&c.Code)
+	for i := range c.Outputs {
+		l.String(&c.Outputs[i].Logs)
+		l.String(&c.Outputs[i].URL)
+	}
+	return l.Around(c)
+}
+
 // hold runs in a container. The room for the answer is taken before the run gives its slot to the next.
 func (f *face) hold(w *httpd.Response, r *http.Request, s *engine.Sandbox, run engine.RunRequest,
-	show func(*sandbox.Result) any) (*answer.JSON, error) {
-	layOut := func(result *sandbox.Result) (*answer.JSON, int64) { return answer.NewLayout().Around(show(result)), 0 }
+	show func(*sandbox.Result) *answer.JSON) (*answer.JSON, error) {
+	layOut := func(result *sandbox.Result) (*answer.JSON, int64) { return show(result), 0 }
 	return f.Hold(r.Context(), w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
 		_, err := s.Run(r.Context(), run)
@@ -74,11 +85,10 @@ func (f *face) hold(w *httpd.Response, r *http.Request, s *engine.Sandbox, run e
 // outputsOf returns the outputs of a run: what it wrote, with the exception and the value of the last expression, and
 // images, in the order in which they were displayed.
 func outputsOf(r *sandbox.Result) []output {
-	a := answer.New(wording.HTTP, r)
-	logs := a.Stdout + a.Stderr
+	logs := []byte(answer.Text(r.Stdout) + answer.Text(r.Stderr))
 	var images []output
 	for _, v := range r.Results {
-		shown, text := false, ""
+		shown, text := false, []byte(nil)
 		for _, form := range v.Forms {
 			switch form.Type {
 			case "image/png", "image/jpeg":
@@ -86,20 +96,19 @@ func outputsOf(r *sandbox.Result) []output {
 					URL: "data:" + form.Type + ";base64," + base64.StdEncoding.EncodeToString(form.Data)})
 				shown = true
 			case "text/plain":
-				text = string(form.Data)
+				text = form.Data
 			}
 		}
-		if !shown && text != "" {
-			logs = strings.TrimSuffix(logs, "\n")
-			if logs != "" {
-				logs += "\n"
+		if !shown && len(text) > 0 {
+			if logs = bytes.TrimSuffix(logs, []byte("\n")); len(logs) > 0 {
+				logs = append(logs, '\n')
 			}
-			logs += text
+			logs = append(logs, text...)
 		}
 	}
 	outputs := []output{}
-	if logs != "" {
-		outputs = append(outputs, output{Type: "logs", Logs: strings.ToValidUTF8(logs, "\ufffd")})
+	if len(logs) > 0 {
+		outputs = append(outputs, output{Type: "logs", Logs: strings.ToValidUTF8(string(logs), "\ufffd")})
 	}
 	return append(outputs, images...)
 }
@@ -164,20 +173,32 @@ func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 		if limit != nil {
 			run.Request.Timeout = time.Duration(*limit) * time.Millisecond
 		}
-		_, err := f.hold(w, r, s, run, func(done *sandbox.Result) any {
-			out.Output = append(out.Output, resultOf(done, most))
-			return out.Output[len(out.Output)-1]
+		_, err := f.hold(w, r, s, run, func(done *sandbox.Result) *answer.JSON {
+			one := resultOf(done, most)
+			out.Output = append(out.Output, one)
+			l := answer.NewLayout()
+			one.takeOut(l)
+			return l.Around(one)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return f.WriteJSON(w, out)
+	l := answer.NewLayout()
+	for i := range out.Output {
+		out.Output[i].takeOut(l)
+	}
+	return f.WriteJSON(w, l.Around(out))
+}
+
+// takeOut takes out the long texts.
+func (r *result) takeOut(l *answer.Layout) {
+	l.String(&r.Stdout)
+	l.String(&r.Stderr)
 }
 
 func resultOf(done *sandbox.Result, most *int64) result {
-	a := answer.New(wording.HTTP, done)
-	out := result{Stdout: a.Stdout, Stderr: a.Stderr, Outcome: outcome{Type: "timeout"}}
+	out := result{Stdout: answer.Text(done.Stdout), Stderr: answer.Text(done.Stderr), Outcome: outcome{Type: "timeout"}}
 	if most != nil {
 		out.Stdout, out.Stderr = cut(out.Stdout, *most), cut(out.Stderr, *most)
 	}
