@@ -91,6 +91,10 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	return b, b.Hold(max(0, b.shape.size-freeBody))
 }
 
+// CheckLiterals refuses JSON that ReadBody has read if it has a long name, number or white space. Call it before
+// encoding/json decodes any of it into a struct: the text of an error would hold several copies.
+func (b *Body) CheckLiterals() error { return b.shape.checkLiterals() }
+
 // ReadJSON decodes the body of a request as ReadBody reads it. It ignores unknown fields, and a missing body has none.
 // The caller calls release, also after an error.
 func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(), err error) {
@@ -99,7 +103,7 @@ func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(
 	}
 	body, err := s.ReadBody(w, r)
 	if err == nil {
-		err = body.shape.checkLiterals()
+		err = body.CheckLiterals()
 	}
 	if err == nil && len(body.Data) > 0 {
 		if err = json.Unmarshal(body.Data, into); err != nil {

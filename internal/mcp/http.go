@@ -184,6 +184,9 @@ func (x *request) message(body *httpd.Body) (small []byte, err error) {
 	case len(text) > 0 && text[0] == '[':
 		return nil, sandbox.Invalidf("", "a batch of messages is not supported; send each message in its own request")
 	}
+	if err := body.CheckLiterals(); err != nil {
+		return nil, err
+	}
 	if err := body.Hold(argumentCopies * int64(len(body.Data))); err != nil {
 		return nil, err
 	}

@@ -81,7 +81,13 @@ func TestManyValues(t *testing.T) {
 			t.Errorf("%s: %s", what, response.Status)
 		}
 	}
-	response := r.post(c.ID(), ` [{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	response := r.post(c.ID(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_files",`+
+		`"arguments":{"`+strings.Repeat("\x7f", 1<<20)+`":1}}}`)
+	response.Body.Close()
+	if response.StatusCode != 413 {
+		t.Errorf("a long name: %s", response.Status)
+	}
+	response = r.post(c.ID(), ` [{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
 	response.Body.Close()
 	if response.StatusCode != 400 {
 		t.Errorf("a batch: %s", response.Status)
