@@ -13,6 +13,7 @@ import (
 const (
 	completeTimeout = 5 * time.Second
 	maxMatches      = 100
+	maxMatch        = 1 << 10 // bytes of a name; longer ones are left out
 )
 
 // Complete returns names that fit at the cursor, an offset in bytes of the code. Each replaces the code from start to
@@ -80,7 +81,9 @@ func parseMatches(fields [][]byte, cursor int) (start int, names []string, err e
 		return 0, nil, fmt.Errorf("%.20q is not the start of a name", fields[0])
 	}
 	for _, name := range fields[1:min(len(fields), 1+maxMatches)] {
-		names = append(names, string(name))
+		if len(name) <= maxMatch {
+			names = append(names, string(name))
+		}
 	}
 	return start, names, nil
 }

@@ -51,3 +51,12 @@ func TestBetweenIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept, and %d dropped", n, c.Dropped)
 	}
 }
+
+// TestLongMatch: an interpreter cannot answer a completion with a name of megabytes.
+func TestLongMatch(t *testing.T) {
+	long := make([]byte, maxMatch+1)
+	start, names, err := parseMatches([][]byte{[]byte("1"), []byte("print"), long, []byte("property")}, 3)
+	if err != nil || start != 1 || len(names) != 2 {
+		t.Errorf("%d, %d names, %v", start, len(names), err)
+	}
+}

@@ -139,13 +139,14 @@ func (a *apiV1) listRuns(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 		return err
 	}
 	out := a.NewList(w, "runs")
-	for _, x := range s.Runs() {
+	err = s.EachRun(func(x engine.RunInfo) error {
 		if !includes(x.Metadata, metadata) {
-			continue
+			return nil
 		}
-		if err := out.Add(showRun(x)); err != nil {
-			return out.Fail(err)
-		}
+		return out.Add(showRun(x))
+	})
+	if err != nil {
+		return out.Fail(err)
 	}
 	return out.End(nil)
 }
