@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp/syntax"
@@ -16,6 +17,7 @@ import (
 const (
 	maxWork        = 100e6 // bytes that one check of arguments may read or print, some 0.2 s
 	maxRunWork     = 3e9   // of all calls of a run, some 5 s
+	partWork       = 10e3  // of compiling a schema within a schema, some 20 µs
 	maxParts       = 10000 // schemas within the schemas of all tools of a run: each takes some 20 µs to resolve
 	byteWork       = 15    // of decoding and encoding a byte of arguments
 	decodedWork    = 500   // and a value
@@ -392,12 +394,14 @@ func (w *work) of(text []byte) (total float64, err error) {
 	return total, nil
 }
 
+var errWork = errors.New("take too much work to check, with those of the other calls of the run")
+
 // spend takes work from that of the run.
 func (s *Set) spend(work float64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.spent+work > maxRunWork {
-		return fmt.Errorf("take too much work to check, with those of the other calls of the run")
+		return errWork
 	}
 	s.spent += work
 	return nil

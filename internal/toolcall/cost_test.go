@@ -118,3 +118,40 @@ func TestWorkOfRun(t *testing.T) {
 		t.Errorf("%d schemas: %v", 10*1001, err)
 	}
 }
+
+// TestKeptSchemas: a run keeps few compiled schemas, however many tools its code has called, and compiling others again
+// is work of the run.
+func TestKeptSchemas(t *testing.T) {
+	var properties []string
+	for i := range 400 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"object","properties":{}}`, i))
+	}
+	large := []byte(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)
+	tools := []sandbox.Tool{{Name: "small", Schema: []byte(`{"properties":{"a":{"type":"string"}}}`)}}
+	for i := range 8 {
+		tools = append(tools, sandbox.Tool{Name: fmt.Sprintf("large%d", i), Schema: large})
+	}
+	set, err := Known(sandbox.Calls{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		if _, err := set.Arguments(tool.Name, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts := 0
+	for _, schema := range set.compiled {
+		parts += schema.work.parts
+	}
+	if parts > maxKept || set.compiled["small"] == nil {
+		t.Errorf("%d parts are kept, of %d tools", parts, len(set.compiled))
+	}
+	if set.spent < 8*400*partWork {
+		t.Errorf("compiling counts as %g", set.spent)
+	}
+	set.spent = maxRunWork + 1
+	if _, err := set.Arguments("large1", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "too much work") {
+		t.Errorf("after all work: %v", err)
+	}
+}

@@ -23,14 +23,15 @@ const (
 	maxError       = 8 << 10 // bytes of the text of an error
 )
 
-// Set is the tools of one run. It compiles a schema at the first call of its tool: a compiled one takes some thirty
-// times the bytes of its text, and many runs may wait. Its methods are safe for concurrent use.
+// Set is the tools of one run. It compiles a schema when its tool is called, and keeps small ones: a compiled one takes
+// some thirty times the bytes of its text, and many runs may wait. Its methods are safe for concurrent use.
 type Set struct {
 	Limits sandbox.CallLimits // complete
 
 	mu       sync.Mutex // guards all below
 	tools    []sandbox.Tool
-	compiled map[string]*checked // of tools that were called; nil: any object
+	compiled map[string]*checked // of tools that were called, of at most maxKept parts together; nil: any object
+	kept     int                 // parts of those
 	spent    float64             // work of the checks of arguments
 }
 
@@ -137,7 +138,10 @@ func (s *Set) End() {
 	s.tools, s.compiled = nil, nil
 }
 
-// find returns the schema of a tool; nil is any object.
+// maxKept limits the parts of the compiled schemas that a run keeps. Each takes some 1.5 KiB.
+const maxKept = 128
+
+// find returns the schema of a tool; nil is any object. Compiling it again is work of the run.
 func (s *Set) find(tool string) (*checked, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,11 +152,23 @@ func (s *Set) find(tool string) (*checked, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("this run has no tool %.64q", tool)
 	}
-	schema, err := check(tool, s.tools[i])
-	if err == nil {
-		s.compiled[tool] = schema
+	if s.spent > maxRunWork {
+		return nil, fmt.Errorf("the arguments %w", errWork)
 	}
-	return schema, err
+	schema, err := check(tool, s.tools[i])
+	if err != nil {
+		return nil, err
+	}
+	parts := 0
+	if schema != nil {
+		parts = schema.work.parts
+	}
+	if s.kept+parts <= maxKept {
+		s.compiled[tool], s.kept = schema, s.kept+parts
+	} else {
+		s.spent += float64(parts * partWork)
+	}
+	return schema, nil
 }
 
 func complete(l sandbox.CallLimits) (sandbox.CallLimits, error) {
