@@ -78,6 +78,9 @@ func (w *Response) WriteHeader(status int) {
 	if w.unread && !w.http2 { // drain reads the rest after the answer
 		w.Header().Set("Connection", "close")
 	}
+	if !w.http2 { // an answer without a body has no other write, and its handler may have taken long
+		w.begin()
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
