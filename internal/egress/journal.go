@@ -20,6 +20,7 @@ const (
 	maxJournal    = 4 << 20                // bytes of a file of a journal, and not much more
 	maxLine       = 1 << 20                // bytes of a line: totals have at most 256 hosts, 256 bytes each
 	journalPace   = 100 * time.Millisecond // between two batches. A crash may lose one that nobody has read
+	journalRetry  = 5 * time.Second        // after a failure, for example on a full disk
 )
 
 // journal keeps the attempts of a log in two files of JSON lines, so that they survive the server. It follows the log,
@@ -33,11 +34,13 @@ type journal struct {
 	stop context.CancelFunc
 	done chan struct{}
 
-	mu   sync.Mutex // guards all below
-	file *os.File
-	size int64
-	next uint64 // the Seq of the next attempt to write
-	err  error  // why it ended, once it has
+	mu    sync.Mutex // guards all below
+	file  *os.File
+	size  int64
+	cut   bool   // the last line may lack its end
+	next  uint64 // the Seq of the next attempt to write
+	err   error  // of the last batch
+	ended bool   // nothing more is written
 }
 
 // journalLine is one line: an attempt, or the totals of all attempts up to Seq.
@@ -73,7 +76,7 @@ func openJournal(l *Log, dir string, pace time.Duration) (*journal, error) {
 			if p := recover(); p != nil {
 				j.mu.Lock()
 				defer j.mu.Unlock()
-				j.err = fmt.Errorf("panic: %v", p)
+				j.err, j.ended = fmt.Errorf("panic: %v", p), true
 			}
 		}()
 		j.run(ctx, kept.last)
@@ -101,48 +104,64 @@ func (g *gate) Summary() Summary {
 
 func journalError(err error) error { return &sandbox.Error{Op: "keep the log of a network", Err: err} }
 
-// open opens or creates the file. It ends the last line, which a dying server may have cut.
-func (j *journal) open() (err error) {
-	if j.file, err = j.root.OpenFile(journalName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+// open opens or creates the file, whose last line a dying server may have cut. It writes nothing, so that a server can
+// take a sandbox over on a full disk.
+func (j *journal) open() error {
+	file, err := j.root.OpenFile(journalName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
 		return err
 	}
-	info, err := j.file.Stat()
-	if err == nil && info.Size() > 0 {
-		j.size = info.Size()
-		_, err = j.file.WriteString("\n")
-	}
+	info, err := file.Stat()
 	if err != nil {
-		return errors.Join(err, j.file.Close())
+		return errors.Join(err, file.Close())
 	}
+	j.file, j.size, j.cut = file, info.Size(), info.Size() > 0
 	return nil
 }
 
-// run writes batches of the attempts after a Seq until the context ends, and then the rest.
+// rotate makes the full file journalBefore, and opens a new one. After a failure, the next call continues.
+func (j *journal) rotate() error {
+	if err := j.root.Rename(journalName, journalBefore); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	full := j.file
+	if err := j.open(); err != nil {
+		return err
+	}
+	return full.Close()
+}
+
+// run writes batches of the attempts after a Seq until the context ends, and then the rest. It repeats one that could
+// not be written.
 func (j *journal) run(ctx context.Context, after uint64) {
 	pace := time.NewTicker(j.pace)
 	defer pace.Stop()
 	for {
 		_, over := j.log.Follow(ctx, after)
 		var err error
-		if after, err = j.flush(); err != nil || over != nil {
+		if after, err = j.flush(); over != nil {
 			return
 		}
+		next := pace.C
+		if err != nil {
+			next = time.After(journalRetry)
+		}
 		select {
-		case <-pace.C:
+		case <-next:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// flush writes what is new in the log, and returns the last Seq that is written. After an error it writes nothing more.
-// A nil journal writes nothing.
+// flush writes what is new in the log, and returns the last Seq that is written. The next call repeats what could not
+// be written. A nil journal writes nothing.
 func (j *journal) flush() (last uint64, err error) {
 	if j == nil {
 		return 0, nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.err == nil {
+	if !j.ended {
 		j.err = j.write()
 	}
 	return j.next - 1, j.err
@@ -152,8 +171,7 @@ func (j *journal) flush() (last uint64, err error) {
 // caller holds mu.
 func (j *journal) write() error {
 	if j.size > maxJournal {
-		j.size = 0
-		if err := errors.Join(j.file.Close(), j.root.Rename(journalName, journalBefore), j.open()); err != nil {
+		if err := j.rotate(); err != nil {
 			return err
 		}
 	}
@@ -169,6 +187,9 @@ func (j *journal) write() error {
 		lines = append(lines, journalLine{Seq: last, Totals: totals})
 	}
 	var b []byte
+	if j.cut {
+		b = append(b, '\n')
+	}
 	for i := range lines {
 		line, err := json.Marshal(&lines[i])
 		if err != nil {
@@ -178,8 +199,12 @@ func (j *journal) write() error {
 	}
 	n, err := j.file.Write(b)
 	j.size += int64(n)
-	j.next = last + 1
-	return err
+	if err != nil { // read skips what is repeated
+		j.cut = j.cut || n > 0
+		return err
+	}
+	j.cut, j.next = false, last+1
+	return nil
 }
 
 // close writes the rest and waits for the end of run.
@@ -189,14 +214,14 @@ func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.err
-	j.err = fs.ErrClosed
+	j.err, j.ended = fs.ErrClosed, true
 	if err := errors.Join(err, j.file.Close(), j.root.Close()); err != nil {
 		return journalError(err)
 	}
 	return nil
 }
 
-// read adds the lines of a file of a journal. It skips cut lines.
+// read adds the lines of a file of a journal. It skips cut and damaged lines.
 func (l *Log) read(root *os.Root, name string) error {
 	file, err := root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,6 +233,7 @@ func (l *Log) read(root *os.Root, name string) error {
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxLine)
+	lines.Split(lineOrPiece)
 	for lines.Scan() {
 		var line journalLine
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
@@ -225,6 +251,15 @@ func (l *Log) read(root *os.Root, name string) error {
 		}
 	}
 	return lines.Err()
+}
+
+// lineOrPiece is bufio.ScanLines, and skips a piece of a line that is too long.
+func lineOrPiece(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	advance, line, err = bufio.ScanLines(data, atEOF)
+	if advance == 0 && len(data) == maxLine {
+		return len(data), nil, nil
+	}
+	return advance, line, err
 }
 
 // follow puts the attempts of this log after those of a journal.

@@ -125,6 +125,75 @@ func TestReadAttemptsSurvive(t *testing.T) {
 	}
 }
 
+// TestJournalContinues: a journal that could not write for a while, in the middle of a line or at a change of the file,
+// has all attempts of that time. To open it needs no space. A damaged line costs only itself.
+func TestJournalContinues(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, journalName)
+	if err := os.WriteFile(name, []byte(strings.Repeat("x", 2*maxLine)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := &Log{}
+	j, err := openJournal(l, dir, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() != 2*maxLine {
+		t.Errorf("to open the journal changed it: %v, %v", info, err)
+	}
+	j.stop()
+	<-j.done // from here on only this test writes
+	fail := func(full bool, attempt int) {
+		t.Helper()
+		l.add(anAttempt(attempt))
+		j.mu.Lock()
+		usable := j.file
+		j.file, err = os.Open(name) // a write to it fails
+		if full {
+			j.size = maxJournal + 1
+			if err := os.Mkdir(filepath.Join(dir, journalBefore), 0o700); err != nil {
+				t.Error(err)
+			}
+		}
+		j.mu.Unlock()
+		if _, err := j.flush(); err == nil {
+			t.Error("a write to a full disk succeeded")
+		}
+		j.mu.Lock()
+		j.file.Close()
+		j.file = usable
+		j.mu.Unlock()
+		if full {
+			if err := os.Remove(filepath.Join(dir, journalBefore)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	fail(false, 1)
+	if _, err := j.file.WriteString(`{"Attempt":{"Seq":1`); err != nil { // a part of a batch was written
+		t.Fatal(err)
+	}
+	fail(true, 2)
+	l.add(anAttempt(3))
+	if last, err := j.flush(); last != 3 || err != nil {
+		t.Errorf("later it wrote up to %d: %v", last, err)
+	}
+	if err := j.close(); err != nil {
+		t.Error(err)
+	}
+	again := &Log{}
+	k, err := openJournal(again, dir, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.Last(9), l.Last(9)) || !reflect.DeepEqual(again.Summary(), l.Summary()) {
+		t.Errorf("the journal has %+v, want %+v", again.Last(9), l.Last(9))
+	}
+	if err := k.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFollowEnds: who follows the log of a network gets all attempts, and learns that it is closed.
 func TestFollowEnds(t *testing.T) {
 	l := &Log{}
