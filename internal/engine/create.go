@@ -62,6 +62,8 @@ type LivingConfig struct {
 	// Reports bounds the bytes that are held of unfinished answers of interpreters, and of unfinished reports of code
 	// without a time limit, half of them of one owner. Past it, the interpreter ends. 0 is DefaultReports.
 	Reports int64
+	// ResumeWait is how long Resume waits for guests that do not answer, all together. 0 is DefaultResumeWait.
+	ResumeWait time.Duration
 }
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.

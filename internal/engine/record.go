@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -13,6 +15,9 @@ func (s *Sandbox) save() error { return s.amend(func(*sandbox.Record) {}) }
 func (s *Sandbox) amend(change func(*sandbox.Record)) error {
 	s.locks.saving.Lock()
 	defer s.locks.saving.Unlock()
+	if s.locks.ended != nil {
+		return s.endedBy(s.locks.ended.Reason)
+	}
 	s.mu.Lock()
 	record := s.record
 	change(&record)
@@ -24,6 +29,38 @@ func (s *Sandbox) amend(change func(*sandbox.Record)) error {
 	defer s.mu.Unlock()
 	change(&s.record)
 	return nil
+}
+
+// recordEnd puts the end of the sandbox on record, before any answer reports it. If the server is killed before the box
+// is closed, the next one closes it. If it cannot be saved, saveEnd tries again.
+func (s *Sandbox) recordEnd(reason string) {
+	s.locks.saving.Lock()
+	defer s.locks.saving.Unlock()
+	if s.locks.ended != nil {
+		return
+	}
+	s.mu.Lock()
+	record := s.record
+	s.mu.Unlock()
+	record.Ended, record.Reason = time.Now(), reason
+	if err := s.store(record); err != nil {
+		s.engine.log.Warn("could not record the end of a sandbox yet", "sandbox", s.id, "err", err)
+		return
+	}
+	s.locks.ended = &record
+}
+
+// saveEnd puts the record of an ended sandbox into the store, unless recordEnd did.
+func (s *Sandbox) saveEnd() error {
+	s.locks.saving.Lock()
+	defer s.locks.saving.Unlock()
+	s.mu.Lock()
+	record := s.record
+	s.mu.Unlock()
+	if s.locks.ended != nil && s.locks.ended.Reason == record.Reason {
+		return nil
+	}
+	return s.store(record)
 }
 
 // store puts a record into the store. The caller holds locks.saving, so that an older one never replaces a newer one.

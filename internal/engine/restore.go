@@ -78,6 +78,7 @@ type resumed struct {
 	interpreter *interpreter
 	rest        []byte // of its request or of the last answer, which the interpreter lacks
 	accepted    time.Time
+	exited      bool          // its process has ended by itself
 	answer      *answerRecord // the last answer to a call; nil is none
 }
 
@@ -339,7 +340,7 @@ func (r *resumed) awaits(sent uint64, request func() []byte) (begun, whole bool)
 func (r *takeover) goOn(x *Run) bool {
 	process, lives := r.left[string(x.id)]
 	delete(r.left, string(x.id))
-	x.process.pid = process.PID
+	x.process.pid, x.resumed.exited = process.PID, process.Exited
 	if x.context != nil {
 		lives = x.resumed.interpreter != nil
 	}
@@ -391,7 +392,7 @@ func (x *Run) planAgain() (err error) {
 }
 
 // enterAgain makes the run of an earlier server one of the sandbox's. A caller that left with its server has canceled
-// it.
+// it, unless its process has ended: that caller may have the answer.
 func (x *Run) enterAgain(carryOut func(context.Context)) {
 	s := x.sandbox
 	s.mu.Lock()
@@ -401,7 +402,7 @@ func (x *Run) enterAgain(carryOut func(context.Context)) {
 	x.counted = s.engine.living.runs.Take(s.owner, 1) // an earlier server had others; this one goes on in any case
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())
-	if !x.req.Background {
+	if !x.req.Background && !x.resumed.exited {
 		x.canceled()
 	}
 	s.work.Go(func() { carryOut(ctx) })

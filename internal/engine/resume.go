@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,20 +19,27 @@ import (
 const (
 	resumeTimeout = 30 * time.Second // for one attempt at one sandbox
 	resumeAtOnce  = 8
-	resumePause   = 200 * time.Millisecond // before another attempt at a box that another process looks at
+
+	// DefaultResumeWait is for LivingConfig.ResumeWait. The guests of busy sandboxes answer late, and nobody is served
+	// meanwhile.
+	DefaultResumeWait = 5 * time.Second
+
+	resumePause = 200 * time.Millisecond // before another attempt at a box that another process looks at
 
 	leastRetry = time.Second // after a failed attempt; it doubles
 	mostRetry  = time.Minute
 )
 
 // Resume takes over the living sandboxes of an earlier server, by the records that it left. It returns the records of
-// those that have ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over now
-// stays on record, is Unavailable, and is retried. It removes what is left of sandboxes without a record, except those
-// whose records cannot be read. Call Resume before any other sandbox is made.
+// those that have ended, with the reason; asking for such a sandbox reports the same. One that cannot be taken over
+// within LivingConfig.ResumeWait stays on record, is Unavailable, and is retried. Resume removes what is left of
+// sandboxes without a record, except those whose records cannot be read. Call Resume before any other sandbox is made.
 func (e *Engine) Resume(ctx context.Context, records []sandbox.Record, unread ...sandbox.ID) (gone []sandbox.Record) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards gone
 	places := make(chan struct{}, resumeAtOnce)
+	first, cancel := context.WithTimeout(ctx, cmp.Or(e.config.Living.ResumeWait, DefaultResumeWait))
+	defer cancel()
 	for _, record := range records {
 		if !record.Ended.IsZero() {
 			e.living.mu.Lock()
@@ -53,7 +61,7 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record, unread ..
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			err := r.try(ctx)
+			err := r.try(first)
 			switch {
 			case err == nil:
 			case r.done(err):
@@ -153,13 +161,13 @@ func (r *takeover) end(reason string) {
 	s.record.Ended, s.record.Reason = time.Now(), reason
 	record := s.record
 	s.mu.Unlock()
+	if err := errors.Join(s.engine.removePackages(s.id), s.save()); err != nil { // before anybody learns of it
+		s.engine.log.Warn("could not record the end of a sandbox", "sandbox", s.id, "err", err)
+	}
 	s.engine.living.leave(s, record)
 	o := s.observation(SandboxEnded)
 	o.Reason = reason
 	s.engine.observe(o)
-	if err := errors.Join(s.engine.removePackages(s.id), s.save()); err != nil {
-		s.engine.log.Warn("could not record the end of a sandbox", "sandbox", s.id, "err", err)
-	}
 	close(s.made)
 }
 

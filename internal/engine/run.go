@@ -349,7 +349,22 @@ func (x *Run) Wait(ctx context.Context) (*sandbox.Result, error) {
 // stays.
 func (x *Run) Cancel() { x.canceled() }
 
-// Done is closed when the run has ended.
+// Stop is Cancel, and returns once the run has ended, or with ctx. Unavailable: the server left the run to the next one
+// before.
+func (x *Run) Stop(ctx context.Context) error {
+	x.Cancel()
+	select {
+	case <-x.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if errors.Is(x.failure, errDetached) {
+		return x.failure
+	}
+	return nil
+}
+
+// Done is closed when the run has ended, or left to the next server.
 func (x *Run) Done() <-chan struct{} { return x.done }
 
 // Info describes the run now.

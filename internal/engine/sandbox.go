@@ -56,9 +56,10 @@ type creation struct {
 
 // locks order what else could undo each other.
 type locks struct {
-	saving     sync.Mutex    // held while a record is saved, so that an older one never replaces a newer
-	updating   sync.Mutex    // held by Update, so that the gate and the record have the same policy
-	installing chan struct{} // has a value while packages are added
+	saving     sync.Mutex      // held while a record is saved, so that an older one never replaces a newer
+	ended      *sandbox.Record // of the end, once the store has it: no other replaces it; saving guards it
+	updating   sync.Mutex      // held by Update, so that the gate and the record have the same policy
+	installing chan struct{}   // has a value while packages are added
 }
 
 var errDetached = errors.New("the server is stopping; the sandbox goes on, and the next server takes it over")
@@ -267,10 +268,15 @@ func (s *Sandbox) Ended() error {
 	case cause == nil:
 		return nil
 	case errors.As(cause, &ended):
-		return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.label(), Msg: "it has ended: " + ended.reason,
-			Fixes: []sandbox.Hint{sandbox.FixCreate}}
+		return s.endedBy(ended.reason)
 	}
 	return &sandbox.Error{Kind: sandbox.Unavailable, Op: "sandbox " + s.label(), Err: cause, Fix: "try again"}
+}
+
+// endedBy is the error of calls after the end.
+func (s *Sandbox) endedBy(reason string) error {
+	return &sandbox.Error{Kind: sandbox.NotFound, Op: "sandbox " + s.label(), Msg: "it has ended: " + reason,
+		Fixes: []sandbox.Hint{sandbox.FixCreate}}
 }
 
 // Done is closed when the sandbox takes no more work. Ended then returns why.
@@ -296,6 +302,9 @@ func (s *Sandbox) end(reason string) error {
 	if s.failed != nil {
 		return nil
 	}
+	if s.life.Err() == nil {
+		s.recordEnd(reason)
+	}
 	s.endLife(&endedError{reason})
 	var mine *endedError
 	if !errors.As(context.Cause(s.life), &mine) {
@@ -305,6 +314,7 @@ func (s *Sandbox) end(reason string) error {
 }
 
 func (s *Sandbox) removeOnce() error {
+	s.recordEnd(context.Cause(s.life).Error())
 	s.stopTimers()
 	s.work.Wait()
 	s.closeBox()
@@ -316,7 +326,7 @@ func (s *Sandbox) removeOnce() error {
 	o := s.observation(SandboxEnded)
 	o.Reason = record.Reason
 	s.engine.observe(o)
-	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.save())
+	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.saveEnd())
 }
 
 // endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.

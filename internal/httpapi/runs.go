@@ -172,12 +172,7 @@ func showRun(x engine.RunInfo) api.Run {
 
 // cancelRun cancels a run and answers when it has ended.
 func (a *apiV1) cancelRun(w *httpd.Response, r *http.Request, x *engine.Run) error {
-	x.Cancel()
-	select {
-	case <-x.Done():
-	case <-r.Context().Done():
-	}
-	return done(w, nil)
+	return done(w, x.Stop(r.Context()))
 }
 
 // stdinPiece is how much of a body goes to a program's stdin at a time.
