@@ -2,10 +2,7 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -137,46 +134,4 @@ func (x *Run) newOutput() *output {
 		out.keepPart()
 	}
 	return out
-}
-
-// The request of a background run is kept beside its log until the run has ended. The next server starts a run that
-// had not started when its server was killed, and sends the rest of its code or stdin to one that had.
-
-func (s *Sandbox) requestFile(id sandbox.ID) string {
-	return filepath.Join(s.logs.Dir(), string(id)+".request")
-}
-
-// saveRequest keeps the request. It needs no sync of the disk: the sandbox does not survive the machine either.
-func (x *Run) saveRequest() error {
-	text, err := json.Marshal(&x.req)
-	if err == nil {
-		err = os.WriteFile(x.sandbox.requestFile(x.id), text, 0o600)
-	}
-	if err != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "keep the request of a run", Err: err,
-			Fix: "free space in the state folder of Fumehood"}
-	}
-	return nil
-}
-
-// dropRequest removes the request.
-func (x *Run) dropRequest() {
-	if x.req.Background {
-		_ = os.Remove(x.sandbox.requestFile(x.id)) // its folder is removed with the sandbox
-	}
-}
-
-// loadRequest completes a request by what saveRequest kept, and reports whether it could.
-func (s *Sandbox) loadRequest(r *RunRequest) bool {
-	text, err := os.ReadFile(s.requestFile(r.ID))
-	if err != nil {
-		return false
-	}
-	saved := RunRequest{}
-	if json.Unmarshal(text, &saved) != nil { // its server was killed before it answered
-		return false
-	}
-	saved.ID = r.ID
-	*r = saved
-	return true
 }

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// The request of a background run is kept beside its log until the run has ended. The next server starts a run that
+// had not started when its server was killed, and sends the rest of its code or stdin to one that had.
+
+func (s *Sandbox) requestFile(id sandbox.ID) string {
+	return filepath.Join(s.logs.Dir(), string(id)+".request")
+}
+
+// saveRequest keeps the request. It needs no sync of the disk: the sandbox does not survive the machine either.
+func (x *Run) saveRequest() error {
+	file, err := os.OpenFile(x.sandbox.requestFile(x.id), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = errors.Join(writeRequest(file, x.req), file.Close())
+	}
+	if err != nil {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "keep the request of a run", Err: err,
+			Fix: "free space in the state folder of Fumehood"}
+	}
+	return nil
+}
+
+// writeRequest writes a request as JSON. Its large parts are encoded as they are written: an ordinary encoder would hold
+// several copies of them.
+func writeRequest(to io.Writer, r RunRequest) error {
+	mark := []byte(sandbox.NewID()) // no request holds it
+	var large [][]byte              // in the order of their JSON
+	takeOut := func(part *[]byte) {
+		if len(*part) > largeValue {
+			large = append(large, *part)
+			*part = mark
+		}
+	}
+	takeOut(&r.Request.Code)
+	takeOut(&r.Request.Stdin)
+	r.Request.Files = slices.Clone(r.Request.Files)
+	for i := range r.Request.Files {
+		takeOut(&r.Request.Files[i].Data)
+	}
+	text, err := json.Marshal(&r)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(to, largeValue)
+	quoted := encode(mark)
+	for _, part := range large {
+		before, after, found := bytes.Cut(text, quoted)
+		if !found {
+			return errors.New("the large parts of a request are not in the order of its JSON")
+		}
+		out.Write(before) // Flush returns the error
+		out.WriteByte('"')
+		encoder := base64.NewEncoder(base64.StdEncoding, out)
+		if _, err := encoder.Write(part); err != nil {
+			return err
+		}
+		if err := encoder.Close(); err != nil {
+			return err
+		}
+		out.WriteByte('"')
+		text = after
+	}
+	out.Write(text)
+	return out.Flush()
+}
+
+// dropRequest removes the request.
+func (x *Run) dropRequest() {
+	if x.req.Background {
+		_ = os.Remove(x.sandbox.requestFile(x.id)) // its folder is removed with the sandbox
+	}
+}
+
+// loadRequest completes a request by what saveRequest kept, and reports whether it could.
+func (s *Sandbox) loadRequest(r *RunRequest) bool {
+	text, err := os.ReadFile(s.requestFile(r.ID))
+	if err != nil {
+		return false
+	}
+	saved := RunRequest{}
+	if json.Unmarshal(text, &saved) != nil { // its server was killed before it answered
+		return false
+	}
+	saved.ID = r.ID
+	*r = saved
+	return true
+}
