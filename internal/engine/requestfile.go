@@ -34,8 +34,8 @@ func (x *Run) saveRequest() error {
 	return nil
 }
 
-// writeRequest writes a request as JSON. Its large parts are encoded as they are written: an ordinary encoder would hold
-// several copies of them.
+// writeRequest writes a request as JSON. Its large parts are encoded as they are written: an ordinary encoder would
+// hold several copies of them.
 func writeRequest(to io.Writer, r RunRequest) error {
 	mark := []byte(sandbox.NewID()) // no request holds it
 	var large [][]byte              // in the order of their JSON
