@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 func TestCut(t *testing.T) {
@@ -41,5 +43,26 @@ func TestPageOf(t *testing.T) {
 		if _, err := pageOf(q, []string{"a"}, func(s string) string { return s }); err == nil {
 			t.Errorf("%v is accepted", q)
 		}
+	}
+}
+
+// TestLongLogs: the answer to a call holds the text of the values of its code once, however they are cut.
+func TestLongLogs(t *testing.T) {
+	const values, size = 256, 16 << 10
+	r := &sandbox.Result{}
+	for range values {
+		r.Results = append(r.Results, sandbox.Value{Forms: []sandbox.Form{
+			{Type: "text/plain", Data: []byte(strings.Repeat("\x01", size))}}})
+	}
+	call := codeCall{Outputs: outputsOf(r)}
+	if n := len(call.Outputs); n != 1 || len(call.Outputs[0].Logs) != values*(size+1)-1 {
+		t.Fatalf("%d outputs", n)
+	}
+	text := call.layOut()
+	if held := text.Size(); held > values*(size+1)+1<<10 {
+		t.Errorf("%d bytes are held for %d", held, values*size)
+	}
+	if want := int64(6 * values * size); text.Length() < want {
+		t.Errorf("the JSON has %d bytes, not %d", text.Length(), want)
 	}
 }
