@@ -153,8 +153,8 @@ func (j *journal) run(ctx context.Context, after uint64) {
 	}
 }
 
-// flush writes what is new in the log, and returns the last Seq that is written. The next call repeats what could not
-// be written. A nil journal writes nothing.
+// flush writes the new attempts of the log, and returns the Seq of the last one in the file. After a failure, the next
+// call writes the same attempts again. A nil journal writes nothing.
 func (j *journal) flush() (last uint64, err error) {
 	if j == nil {
 		return 0, nil

@@ -168,8 +168,8 @@ func (x *installations) sum(p *sandbox.Package) uint64 {
 	return maphash.Comparable(x.seed, [3]string{p.Name, p.Version, p.Hash})
 }
 
-// users returns the sandboxes that have all packages of a layer. It takes time in proportion to their number and that of
-// the packages.
+// users returns the sandboxes that have all packages of a layer. Its time is proportional to the number of sandboxes
+// and packages.
 func (x *installations) users(layer []sandbox.Package) []sandbox.ID {
 	var have []int // places of the sandboxes that have all packages up to now
 	for n := range layer {

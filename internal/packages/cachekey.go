@@ -46,7 +46,8 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 		return ""
 	}
 	k := newKeyer("request")
-	k.add(need.Language.Name, withoutPassword(index.URL), strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
+	k.add(need.Language.Name, withoutPassword(index.URL))
+	k.add(strconv.FormatBool(need.AllowBuild), strconv.FormatBool(need.Auto))
 	k.add(rootIdentity(need.Root, need.Language.Installer.Witnesses)...)
 	k.add(strconv.Itoa(len(need.Requirements)))
 	k.add(need.Requirements...)
