@@ -289,7 +289,8 @@ func TestStreamIsNoOracle(t *testing.T) {
 	}
 }
 
-// TestFinderTakesTheSameTime: a search takes as long in a text with the end of a value as in other texts. Code in the sandbox could otherwise find a value in parts, by answers whose text it chooses.
+// TestFinderTakesTheSameTime: a search takes as long in a text with the end of a value as in other texts. Code
+// in the sandbox could otherwise find a value in parts, by answers whose text it chooses.
 func TestFinderTakesTheSameTime(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "pL7wq9Xz2Rt5Vb8Nm1Kj4Q==", Placeholder: "<1>"}}})
 	const size = 16 << 10
