@@ -139,8 +139,8 @@ internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang
 
 # the engine: it gets backends, languages and a store as values
 internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
-                             internal/guest/client internal/host/filelock internal/nearest internal/plan internal/room
-                             internal/toolcall
+                             internal/guest/client internal/host/filelock internal/largejson internal/nearest
+                             internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink internal/room | golang.org/x/sys
@@ -157,15 +157,19 @@ internal/duplex:
 # what all owners, and each, may hold
 internal/room:
 
+# JSON with long texts
+internal/largejson:          sandbox
+
 # faces: they call the engine, and never each other
 internal/wording:            sandbox api
-internal/answer:             sandbox api internal/wording
+internal/answer:             sandbox api internal/largejson internal/wording
 client:                      sandbox api internal/duplex internal/toolcall | github.com/coder/websocket
-internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/room |
+internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/largejson
+                             internal/room |
                              github.com/prometheus/client_golang golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
-                             internal/image internal/nearest internal/packages internal/plan internal/template
-                             internal/room | github.com/coder/websocket
+                             internal/image internal/largejson internal/nearest internal/packages internal/plan
+                             internal/template internal/room | github.com/coder/websocket
 internal/e2bapi/generated/process:           | google.golang.org/protobuf
 internal/e2bapi/generated/filesystem:        | google.golang.org/protobuf
 internal/e2bapi/generated/process/processconnect:       internal/e2bapi/generated/process | connectrpc.com/connect
@@ -173,11 +177,11 @@ internal/e2bapi/generated/filesystem/filesystemconnect: internal/e2bapi/generate
 internal/e2bapi:             sandbox internal/e2bapi/generated/process internal/e2bapi/generated/filesystem
                              internal/e2bapi/generated/process/processconnect
                              internal/e2bapi/generated/filesystem/filesystemconnect internal/answer internal/engine
-                             internal/eventlog internal/room
+                             internal/eventlog internal/largejson internal/room
                              internal/httpd | connectrpc.com/connect google.golang.org/protobuf
 internal/dashboard:          internal/httpd
 internal/dashboard/bundle:   | github.com/evanw/esbuild/pkg/api
-internal/openaiapi:          sandbox internal/answer internal/engine internal/httpd
+internal/openaiapi:          sandbox internal/answer internal/engine internal/largejson internal/httpd
 internal/mcp:                sandbox api internal/answer internal/wording internal/engine internal/httpd
                              internal/nearest |
                              github.com/modelcontextprotocol/go-sdk

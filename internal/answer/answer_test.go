@@ -9,9 +9,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
+
+func marshal(v any) []byte {
+	var out bytes.Buffer
+	largejson.Encode(&out, v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
 
 // succeeded is the result of print(6*7) where all that was asked is enforced.
 func succeeded() *sandbox.Result {
@@ -156,7 +163,7 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf.Reset()
-		Encode(&buf, New(wording.HTTP, r, api.Sections...))
+		largejson.Encode(&buf, New(wording.HTTP, r, api.Sections...))
 	}
 }
 

@@ -3,6 +3,8 @@ package answer
 import (
 	"bytes"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 )
 
 // FuzzAppendText: AppendText writes the same as the standard encoder.
@@ -11,7 +13,7 @@ func FuzzAppendText(f *testing.F) {
 	f.Add([]byte("\xff\xe2\x82 \xed\xa0\x80\xf0\x9f\x98"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var want bytes.Buffer
-		Encode(&want, string(text))
+		largejson.Encode(&want, string(text))
 		if got := AppendText([]byte("x"), text); string(got)+"\n" != "x"+want.String() {
 			t.Errorf("%q became %s, want %s", text, got, want.Bytes())
 		}

@@ -8,10 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -112,7 +112,7 @@ func (l *lines) line(v map[string]any) error { return l.send(func() error { retu
 // character may be cut: all text is ASCII. Long texts are encoded as they are written: code can make JSON of six times
 // their bytes.
 func (l *lines) write(v map[string]any) error {
-	layout := answer.NewLayout()
+	layout := largejson.NewLayout()
 	layout.Map(v)
 	err := layout.Around(v).EncodeTo(&asciiWriter{to: l.w})
 	if err == nil {

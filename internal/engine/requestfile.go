@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -34,48 +32,16 @@ func (x *Run) saveRequest() error {
 	return nil
 }
 
-// writeRequest writes a request as JSON. Its large parts are encoded as they are written: an ordinary encoder would
-// hold several copies of them.
+// writeRequest writes a request as JSON, without a copy of its large parts.
 func writeRequest(to io.Writer, r RunRequest) error {
-	mark := []byte(sandbox.NewID()) // no request holds it
-	var large [][]byte              // in the order of their JSON
-	takeOut := func(part *[]byte) {
-		if len(*part) > largeValue {
-			large = append(large, *part)
-			*part = mark
-		}
-	}
-	takeOut(&r.Request.Code)
-	takeOut(&r.Request.Stdin)
+	l := largejson.NewLayout()
+	l.Bytes(&r.Request.Code)
+	l.Bytes(&r.Request.Stdin)
 	r.Request.Files = slices.Clone(r.Request.Files)
 	for i := range r.Request.Files {
-		takeOut(&r.Request.Files[i].Data)
+		l.Bytes(&r.Request.Files[i].Data)
 	}
-	text, err := json.Marshal(&r)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(to, largeValue)
-	quoted := encode(mark)
-	for _, part := range large {
-		before, after, found := bytes.Cut(text, quoted)
-		if !found {
-			return errors.New("the large parts of a request are not in the order of its JSON")
-		}
-		out.Write(before) // Flush returns the error
-		out.WriteByte('"')
-		encoder := base64.NewEncoder(base64.StdEncoding, out)
-		if _, err := encoder.Write(part); err != nil {
-			return err
-		}
-		if err := encoder.Close(); err != nil {
-			return err
-		}
-		out.WriteByte('"')
-		text = after
-	}
-	out.Write(text)
-	return out.Flush()
+	return l.Around(&r).EncodeTo(to)
 }
 
 // dropRequest removes the request.

@@ -11,6 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 )
 
 const (
@@ -97,7 +98,7 @@ func (s *eventStream) open() {
 // event appends an event, without an id if id is 0. Callers hold mu.
 func (s *eventStream) event(id uint64, name string, data any) {
 	s.head(id, name)
-	answer.Encode(&s.buf, data) // ends in the one newline that it holds
+	largejson.Encode(&s.buf, data) // ends in the one newline that it holds
 	s.buf.WriteByte('\n')
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -33,7 +34,7 @@ func (a *apiV1) execute(w *httpd.Response, r *http.Request) error {
 		Code:     []byte(*req.Code),
 		Return:   sandbox.Return{Globs: []string{"**"}},
 	}}
-	text, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
+	text, err := a.CarryOut(r.Context(), w, run, func(r *sandbox.Result) (*largejson.JSON, int64) {
 		return executeJSON(newExecuteAnswer(r)), 0
 	})
 	if err != nil {
@@ -70,8 +71,8 @@ func newExecuteAnswer(r *sandbox.Result) *api.ExecuteAnswer {
 }
 
 // executeJSON returns the answer's JSON. It modifies the answer.
-func executeJSON(a *api.ExecuteAnswer) *answer.JSON {
-	l := answer.NewLayout()
+func executeJSON(a *api.ExecuteAnswer) *largejson.JSON {
+	l := largejson.NewLayout()
 	l.String(&a.Output)
 	if a.Error != nil {
 		l.String(a.Error)

@@ -10,6 +10,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -85,7 +86,7 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 
 // answerWith returns a function that lays out answers with sections even if they are empty.
 func answerWith(include []api.Section) httpd.LayOut {
-	return func(r *sandbox.Result) (*answer.JSON, int64) {
+	return func(r *sandbox.Result) (*largejson.JSON, int64) {
 		return answer.JSONOf(answer.New(wording.HTTP, r, include...)), 0
 	}
 }
@@ -104,7 +105,7 @@ func (a *apiV1) stream(w *httpd.Response, r *http.Request, run engine.OneShot, i
 	defer events.close()
 	run.Request.Output, run.Request.Progress = events.output, events.progress
 	run.Request.Calls.Call, run.Request.Calls.Answered = events.call, events.answered
-	text, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*answer.JSON, int64) {
+	text, err := a.CarryOut(ctx, w, run, func(r *sandbox.Result) (*largejson.JSON, int64) {
 		o := answer.NewOutcome(wording.HTTP, r, include...)
 		return answer.JSONOf(&o), events.holdRest(r)
 	})

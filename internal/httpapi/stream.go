@@ -7,6 +7,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -29,7 +30,7 @@ type runStream struct {
 // heldEvent is an event that is sent after the run has released its slot.
 type heldEvent struct {
 	name string
-	data *answer.JSON
+	data *largejson.JSON
 }
 
 // half is the offset of an output stream, and an incomplete character at its end.
@@ -152,7 +153,7 @@ func (s *runStream) holdOutput(from sandbox.Stream, c sandbox.Captured) {
 }
 
 // done ends the stream with the held events and the outcome.
-func (s *runStream) done(outcome *answer.JSON) {
+func (s *runStream) done(outcome *largejson.JSON) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open()

@@ -13,6 +13,7 @@ import (
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -66,8 +67,8 @@ func FuzzStreamIsLossless(f *testing.F) {
 				b = []byte(p.Text)
 			}
 			var want bytes.Buffer
-			answer.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b), Base64: p.Base64,
-				Dropped: 3})
+			largejson.Encode(&want, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Text: string(b),
+				Base64: p.Base64, Dropped: 3})
 			if got := appendOutput(nil, api.OutputPiece{TimeMS: p.TimeMS, Offset: p.Offset, Dropped: 3},
 				b); string(got)+"\n" != want.String() {
 				t.Errorf("%s, want %s", got, want.Bytes())

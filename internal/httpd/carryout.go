@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -14,7 +14,7 @@ const FreeAnswer = 64 << 10
 
 // LayOut converts a result to its answer. more is the size of other values that the caller holds until the request
 // ends. It must not wait for the client, as the run holds its slot.
-type LayOut func(*sandbox.Result) (text *answer.JSON, more int64)
+type LayOut func(*sandbox.Result) (text *largejson.JSON, more int64)
 
 // Reserve takes n bytes of the room for answers until the request ends, as soon as they are free. Handlers reserve what
 // they hold while their client reads, beyond 64 KiB. It returns TooLarge if a client may never hold as much, and Busy
@@ -41,7 +41,8 @@ func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release fu
 
 // CarryOut runs for the owner of a request. The answer takes its room while the run still holds its slot. So the room
 // limits what is held for slow readers, and the slots limit what waits for room.
-func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot, layOut LayOut) (*answer.JSON, error) {
+func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot, layOut LayOut) (*largejson.JSON,
+	error) {
 	run.Owner = w.Key
 	return s.Hold(ctx, w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
@@ -53,7 +54,7 @@ func (s *Server) CarryOut(ctx context.Context, w *Response, run engine.OneShot, 
 // Hold performs a request, which hands its result to deliver, and returns the answer. Its room is taken until the
 // request ends.
 func (s *Server) Hold(ctx context.Context, w *Response, request *sandbox.Request, layOut LayOut,
-	perform func(deliver func(*sandbox.Result) error) error) (text *answer.JSON, err error) {
+	perform func(deliver func(*sandbox.Result) error) error) (text *largejson.JSON, err error) {
 	err = perform(func(result *sandbox.Result) error {
 		s.ran(w, request, result)
 		laid, more := layOut(result)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -169,12 +169,12 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 // WriteJSON answers with v, whose type always has a JSON form, and status 200.
 func (s *Server) WriteJSON(w *Response, v any) error { return s.WriteStatus(w, http.StatusOK, v) }
 
-// WriteStatus answers with v. An *answer.JSON is one that Hold returned; the JSON of any other value is counted here.
-// It ignores errors of the client's connection.
+// WriteStatus answers with v. A *largejson.JSON is one that Hold returned; the JSON of any other value is counted here. It
+// ignores errors of the client's connection.
 func (s *Server) WriteStatus(w *Response, status int, v any) error {
-	text, ok := v.(*answer.JSON)
+	text, ok := v.(*largejson.JSON)
 	if !ok {
-		text = answer.NewLayout().Around(v)
+		text = largejson.NewLayout().Around(v)
 		if err := s.TryReserve(w, text.Size()-FreeAnswer); err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/answer"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 )
 
 // List is an answer with one list, whose entries are sent as they come. So memory holds at most 64 KiB and one entry.
@@ -37,7 +37,7 @@ func (l *List) Add(entry any) error {
 	if l.count++; l.count > 1 {
 		l.buf.WriteByte(',')
 	}
-	answer.Encode(&l.buf, entry)
+	largejson.Encode(&l.buf, entry)
 	l.buf.Truncate(l.buf.Len() - 1) // the newline
 	if l.buf.Len() < FreeAnswer {
 		return nil

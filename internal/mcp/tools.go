@@ -177,8 +177,8 @@ func (s *Server) call(ctx context.Context, t tool, r *sdk.CallToolRequest) *sdk.
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{content}}
 }
 
-// contained calls the tool, and converts a panic to an error. The SDK calls tools in its goroutines, where a panic would
-// end the server.
+// contained calls the tool, and converts a panic to an error. The SDK calls tools in its goroutines, where a panic ends
+// the server.
 func (t *tool) contained(c *call, arguments json.RawMessage) (_ *sdk.CallToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/answer"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -45,7 +46,7 @@ func (f *face) interpret(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	call.Type, call.Container = "code_interpreter_call", idPrefix+string(s.ID())
 	run := engine.RunRequest{Request: sandbox.Request{Language: "python", Code: []byte(call.Code)}}
-	text, err := f.hold(w, r, s, run, func(result *sandbox.Result) *answer.JSON {
+	text, err := f.hold(w, r, s, run, func(result *sandbox.Result) *largejson.JSON {
 		call.Outputs, call.Status = outputsOf(result), "completed"
 		switch result.Status {
 		case sandbox.StatusSucceeded, sandbox.StatusFailed:
@@ -61,8 +62,8 @@ func (f *face) interpret(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 }
 
 // layOut returns the JSON of the item, which it modifies.
-func (c *codeCall) layOut() *answer.JSON {
-	l := answer.NewLayout()
+func (c *codeCall) layOut() *largejson.JSON {
+	l := largejson.NewLayout()
 	l.String(&c.Code)
 	for i := range c.Outputs {
 		l.String(&c.Outputs[i].Logs)
@@ -73,8 +74,8 @@ func (c *codeCall) layOut() *answer.JSON {
 
 // hold runs in a container. The room for the answer is taken before the run gives its slot to the next.
 func (f *face) hold(w *httpd.Response, r *http.Request, s *engine.Sandbox, run engine.RunRequest,
-	show func(*sandbox.Result) *answer.JSON) (*answer.JSON, error) {
-	layOut := func(result *sandbox.Result) (*answer.JSON, int64) { return show(result), 0 }
+	show func(*sandbox.Result) *largejson.JSON) (*largejson.JSON, error) {
+	layOut := func(result *sandbox.Result) (*largejson.JSON, int64) { return show(result), 0 }
 	return f.Hold(r.Context(), w, &run.Request, layOut, func(deliver func(*sandbox.Result) error) error {
 		run.Deliver = deliver
 		_, err := s.Run(r.Context(), run)
@@ -173,10 +174,10 @@ func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 		if limit != nil {
 			run.Request.Timeout = time.Duration(*limit) * time.Millisecond
 		}
-		_, err := f.hold(w, r, s, run, func(done *sandbox.Result) *answer.JSON {
+		_, err := f.hold(w, r, s, run, func(done *sandbox.Result) *largejson.JSON {
 			one := resultOf(done, most)
 			out.Output = append(out.Output, one)
-			l := answer.NewLayout()
+			l := largejson.NewLayout()
 			one.takeOut(l)
 			return l.Around(one)
 		})
@@ -184,7 +185,7 @@ func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 			return err
 		}
 	}
-	l := answer.NewLayout()
+	l := largejson.NewLayout()
 	for i := range out.Output {
 		out.Output[i].takeOut(l)
 	}
@@ -192,7 +193,7 @@ func (f *face) shell(w *httpd.Response, r *http.Request, s *engine.Sandbox) erro
 }
 
 // takeOut takes out the long texts.
-func (r *result) takeOut(l *answer.Layout) {
+func (r *result) takeOut(l *largejson.Layout) {
 	l.String(&r.Stdout)
 	l.String(&r.Stderr)
 }

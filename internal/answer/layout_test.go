@@ -2,19 +2,21 @@ package answer
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/internal/wording"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+const largeText = 16 << 10 // bytes of a text that is encoded as it is written
+
 // JSON that is written in pieces equals the output of an ordinary encoder.
 func TestJSONText(t *testing.T) {
-	long := strings.Repeat("a€😀\x01\u2028\"<\\", longText/5)
-	binary := []byte(strings.Repeat("\xff\x00", longText) + "x")
+	long := strings.Repeat("a€😀\x01\u2028\"<\\", largeText/5)
+	binary := []byte(strings.Repeat("\xff\x00", largeText) + "x")
 	result := func() *sandbox.Result {
 		return &sandbox.Result{
 			Stdout: sandbox.Captured{Head: []byte(long)},
@@ -27,7 +29,7 @@ func TestJSONText(t *testing.T) {
 		}
 	}
 	var got, want bytes.Buffer
-	Encode(&want, struct {
+	largejson.Encode(&want, struct {
 		TimeMS float64 `json:"time_ms"`
 		*api.Answer
 	}{1.5, New(wording.HTTP, result(), api.Sections...)})
@@ -36,28 +38,7 @@ func TestJSONText(t *testing.T) {
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
 	}
-	if text.Length() != int64(want.Len()) || len(text.long) != 11 || text.Size() > int64(want.Len()) {
-		t.Errorf("%d bytes of %d, %d held, %d long texts", text.Length(), want.Len(), text.Size(), len(text.long))
-	}
-}
-
-// TestLayoutMap: the JSON of an object with long texts, bytes and JSON is that of encoding/json.
-func TestLayoutMap(t *testing.T) {
-	long := strings.Repeat("a€\x01<", longText)
-	raw := json.RawMessage(`"` + strings.Repeat("<", 3*longText) + `"`)
-	object := func() map[string]any {
-		return map[string]any{"text": long, "bytes": []byte(long), "raw": raw, "short": "x", "none": nil,
-			"more": map[string]any{"z": long[1:], "a": raw, "n": 1}}
-	}
-	var got, want bytes.Buffer
-	Encode(&want, object())
-	l, v := NewLayout(), object()
-	l.Map(v)
-	text := l.Around(v)
-	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) || len(text.long) != 5 {
-		t.Errorf("%v, %d bytes differ from %d, %d long texts", err, got.Len(), want.Len(), len(text.long))
-	}
-	if text.Length() != int64(want.Len()) || text.Size() > int64(want.Len()) {
+	if text.Length() != int64(want.Len()) || text.Size()*8/5 > int64(want.Len()) {
 		t.Errorf("%d bytes of %d, %d held", text.Length(), want.Len(), text.Size())
 	}
 }
@@ -74,12 +55,12 @@ func TestManyShortTexts(t *testing.T) {
 		return a
 	}
 	var got, want bytes.Buffer
-	Encode(&want, a())
+	largejson.Encode(&want, a())
 	text := JSONOf(a())
 	if err := text.EncodeTo(&got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%v, %d bytes differ from %d", err, got.Len(), want.Len())
 	}
-	if held := text.Size(); held > 3*values*size/2+6*mostShort {
+	if held := text.Size(); held > 3*values*size/2+6*256<<10 {
 		t.Errorf("%d bytes are held for %d", held, values*size)
 	}
 }

@@ -1,4 +1,5 @@
-package answer
+// Package largejson encodes JSON with long texts as it is written.
+package largejson
 
 import (
 	"bufio"
@@ -10,11 +11,10 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large answer once,
+// JSON is a value as JSON, whose long texts are encoded as they are written. So memory holds a large value once,
 // unencoded: its JSON is up to six times as long, and an ordinary encoder holds several such buffers.
 type JSON struct {
 	frames [][]byte // the JSON around the long texts: one more than those
@@ -101,79 +101,13 @@ func (l *Layout) Around(v any) *JSON {
 	for _, mark := range l.ends {
 		before, after, found := bytes.Cut(rest, mark)
 		if !found {
-			panic("answer: the long texts are not in the order of their JSON")
+			panic("largejson: the long texts are not in the order of their JSON")
 		}
 		l.text.frames = append(l.text.frames, before)
 		rest = after
 	}
 	l.text.frames = append(l.text.frames, append(rest, '\n'))
 	return &l.text
-}
-
-// JSONOf returns the JSON of an *api.Answer, an *api.Outcome or the data of an event, which it modifies.
-func JSONOf(v any) *JSON {
-	l := NewLayout()
-	switch v := v.(type) {
-	case *api.Answer:
-		l.answer(v)
-	case *api.Outcome:
-		l.outcome(v)
-	case *api.OutputPiece:
-		l.String(&v.Text)
-		l.Bytes(&v.Base64)
-	case *api.ResultEvent:
-		l.result(&v.Result)
-	case *api.ExceptionEvent:
-		l.exception(&v.Exception)
-	}
-	return l.Around(v)
-}
-
-func (l *Layout) answer(a *api.Answer) {
-	l.String(&a.Stdout)
-	l.String(&a.Stderr)
-	for i := range a.Results {
-		l.result(&a.Results[i])
-	}
-	l.String(&a.Text)
-	if a.Output != nil {
-		l.Bytes(&a.Output.Stdout.Base64)
-		l.Bytes(&a.Output.Stderr.Base64)
-	}
-	l.outcome(&a.Outcome)
-}
-
-func (l *Layout) result(r *api.Result) {
-	for _, form := range slices.Sorted(maps.Keys(r.Data)) { // as encoding/json sorts them
-		data := r.Data[form]
-		l.String(&data)
-		r.Data[form] = data
-	}
-}
-
-func (l *Layout) exception(e *sandbox.Exception) {
-	l.String(&e.Name)
-	l.String(&e.Value)
-	l.String(&e.Traceback)
-}
-
-func (l *Layout) outcome(o *api.Outcome) {
-	if o.Exception != nil {
-		exception := *o.Exception
-		o.Exception = &exception
-		l.exception(&exception)
-	}
-	for i := range o.Files {
-		if f := &o.Files[i]; f.Content != nil {
-			l.String(f.Content)
-		} else {
-			l.Bytes(&f.ContentBase64)
-		}
-	}
-	if o.Compile != nil {
-		l.String(&o.Compile.Stdout)
-		l.String(&o.Compile.Stderr)
-	}
 }
 
 // Stamp inserts a field time_ms at the start of an object.
@@ -269,7 +203,7 @@ func writeString(out *bufio.Writer, s string) error {
 	return out.WriteByte('"')
 }
 
-// marshal returns the JSON of a value of this package, which always has one.
+// marshal returns the JSON of a value, which always has one.
 func marshal(v any) []byte {
 	var out bytes.Buffer
 	Encode(&out, v)
@@ -281,6 +215,6 @@ func Encode(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // answers are never HTML: nosniff says so
 	if err := enc.Encode(v); err != nil {
-		panic("answer: " + err.Error())
+		panic("largejson: " + err.Error())
 	}
 }
