@@ -169,8 +169,8 @@ func (s *Server) record(w *Response, r *http.Request, took time.Duration) {
 // WriteJSON answers with v, whose type always has a JSON form, and status 200.
 func (s *Server) WriteJSON(w *Response, v any) error { return s.WriteStatus(w, http.StatusOK, v) }
 
-// WriteStatus answers with v. A *largejson.JSON is one that Hold returned; the JSON of any other value is counted here. It
-// ignores errors of the client's connection.
+// WriteStatus answers with v. A *largejson.JSON is one that Hold returned; the JSON of any other value is counted here.
+// WriteStatus ignores errors of the client's connection.
 func (s *Server) WriteStatus(w *Response, status int, v any) error {
 	text, ok := v.(*largejson.JSON)
 	if !ok {

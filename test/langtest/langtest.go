@@ -47,7 +47,7 @@ func Run(t *testing.T, run RunFunc, lang sandbox.Language) {
 		c := testCase{code: lang.Probe, stdout: "42\n", checkStdout: true}
 		c.run(t, run, lang)
 	})
-	Common(t, run, lang)
+	Programs(t, run, lang)
 	dir := "testdata/" + lang.Name
 	entries, err := testdata.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ func TestCasesParse(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if strings.HasPrefix(path, "testdata/common/") {
+		if strings.HasPrefix(path, "testdata/programs/") {
 			return nil
 		}
 		count++

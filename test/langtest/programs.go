@@ -11,7 +11,7 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// What the programs of common/LANGUAGE.txtar do, the same in every language: a line of the comment "error: NAME |
+// What the programs of programs/LANGUAGE.txtar do, the same in every language: a line of the comment "error: NAME |
 // VALUE" says what the uncaught error is.
 const (
 	programHello  = "hello"  // prints its first argument, then the line that it reads
@@ -23,9 +23,9 @@ const (
 
 const loopTimeout = 2 * time.Second // longer than the start of any interpreter that has the machine for itself
 
-// Common runs the programs that every language has.
-func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
-	text, err := testdata.ReadFile(path.Join("testdata/common", lang.Name+".txtar"))
+// Programs runs the programs that every language has.
+func Programs(t *testing.T, run RunFunc, lang sandbox.Language) {
+	text, err := testdata.ReadFile(path.Join("testdata/programs", lang.Name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
 		programError: {exit: anyFailure, exception: name, value: value, checkValue: true},
 	}
 	for name, c := range cases {
-		t.Run(lang.Name+"/common/"+name, func(t *testing.T) {
+		t.Run(lang.Name+"/programs/"+name, func(t *testing.T) {
 			c.doc, c.code = "every language does this", programs[name]
 			c.run(t, run, lang)
 		})
@@ -54,7 +54,7 @@ func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
 		}
 		return r
 	}
-	t.Run(lang.Name+"/common/"+programSyntax, func(t *testing.T) {
+	t.Run(lang.Name+"/programs/"+programSyntax, func(t *testing.T) {
 		r := ends(programSyntax, 0)
 		if r.Status != sandbox.StatusFailed || r.ExitCode < 1 || len(r.Stderr.Head) == 0 {
 			t.Errorf("%s, exit code %d: %s", r.Status, r.ExitCode, r.Stderr.Head)
@@ -63,7 +63,7 @@ func Common(t *testing.T, run RunFunc, lang sandbox.Language) {
 			t.Errorf("the compile phase: %+v", r.Compiled)
 		}
 	})
-	t.Run(lang.Name+"/common/"+programLoop, func(t *testing.T) {
+	t.Run(lang.Name+"/programs/"+programLoop, func(t *testing.T) {
 		if r := ends(programLoop, loopTimeout); r.Status != sandbox.StatusTimeout || r.Compiled != nil &&
 			r.Compiled.Failed {
 			t.Errorf("%s, exit code %d, %+v: %s", r.Status, r.ExitCode, r.Compiled, r.Stderr.Head)
