@@ -300,15 +300,15 @@ func (c *conn) dialAgain(ctx context.Context) (net.Conn, error) {
 	if reason != "" {
 		return nil, rules.Refusal(reason)
 	}
-	release := func() { g.meter.hangUp(port, serverMemory) }
 	g.meter.pace.spend(handshakeTime / 2) // with the server
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	outer, err := c.dial(ctx, "tcp")
 	if err != nil {
-		release()
+		g.meter.hangUp(port, false, serverMemory)
 		return nil, err
 	}
+	release := func() { g.meter.hangUp(port, true, serverMemory) }
 	return &serverConn{Conn: outer, conn: c, release: release}, nil
 }
 

@@ -75,8 +75,9 @@ func (p *ports) take(owner string, to netip.AddrPort, now time.Time) (slot int, 
 	return slot, true
 }
 
-// give gives back the port of a connection that has ended. It counts for one to two minutes more.
-func (p *ports) give(slot int, now time.Time) {
+// give gives back the port of a connection that has ended. If the connection was open, the port counts for one to two
+// minutes more.
+func (p *ports) give(slot int, wasOpen bool, now time.Time) {
 	if slot == noPort {
 		return
 	}
@@ -84,7 +85,9 @@ func (p *ports) give(slot int, now time.Time) {
 	defer p.mu.Unlock()
 	p.turn(now)
 	p.used[slot].open--
-	p.used[slot].ended[0]++
+	if wasOpen {
+		p.used[slot].ended[0]++
+	}
 }
 
 // turn forgets ports that the kernel has. The caller holds mu.
@@ -120,7 +123,7 @@ func (m *meter) dial(b rules.Bounds, to netip.AddrPort, now time.Time, memory in
 }
 
 // hangUp gives back what dial claimed.
-func (m *meter) hangUp(slot int, memory int64) {
-	m.budget.ports.give(slot, time.Now())
+func (m *meter) hangUp(slot int, wasOpen bool, memory int64) {
+	m.budget.ports.give(slot, wasOpen, time.Now())
 	m.release(memory)
 }

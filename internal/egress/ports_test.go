@@ -28,7 +28,11 @@ func TestPorts(t *testing.T) {
 		t.Errorf("%d ports of 10", len(first))
 	}
 	for _, slot := range first[:4] {
-		p.give(slot, now)
+		p.give(slot, true, now)
+	}
+	p.give(first[4], false, now)
+	if more := takes("a", to); len(more) != 1 {
+		t.Errorf("%d ports after one connection that failed", len(more))
 	}
 	if more := takes("a", to); more != nil {
 		t.Errorf("%d ports that the kernel keeps", len(more))

@@ -62,7 +62,7 @@ func (c *conn) open(r *tcp.ForwarderRequest) bool {
 // memory is what the connection may need at most.
 func (c *conn) memory() int64 { return int64(connectionMemory + 2*c.inner.buffer) }
 
-func (c *conn) release() { c.gate.meter.hangUp(c.port, c.memory()) }
+func (c *conn) release() { c.gate.meter.hangUp(c.port, c.outer != nil, c.memory()) }
 
 // accept connects both ends, the outer one first.
 func (c *conn) accept(r *tcp.ForwarderRequest) bool {
