@@ -16,6 +16,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -81,7 +82,8 @@ type secured struct {
 // it. Those of WebSockets offer HTTP/1.1.
 func (a *app) secure(l net.Listener, f *doorFlags, kept *state) (*secured, error) {
 	l = httpd.Listen(l)
-	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12,
+		CurvePreferences: duplex.Curves}
 	switch {
 	case f.cert != "":
 		c := &certificate{cert: f.cert, key: f.key, warn: func(err error) {

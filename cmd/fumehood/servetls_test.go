@@ -71,7 +71,9 @@ func TestServeTLS(t *testing.T) {
 	client := secureClient(t, filepath.Join(dir, authorityFile), address)
 	for host, status := range map[string]int{
 		"api.sandbox.test": 200, // the control plane
-		"8000-" + string(sandbox.NewID()) + ".sandbox.test": 502, // no such sandbox
+		"8000-" + string(sandbox.NewID()) + ".sandbox.test":  502, // no such sandbox
+		"8000-" + string(sandbox.NewID()) + ".sandbox.test.": 502, // the same name in full (RFC 1034)
+
 		"x.sandbox.test":       400,
 		"sandbox.sandbox.test": 400, // it needs the headers
 	} {
@@ -88,6 +90,11 @@ func TestServeTLS(t *testing.T) {
 	}
 	if _, err := client.Get("https://a.b.sandbox.test/healthz"); err == nil {
 		t.Error("the certificate is valid for other names")
+	}
+	costly := &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.CurveP521}}
+	if conn, err := tls.Dial("tcp", address, costly); err == nil {
+		conn.Close()
+		t.Error("anybody can make it compute with P-521")
 	}
 	if answer, err := http.Get("http://" + address + "/healthz"); err == nil {
 		answer.Body.Close()

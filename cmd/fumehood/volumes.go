@@ -157,17 +157,24 @@ type volumeDir struct {
 	readOnly bool
 }
 
-// checkOffered refuses a directory that is not in one of the allowed ones. A backend opens it without following links.
+// checkOffered refuses a directory that is not in one of the allowed ones. The innermost of these decides whether it may
+// be written to; one with a read-only directory below it may not. A backend opens dir without following links.
 func checkOffered(allowed []volumeDir, dir string, readOnly bool) error {
+	var innermost volumeDir
 	for _, a := range allowed {
-		if hostfiles.Within(dir, a.path) && (readOnly || !a.readOnly) {
-			return nil
-		}
-		if hostfiles.Within(dir, a.path) {
-			return sandbox.Invalidf("volumes", "this server offers %.200q read-only", dir)
+		if hostfiles.Within(dir, a.path) && len(a.path) > len(innermost.path) {
+			innermost = a
 		}
 	}
-	return sandbox.Invalidf("volumes", "this server does not offer the directory %.200q", dir)
+	if innermost.path == "" {
+		return sandbox.Invalidf("volumes", "this server does not offer the directory %.200q", dir)
+	}
+	for _, a := range allowed {
+		if !readOnly && a.readOnly && (a == innermost || hostfiles.Within(a.path, dir)) {
+			return sandbox.Invalidf("volumes", "this server offers %.200q read-only", a.path)
+		}
+	}
+	return nil
 }
 
 // checkOwnDir refuses a directory that code must not write to, and a path with links.

@@ -58,12 +58,12 @@ func (s *Server) Label(r *http.Request) string {
 	return label
 }
 
-// hostName is the host of "host", "host:port", "[v6]" or "[v6]:port".
+// hostName is the host of "host", "host:port", "[v6]" or "[v6]:port". A final dot means the same name (RFC 1034).
 func hostName(hostPort string) string {
 	if host, _, err := net.SplitHostPort(hostPort); err == nil {
-		return host
+		return strings.TrimSuffix(host, ".")
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]"), ".")
 }
 
 func isLoopback(host string) bool {

@@ -67,7 +67,7 @@ func NewServer(c Config) (*Server, error) {
 	s := &Server{config: c, signer: signer, listener: listener{accepted: make(chan net.Conn)}}
 	s.turns.Config = &s.config
 	s.listener.ctx, s.listener.end = context.WithCancel(context.Background())
-	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, CurvePreferences: curves,
+	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, CurvePreferences: duplex.Curves,
 		GetCertificate: s.certificate, NextProtos: []string{protocolHTTP2, protocolHTTP1}}
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
