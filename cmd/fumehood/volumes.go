@@ -157,8 +157,8 @@ type volumeDir struct {
 	readOnly bool
 }
 
-// checkOffered refuses a directory that is not in one of the allowed ones. The innermost of these decides whether it may
-// be written to; one with a read-only directory below it may not. A backend opens dir without following links.
+// checkOffered refuses a directory that is not in one of the allowed ones. The innermost of these decides whether
+// requests may write to it. They may not if a read-only one is below it. A backend opens dir without following links.
 func checkOffered(allowed []volumeDir, dir string, readOnly bool) error {
 	var innermost volumeDir
 	for _, a := range allowed {

@@ -47,8 +47,9 @@ type Entry struct {
 
 const suffix = ".log"
 
-// OpenFolder opens or makes an owner's folder, named by an absolute path without links, closes it to other users, and
-// lists its logs, the oldest first. Its finished logs count for the quota until Remove.
+// OpenFolder opens or makes an owner's folder, named by an absolute path without links, and closes it to other users.
+// It removes the oldest finished logs beyond the retention, and lists the others, the oldest first. The finished ones
+// count for the quota until Remove.
 func OpenFolder(dir, owner string, keep Retention, quota *Quota) (*Folder, []Entry, error) {
 	if keep == (Retention{}) {
 		keep = DefaultRetention
@@ -84,6 +85,11 @@ func OpenFolder(dir, owner string, keep Retention, quota *Quota) (*Folder, []Ent
 		if e.Finished || e.Err != nil {
 			f.push(e)
 		}
+	}
+	for f.full() { // an earlier server had removed it and kept its file for the next log
+		old := f.pop().ID
+		_ = os.Remove(f.File(old)) // a failure costs only space
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.ID == old })
 	}
 	return f, entries, nil
 }

@@ -75,6 +75,9 @@ func (f *Folder) push(e Entry) {
 	f.quota.bytes += e.Bytes
 }
 
+// full reports whether there are more finished logs than the retention keeps. The caller holds the quota's mu.
+func (f *Folder) full() bool { return len(f.finished) > f.keep.Logs || f.bytes > f.keep.Bytes }
+
 // pop takes the oldest off the list. The caller holds the quota's mu.
 func (f *Folder) pop() Entry {
 	e := f.finished[0]
@@ -99,7 +102,7 @@ func (f *Folder) trim(add ...Entry) (list []doomed) {
 		e.Written = time.Now()
 		f.push(e)
 	}
-	for len(f.finished) > f.keep.Logs || f.bytes > f.keep.Bytes {
+	for f.full() {
 		list = append(list, doomed{f, f.pop()})
 	}
 	for {

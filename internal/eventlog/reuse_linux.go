@@ -9,11 +9,13 @@ import (
 )
 
 // keepSpare keeps the file of a removed log for the next log of the folder, if it is small and the only one. To make
-// and remove a file costs several times as much as to rename it.
+// and remove a file costs several times as much as to rename it. OpenFolder of the next server removes it only if it is
+// beyond the folder's retention, so one that the quota removed is not kept.
 func (f *Folder) keepSpare(d doomed) bool {
 	f.quota.mu.Lock()
 	defer f.quota.mu.Unlock()
-	if d.folder != f || f.spare.ID != "" || d.Bytes > freeBytes {
+	overQuota := f.quota.most > 0 && f.quota.bytes+d.Bytes > f.quota.most
+	if d.folder != f || f.spare.ID != "" || d.Bytes > freeBytes || overQuota {
 		return false
 	}
 	f.spare = d.Entry

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -56,5 +57,38 @@ func TestReuse(t *testing.T) {
 	}
 	if _, _, err := Open(f.File(first)); sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("the content of another log: %v", err)
+	}
+}
+
+// TestSpareRemoved: a removed log whose file is still there after a kill is not listed by the next server.
+func TestSpareRemoved(t *testing.T) {
+	dir := filepath.Join(folder(t), "logs")
+	keep := Retention{Logs: 1, Bytes: 1 << 20}
+	f, _, err := OpenFolder(dir, "", keep, &Quota{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []sandbox.ID{sandbox.NewID(), sandbox.NewID()}
+	for _, id := range ids {
+		l, err := f.Create(id, nil)
+		if err == nil {
+			err = l.Finish(nil)
+		}
+		if err == nil {
+			_, err = f.Retire(id, l.Last().Bytes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(f.File(ids[0]), time.Time{}, time.Unix(1, 0)); err != nil { // both may have one instant
+		t.Fatalf("the file is not kept: %v", err)
+	}
+	_, entries, err := OpenFolder(dir, "", keep, &Quota{})
+	if err != nil || len(entries) != 1 || entries[0].ID != ids[1] {
+		t.Errorf("%v %v", entries, err)
+	}
+	if _, err := os.Stat(f.File(ids[0])); err == nil {
+		t.Error("the file is left")
 	}
 }
