@@ -2,6 +2,8 @@ package volume
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"time"
 )
 
@@ -11,9 +13,10 @@ const keptFor = 10 * time.Second
 
 // disk is the mounted file system of a volume.
 type disk struct {
-	device string // its loop device
-	fd     int    // of a detached mount, which keeps the file system and the device
-	users  int    // calls to Hold without Release
+	device string      // its loop device
+	file   fs.FileInfo // of the file that has the file system
+	fd     int         // of a detached mount, which keeps the file system and the device
+	users  int         // calls to Hold without Release
 	idle   *time.Timer
 }
 
@@ -21,12 +24,16 @@ type disk struct {
 // holds the volume's lock, so there is no other call for it. Those for other volumes do not wait: there may be no free
 // loop device for a while.
 func (s *Store) mount(ctx context.Context, path string) (again func() (int, error), release func(), err error) {
-	d := s.mounted(path)
+	file, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := s.mounted(path, file)
 	if d == nil {
 		if d, err = mountDisk(ctx, path); err != nil {
 			return nil, nil, err
 		}
-		d.users = 1
+		d.file, d.users = file, 1
 		s.mu.Lock()
 		s.kept[path] = d
 		s.mu.Unlock()
@@ -34,12 +41,17 @@ func (s *Store) mount(ctx context.Context, path string) (again func() (int, erro
 	return d.again, func() { s.release(path, d) }, nil
 }
 
-// mounted returns the file system of a volume, and counts a user of it; nil is one that is not mounted.
-func (s *Store) mounted(path string) *disk {
+// mounted returns the file system of a volume, and counts a user of it; nil is one that is not mounted. The path may
+// be that of a newer volume: another process can remove a volume and make one of the same name.
+func (s *Store) mounted(path string, file fs.FileInfo) *disk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.kept[path]
 	if d == nil {
+		return nil
+	}
+	if !os.SameFile(d.file, file) {
+		s.removed(path, d)
 		return nil
 	}
 	if d.idle != nil {
@@ -81,11 +93,16 @@ func (s *Store) forget(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d := s.kept[path]; d != nil {
-		delete(s.kept, path)
-		if d.users == 0 {
-			d.idle.Stop()
-			d.close()
-		}
+		s.removed(path, d)
+	}
+}
+
+// removed forgets the file system of a volume that was removed. The caller holds mu.
+func (s *Store) removed(path string, d *disk) {
+	delete(s.kept, path)
+	if d.users == 0 {
+		d.idle.Stop()
+		d.close()
 	}
 }
 

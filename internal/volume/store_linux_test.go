@@ -147,6 +147,30 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// TestReplaced: a volume that another process removed and made again has nothing of the old one, whose file system is
+// still mounted here.
+func TestReplaced(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir, boxes{}), open(t, dir, boxes{})
+	for range 2 {
+		create(t, other, "data")
+		h, err := hold(t, s, sandbox.NewID(), "data", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, unmount := folderOf(t, h)
+		left, err := os.ReadDir(at)
+		if err = errors.Join(err, os.WriteFile(at+"/x", nil, 0o600)); err != nil || len(left) > 0 {
+			t.Error(left, err)
+		}
+		unmount()
+		h.Release()
+		if err := other.Remove(t.Context(), "alice", "data"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func stat(t *testing.T, path string) (st unix.Stat_t) {
 	t.Helper()
 	if err := unix.Stat(path, &st); err != nil {
