@@ -156,8 +156,11 @@ func (s *Sandbox) AddPackages(ctx context.Context, language string, packages san
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
-	s.touch()
-	defer s.touch()
+	done, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	return x.addPackages(ctx)
 }
 

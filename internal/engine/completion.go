@@ -34,10 +34,11 @@ func (c *Context) Complete(ctx context.Context, code string, cursor int) (start 
 // ask sends a request to the driver that is no run, waits for its answer in the context's turn, and returns its fields
 // after the id. When ctx ends, it interrupts the driver: code of the sandbox may run for the answer.
 func (c *Context) ask(ctx context.Context, kind driver.Kind, fields ...[]byte) ([][]byte, error) {
-	if err := c.sandbox.Ended(); err != nil {
+	used, err := c.sandbox.use()
+	if err != nil {
 		return nil, err
 	}
-	c.sandbox.touch()
+	defer used()
 	done, err := c.wait(ctx)
 	if err != nil {
 		return nil, err

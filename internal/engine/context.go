@@ -264,10 +264,11 @@ func (c *Context) wasDeleted() error {
 
 // Restart ends the interpreter, with what runs in it, and starts a new one.
 func (c *Context) Restart(ctx context.Context) error {
-	if err := c.sandbox.Ended(); err != nil {
+	used, err := c.sandbox.use()
+	if err != nil {
 		return err
 	}
-	c.sandbox.touch()
+	defer used()
 	c.end()
 	done, err := c.wait(ctx)
 	if err != nil {

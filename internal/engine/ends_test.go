@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -239,6 +240,48 @@ func TestResumeWaitsBriefly(t *testing.T) {
 	id := string(s.ID())
 	eventually(t, "the takeover", func() bool { s, err = second.Sandbox(within(t), "", id); return err == nil })
 	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lateStore is a store whose saves of changed metadata take until a time.
+type lateStore struct {
+	*keeper
+	until time.Time
+}
+
+func (l *lateStore) Save(r sandbox.Record) error {
+	if r.Spec.Metadata != nil {
+		time.Sleep(time.Until(l.until))
+	}
+	return l.keeper.Save(r)
+}
+
+// TestPutOff: a sandbox does not end while a call uses it, nor at the end time that a call in progress changes: its
+// answer reports the new one.
+func TestPutOff(t *testing.T) {
+	k, _ := keeping(t)
+	idle, at := time.Second, time.Now().Add(3*time.Second)
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(),
+		Living: engine.LivingConfig{StateDir: t.TempDir(), Store: &lateStore{k, at.Add(50 * time.Millisecond)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, _, err := e.Create(within(t), engine.Create{Ends: engine.Ends{Idle: &idle, At: at}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload, sender := io.Pipe()
+	time.AfterFunc(idle+100*time.Millisecond, func() { sender.Close() })
+	if err := s.WriteFile(within(t), "slow", 0, upload); err != nil {
+		t.Error(err)
+	}
+	if err := s.Update(engine.Patch{Metadata: map[string]string{"a": "b"}, Ends: engine.Ends{In: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // for an end that must not come
+	if err := errors.Join(s.Ended(), s.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,15 +42,15 @@ func fileInfo(f guest.FileInfo) sandbox.FileInfo {
 // files calls the guest for a file or folder, which is given relative to the workspace or absolute. f gets its absolute
 // path, and must be safe to repeat.
 func (s *Sandbox) files(ctx context.Context, file string, f func(c *client.Client, full string) error) error {
-	if err := s.Ended(); err != nil {
+	done, err := s.use()
+	if err != nil {
 		return err
 	}
+	defer done()
 	full, err := plan.FilePath(file)
 	if err != nil {
 		return err
 	}
-	s.touch()
-	defer s.touch()
 	return fileError(s.call(ctx, func(c *client.Client) error { return f(c, full) }))
 }
 

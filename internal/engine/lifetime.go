@@ -54,17 +54,44 @@ type timers struct {
 	stopped   bool
 	used      time.Time // when the last run ended, or a call came
 	ports     int       // open connections to the sandbox's ports, which are use
+	calls     int       // in progress
 }
 
 // startTimers starts the timers, or restarts them after a change.
 func (s *Sandbox) startTimers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.record.Spec.Lifetime.EndsAt; !at.IsZero() {
-		s.setTimer(&s.timers.end, time.Until(at),
-			func() { s.endAside("it reached its end time of " + at.UTC().Format(time.RFC3339)) })
-	}
+	s.restartEnd()
 	s.restartIdle()
+}
+
+// restartEnd starts the timer of the end time anew. The caller holds mu.
+func (s *Sandbox) restartEnd() {
+	if at := s.record.Spec.Lifetime.EndsAt; !at.IsZero() {
+		s.setTimer(&s.timers.end, time.Until(at), s.endTimeOver)
+	}
+}
+
+// endTimeOver ends the sandbox, unless its end time was put off in this moment: a change that is being saved decides
+// first.
+func (s *Sandbox) endTimeOver() {
+	s.locks.saving.Lock()
+	s.mu.Lock()
+	at := s.record.Spec.Lifetime.EndsAt
+	over := !time.Now().Before(at)
+	if !over { // or the clock was set back
+		s.restartEnd()
+	}
+	s.mu.Unlock()
+	reason := "it reached its end time of " + at.UTC().Format(time.RFC3339)
+	if over && s.life.Err() == nil {
+		s.saveEndNow(reason)
+		s.endLife(&endedError{reason})
+	}
+	s.locks.saving.Unlock()
+	if over {
+		s.endAside(reason)
+	}
 }
 
 // restartIdle gives an idle sandbox its full idle time again. The caller holds mu.
@@ -82,7 +109,7 @@ func (s *Sandbox) restartIdle() {
 }
 
 // inUse reports whether the sandbox is anything but idle. The caller holds mu.
-func (s *Sandbox) inUse() bool { return s.runs.running+s.timers.ports > 0 }
+func (s *Sandbox) inUse() bool { return s.runs.running+s.timers.ports+s.timers.calls > 0 }
 
 // idleOver ends the sandbox, unless it was used in this moment.
 func (s *Sandbox) idleOver() {
@@ -118,10 +145,24 @@ func (s *Sandbox) stopTimers() {
 	}
 }
 
-// touch counts a call as use.
-func (s *Sandbox) touch() {
+// use counts a call as use until the caller calls done. It fails if the sandbox takes no more work.
+func (s *Sandbox) use() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.Ended(); err != nil {
+		return nil, err
+	}
+	s.addUse(&s.timers.calls, 1)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.addUse(&s.timers.calls, -1)
+	}, nil
+}
+
+// addUse counts uses of one kind. The caller holds mu.
+func (s *Sandbox) addUse(of *int, n int) {
+	*of += n
 	s.timers.used = time.Now()
 	s.restartIdle()
 }

@@ -80,8 +80,7 @@ func (s *Sandbox) enterPort() error {
 	s.mu.Lock()
 	full := s.timers.ports >= MaxPortConnections
 	if !full {
-		s.timers.ports++
-		s.restartIdle()
+		s.addUse(&s.timers.ports, 1)
 	}
 	s.mu.Unlock()
 	if full {
@@ -96,9 +95,8 @@ func (s *Sandbox) enterPort() error {
 func (s *Sandbox) leavePort() {
 	s.engine.living.ports.Give(s.owner, 1)
 	s.mu.Lock()
-	s.timers.ports--
-	s.mu.Unlock()
-	s.touch()
+	defer s.mu.Unlock()
+	s.addUse(&s.timers.ports, -1)
 }
 
 // portConn is a connection to a port, counted until it is closed.

@@ -18,6 +18,9 @@ func (s *Sandbox) amend(change func(*sandbox.Record)) error {
 	if s.locks.ended != nil {
 		return s.endedBy(s.locks.ended.Reason)
 	}
+	if err := s.Ended(); sandbox.KindOf(err) == sandbox.NotFound { // and that could not be saved yet
+		return err
+	}
 	s.mu.Lock()
 	record := s.record
 	change(&record)
@@ -36,6 +39,11 @@ func (s *Sandbox) amend(change func(*sandbox.Record)) error {
 func (s *Sandbox) recordEnd(reason string) {
 	s.locks.saving.Lock()
 	defer s.locks.saving.Unlock()
+	s.saveEndNow(reason)
+}
+
+// saveEndNow is recordEnd for a caller that holds locks.saving.
+func (s *Sandbox) saveEndNow(reason string) {
 	if s.locks.ended != nil {
 		return
 	}

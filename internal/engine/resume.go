@@ -161,7 +161,7 @@ func (r *takeover) end(reason string) {
 	s.record.Ended, s.record.Reason = time.Now(), reason
 	record := s.record
 	s.mu.Unlock()
-	if err := errors.Join(s.engine.removePackages(s.id), s.save()); err != nil { // before anybody learns of it
+	if err := errors.Join(s.engine.removePackages(s.id), s.saveEnd()); err != nil { // before anybody learns of it
 		s.engine.log.Warn("could not record the end of a sandbox", "sandbox", s.id, "err", err)
 	}
 	s.engine.living.leave(s, record)

@@ -411,9 +411,11 @@ type Patch struct {
 
 // Update changes a sandbox, or nothing of it if it fails.
 func (s *Sandbox) Update(p Patch) (err error) {
-	if err := s.Ended(); err != nil {
+	done, err := s.use() // or it might end as idle while the change is saved
+	if err != nil {
 		return err
 	}
+	defer done()
 	if err := plan.CheckMetadata(p.Metadata); err != nil {
 		return err
 	}
