@@ -56,7 +56,7 @@ func TestResolver(t *testing.T) {
 	}
 	p.logged("shows the address", func(a Attempt) bool {
 		return a.Name == "rebind.example" &&
-			a.Reason == "its address 169.254.169.254 is a link-local or metadata address"
+			a.Reason == "its address 169.254.169.254 is a metadata address"
 	})
 	strangers := allow("site.example", "intern.example")
 	strangers.Ceiling = &sandbox.DefaultNetworkCeiling

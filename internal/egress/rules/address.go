@@ -25,6 +25,11 @@ var special = []struct {
 	{netip.MustParsePrefix("10.0.0.0/8"), classPrivate, false},
 	// RFC 6598
 	{netip.MustParsePrefix("100.64.0.0/10"), classPrivate, false},
+	{netip.MustParsePrefix("169.254.169.254/32"), "a metadata address", false}, // of most clouds
+	{netip.MustParsePrefix("169.254.170.2/32"), "a metadata address", false},   // Amazon's, of containers
+	{netip.MustParsePrefix("169.254.170.23/32"), "a metadata address", false},  // Amazon's Pod Identity
+	{netip.MustParsePrefix("169.254.0.23/32"), "a metadata address", false},    // Tencent's
+	{netip.MustParsePrefix("169.254.42.42/32"), "a metadata address", false},   // Scaleway's
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local or metadata address", false},
 	{netip.MustParsePrefix("172.16.0.0/12"), classPrivate, false},
 	{netip.MustParsePrefix("192.168.0.0/16"), classPrivate, false},

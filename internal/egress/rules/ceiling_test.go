@@ -54,6 +54,7 @@ func TestCeiling(t *testing.T) {
 		{"public,10.0.0.0/8", allow("172.16.0.1"), "network.allow[0]", ""},
 		{"public,0.0.0.0/0", allow("10.1.2.3"), "network.allow[0]", ""},
 		{"public,100.64.0.0/10", allow("100.100.100.200"), "network.allow[0]", ""},
+		{"public,169.254.0.0/16", allow("169.254.1.1", "169.254.169.254"), "network.allow[1]", ""},
 		{"public,10.0.0.1:80-90", allow("10.0.0.1:81", "10.0.0.1:80-90"), "", ""},
 		{"public,10.0.0.1:80-90", allow("10.0.0.1:91"), "network.allow[0]", ""},
 		{"public,10.0.0.1:80-90", allow("10.0.0.1"), "network.allow[0]", ""},

@@ -110,7 +110,7 @@ func TestDecisions(t *testing.T) {
 		Deny: []string{"bad.example", "9.9.9.9:53", "*.ads.example:80"}})
 	listed := compile(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted,
 		Allow: []string{"API.example.", "*.B\u00fccher.example:8000-8010", "plain.example", "10.2.3.4",
-			"169.254.169.254:80",
+			"169.254.169.254:80", "169.254.0.0/16:81",
 			"0.0.0.0/0:22",
 			"::/0", "[2001:470::5]:99", "8.8.8.8:53",
 			"udp.example:123", "quic.example:443", "8.8.4.4"},
@@ -141,7 +141,8 @@ func TestDecisions(t *testing.T) {
 		{listed, "10.2.3.4:1", "", "10.2.3.4"}, {listed, "own 10.2.3.4:1", "", "10.2.3.4"},
 		{listed, "10.2.3.5:1", "", ""},
 		{listed, "169.254.169.254:80", "", "169.254.169.254:80"},
-		{listed, "169.254.169.254:81", "", ""}, {listed, "[fd00:ec2::254]:80", "", ""},
+		{listed, "169.254.169.254:81", "", ""}, {listed, "169.254.170.2:81", "", ""},
+		{listed, "169.254.1.1:81", "", "169.254.0.0/16:81"}, {listed, "[fd00:ec2::254]:80", "", ""},
 		{listed, "[2606:4700::1]:7", "", "::/0"},
 		{listed, "[64:ff9b::a9fe:a9fe]:80", "", ""},
 		{listed, "1.1.1.1:80", "api.example", "api.example"}, {listed, "1.1.1.1:80", "x.api.example", ""},
