@@ -74,7 +74,23 @@ func (r *Rules) checkVolumes(spec *sandbox.Spec) error {
 			sandbox.Mount{Source: v.HostDir, Target: v.Path, Writable: !v.ReadOnly})
 	}
 	spec.Volumes = kept
-	return nil
+	return r.checkMemory(spec)
+}
+
+// checkMemory bounds the volumes in memory by the operator's maximum for the writable places.
+func (r *Rules) checkMemory(spec *sandbox.Spec) error {
+	size := int64(0)
+	for _, v := range spec.MemoryVolumes() {
+		size += v.Bytes
+	}
+	disk, most := spec.Limits.DiskBytes, r.Max.DiskBytes
+	if size == 0 || most == 0 || size <= most-disk {
+		return nil
+	}
+	err := sandbox.Invalidf("volumes", "%s in memory, and a disk limit of %s, are over the server's maximum of %s",
+		sandbox.FormatBytes(size), sandbox.FormatBytes(disk), sandbox.FormatBytes(most))
+	err.Fix = "lower the sizes, or the disk limit"
+	return err
 }
 
 // checkVolumePath refuses a path of a volume that covers, or lies in, another part of the sandbox.

@@ -66,3 +66,15 @@ func TestVolumes(t *testing.T) {
 		t.Error("a volume over a mount is accepted")
 	}
 }
+
+// TestMemoryVolumes: volumes in memory count towards the operator's maximum for files.
+func TestMemoryVolumes(t *testing.T) {
+	rules := Rules{Max: sandbox.Limits{DiskBytes: 64 << 20}}
+	for size, ok := range map[int64]bool{16 << 20: true, 17 << 20: false} {
+		spec := sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 1 << 30, DiskBytes: 32 << 20},
+			Volumes: []sandbox.Volume{{Bytes: size, Path: "/a"}, {Bytes: 16 << 20, Path: "/b"}}}
+		if err := rules.checkVolumes(&spec); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
