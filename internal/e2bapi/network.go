@@ -166,6 +166,11 @@ func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
+	if req.PublicTraffic != nil || req.MaskHost != "" {
+		return &sandbox.Error{Kind: sandbox.Unsupported,
+			Msg: "allowPublicTraffic and maskRequestHost are fixed when a sandbox is created",
+			Fix: "create another sandbox"}
+	}
 	policy, err := req.policy(nil)
 	if err == nil {
 		err = f.checkInternet(w.Key, &policy)

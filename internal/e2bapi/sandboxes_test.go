@@ -81,3 +81,15 @@ func TestCeiling(t *testing.T) {
 		r.create()
 	}
 }
+
+// TestUpdatePorts: an update that would close the ports of a sandbox, which it cannot, is refused.
+func TestUpdatePorts(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	id, _ := r.create()
+	for _, body := range []string{`{"allowPublicTraffic":false}`, `{"maskRequestHost":"a.test"}`} {
+		status, text := r.do("PUT", "/sandboxes/"+id+"/network", "application/json", []byte(body), r.key())
+		if status < 400 || !strings.Contains(string(text), "fixed when a sandbox is created") {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+}
