@@ -246,17 +246,18 @@ func checkLimits(config *Config) error {
 			return err
 		}
 	}
+	usual := sandbox.DefaultLimits
 	for _, name := range sandbox.LimitNames {
 		most, asked := config.Max.Get(name), config.Defaults.Get(name)
 		if most != 0 && asked > most {
 			return sandbox.Invalidf("limits."+string(name), "the default of %s is over the maximum of %s",
 				sandbox.FormatLimit(name, asked), sandbox.FormatLimit(name, most))
 		}
-		if most != 0 && asked == 0 {
-			config.Defaults.Set(name, min(most, sandbox.DefaultLimits.Get(name)))
+		if most != 0 {
+			usual.Set(name, min(most, usual.Get(name)))
 		}
 	}
-	config.Defaults = config.Defaults.OrDefault(sandbox.DefaultLimits)
+	config.Defaults = config.Defaults.OrDefault(usual)
 	return plan.CheckDisk(config.Defaults)
 }
 

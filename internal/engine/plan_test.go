@@ -70,6 +70,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestSmallMemory: a small default or maximum of the memory lowers the default of the disk, which nobody named.
+func TestSmallMemory(t *testing.T) {
+	const size = 64 << 20
+	for _, config := range []engine.Config{{Max: sandbox.Limits{MemoryBytes: size, DiskBytes: 1 << 30}},
+		{Defaults: sandbox.Limits{MemoryBytes: size}, Max: sandbox.Limits{DiskBytes: 1 << 30}}} {
+		defaults, _, _ := newRig(t, config).LimitsOf("")
+		if defaults.MemoryBytes != size || defaults.DiskBytes != size/2 {
+			t.Errorf("%+v: %+v", config.Max, defaults)
+		}
+	}
+}
+
 // TestRefused: every bad request is an error of the right kind that names the part that is wrong, and nothing is made.
 func TestRefused(t *testing.T) {
 	rig := newRig(t, engine.Config{Max: sandbox.Limits{MemoryBytes: 1 << 30, Timeout: time.Minute}})
