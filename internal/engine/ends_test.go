@@ -244,6 +244,23 @@ func TestResumeWaitsBriefly(t *testing.T) {
 	}
 }
 
+// TestWatchIsNoUse: a sandbox whose folder is watched may be idle.
+func TestWatchIsNoUse(t *testing.T) {
+	rig := newRig(t, engine.Config{})
+	s := rig.make(t, engine.Create{})
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	err := s.Watch(ctx, ".", false, func() {
+		if s.Info().IdleEnds.IsZero() {
+			t.Error("a watch counts as use")
+		}
+		stop()
+	}, func(engine.Change) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // lateStore is a store whose saves of changed metadata take until a time.
 type lateStore struct {
 	*keeper

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 )
 
 // Change is a change of a file below a watched folder.
@@ -38,9 +39,17 @@ func (s *Sandbox) Watch(ctx context.Context, folder string, recursive bool, read
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
+	if err := s.touch(); err != nil {
+		return err
+	}
+	full, err := plan.FilePath(folder)
+	if err != nil {
+		return err
+	}
+	defer s.touch() // an error means that it has ended, which is reported below
 	var failed error
 	begun := false
-	err := s.files(ctx, folder, func(c *client.Client, full string) error {
+	err = s.call(ctx, func(c *client.Client) error {
 		return c.Watch(ctx, guest.Watch{Path: full, Recursive: recursive}, func() {
 			if !begun {
 				begun = true
@@ -61,5 +70,5 @@ func (s *Sandbox) Watch(ctx context.Context, folder string, recursive bool, read
 	if failed != nil {
 		return failed
 	}
-	return err
+	return fileError(err)
 }
