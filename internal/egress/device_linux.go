@@ -105,6 +105,7 @@ func (d *device) deliver(b []byte) {
 		}
 		return
 	}
+	b = b[:header.EthernetMinimumSize+p.size]
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(buffer.NewViewWithData(b))})
 	defer pkt.DecRef()
 	if _, ok := pkt.LinkHeader().Consume(header.EthernetMinimumSize); ok {

@@ -14,6 +14,7 @@ type packet struct {
 	pass     bool // to the stack, as protocol
 	fragment bool // a part of a packet
 	protocol tcpip.NetworkProtocolNumber
+	size     int // bytes of the packet. More may follow it in the frame, and the stack would keep them with the packet
 	to       netip.Addr
 	reason   string // of a refusal. Other packets that do not pass are noise of the link
 }
@@ -49,7 +50,7 @@ func filterARP(b []byte) packet {
 	if !a.IsValid() || a.Op() != header.ARPRequest || [4]byte(a.ProtocolAddressTarget()) != target {
 		return packet{}
 	}
-	return packet{pass: true, protocol: header.ARPProtocolNumber}
+	return packet{pass: true, protocol: header.ARPProtocolNumber, size: header.ARPSize}
 }
 
 func filter4(b []byte) packet {
@@ -57,7 +58,8 @@ func filter4(b []byte) packet {
 		return packet{}
 	}
 	h := header.IPv4(b)
-	p := packet{protocol: header.IPv4ProtocolNumber, to: netip.AddrFrom4([4]byte(b[16:20]))}
+	p := packet{protocol: header.IPv4ProtocolNumber, size: int(h.TotalLength()),
+		to: netip.AddrFrom4([4]byte(b[16:20]))}
 	switch own := sandbox.LinkAddress4.Addr().As4(); {
 	case !h.IsValid(len(b)):
 	case [4]byte(b[12:16]) != own:
@@ -92,7 +94,8 @@ func filter6(b []byte) packet {
 	}
 	h := header.IPv6(b)
 	from := netip.AddrFrom16([16]byte(b[8:24]))
-	p := packet{protocol: header.IPv6ProtocolNumber, to: netip.AddrFrom16([16]byte(b[24:40]))}
+	p := packet{protocol: header.IPv6ProtocolNumber, size: header.IPv6MinimumSize + int(h.PayloadLength()),
+		to: netip.AddrFrom16([16]byte(b[24:40]))}
 	own := from == sandbox.LinkAddress6.Addr()
 	next, body := h.NextHeader(), b[header.IPv6MinimumSize:]
 	if next == uint8(header.ICMPv6ProtocolNumber) && h.IsValid(len(b)) && len(body) >= header.ICMPv6MinimumSize {

@@ -6,9 +6,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -101,5 +106,42 @@ func TestPackets(t *testing.T) {
 	defer mu.Unlock()
 	if heard != 1 {
 		t.Errorf("%d datagrams passed", heard)
+	}
+}
+
+// sizes has the size of each packet that the device passes to the stack.
+type sizes []int
+
+func (s *sizes) DeliverNetworkPacket(_ tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
+	*s = append(*s, pkt.Data().Size())
+}
+
+func (*sizes) DeliverLinkPacket(tcpip.NetworkProtocolNumber, *stack.PacketBuffer) {}
+
+// TestPaddedFrames: the stack gets no bytes that follow a packet in its frame. It would keep them with packets that
+// wait, and count only those of the packets.
+func TestPaddedFrames(t *testing.T) {
+	own4, own6 := sandbox.LinkAddress4.Addr().AsSlice(), sandbox.LinkAddress6.Addr().AsSlice()
+	four := header.IPv4(make([]byte, header.IPv4MinimumSize+8))
+	four.Encode(&header.IPv4Fields{TotalLength: uint16(len(four)), TTL: 64, Protocol: 17,
+		SrcAddr: tcpip.AddrFromSlice(own4), DstAddr: tcpip.AddrFromSlice([]byte{9, 9, 9, 9})})
+	six := header.IPv6(make([]byte, header.IPv6MinimumSize+8))
+	six.Encode(&header.IPv6Fields{PayloadLength: 8, TransportProtocol: 17, HopLimit: 64,
+		SrcAddr: tcpip.AddrFromSlice(own6), DstAddr: tcpip.AddrFromSlice(net.ParseIP("2606:4700::1"))})
+	arp := header.ARP(make([]byte, header.ARPSize))
+	arp.SetIPv4OverEthernet()
+	arp.SetOp(header.ARPRequest)
+	copy(arp.ProtocolAddressTarget(), sandbox.LinkGateway4.AsSlice())
+	var got, want sizes
+	d := &device{up: &got}
+	for kind, packet := range map[tcpip.NetworkProtocolNumber][]byte{header.IPv4ProtocolNumber: four,
+		header.IPv6ProtocolNumber: six, header.ARPProtocolNumber: arp} {
+		frame := make([]byte, header.EthernetMinimumSize, maxSegment)
+		header.Ethernet(frame).Encode(&header.EthernetFields{Type: kind})
+		want = append(want, len(packet))
+		d.deliver(append(frame, packet...)[:maxSegment])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the stack got packets of %v bytes, want %v", got, want)
 	}
 }

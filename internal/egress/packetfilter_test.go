@@ -32,6 +32,9 @@ func FuzzPacket(f *testing.F) {
 		if got.reason != "" && (got.pass || !got.to.IsValid()) {
 			t.Fatalf("%+v", got)
 		}
+		if got.pass && header.EthernetMinimumSize+got.size > len(b) {
+			t.Fatalf("a packet of %d bytes in a frame of %d", got.size, len(b))
+		}
 		if !got.pass || got.protocol == header.ARPProtocolNumber {
 			return
 		}
