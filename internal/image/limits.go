@@ -23,6 +23,9 @@ const (
 	maxDepth   = 256       // folders of a path
 	maxPadding = 512 << 20 // bytes of the tar headers and padding of one layer, beyond the content of its files
 
+	// bytes of the head of a registry's answer. Package net/http takes twenty times as much memory for many fields, and
+	// accepts 10 MiB without a bound.
+	maxHead     = 64 << 10
 	maxDocument = 2 << 20 // bytes of a manifest or a configuration from a registry; known ones have less than 1 MiB
 	maxValues   = 100_000 // commas in one
 	maxLayers   = 500     // of one image; Docker makes at most 127

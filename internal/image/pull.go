@@ -191,7 +191,7 @@ func (s *Store) Push(ctx context.Context, text, to string, report func(string)) 
 // registryOptions returns how to talk to the registry of a reference. The caller closes the connections of the guard.
 func (s *Store) registryOptions(ctx context.Context, ref name.Reference) ([]remote.Option, *transportGuard) {
 	client := remote.DefaultTransport.(*http.Transport).Clone()
-	client.ResponseHeaderTimeout = s.stall
+	client.ResponseHeaderTimeout, client.MaxResponseHeaderBytes = s.stall, maxHead
 	dial := client.DialContext
 	client.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(redirected{}) == nil {

@@ -66,6 +66,10 @@ func TestBadRegistries(t *testing.T) {
 		"it is no registry": {func(w http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
 			_, _ = io.WriteString(w, "<html>hello</html>")
 		}, sandbox.Unavailable, ""},
+		"it has large headers": {func(w http.ResponseWriter, _ *http.Request, real *httptest.ResponseRecorder) {
+			w.Header().Set("X-A", strings.Repeat("a", 70<<10))
+			pass(w, real)
+		}, sandbox.Unavailable, "server response headers exceeded"},
 		"it stalls": {func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
 			if strings.Contains(r.URL.Path, "/blobs/") {
 				real.Body.Truncate(real.Body.Len() / 2)
