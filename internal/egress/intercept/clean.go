@@ -230,8 +230,8 @@ func (s *stream) use(f *finder) {
 	}
 }
 
-// maxHeld is the size of the longest pattern, with the characters before and after it.
-const maxHeld = maxPattern + 2
+// maxHeld is the size of the longest pattern, with the characters before and after it, which may be escaped.
+const maxHeld = maxPattern + 2*maxEscape
 
 // write returns what is final of the text up to now.
 func (s *stream) write(piece []byte, last bool) (clean []byte) {
@@ -240,7 +240,8 @@ func (s *stream) write(piece []byte, last bool) (clean []byte) {
 	if i := lastControl(piece); i >= 0 {
 		final = max(final, len(s.held)-len(piece)+i+1)
 	}
-	to := len(s.held) - 1 // the character after a pattern may have bits of the value
+	final -= trailingBackslash(s.held[:final])
+	to := max(len(s.held)-maxEscape, final) // the character after a pattern may have bits of the value
 	if last {
 		final, to = len(s.held), len(s.held)
 	}

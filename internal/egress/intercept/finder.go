@@ -1,6 +1,8 @@
 package intercept
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"math/bits"
@@ -25,11 +27,12 @@ type pattern struct {
 	before, after bool
 }
 
-// finder finds values in text in one pass, in any letter case. It finds them as the gate encodes them too: in Base64,
-// forms and JSON. Its running time does not depend on how many characters of a value a text contains, nor on the length
-// of patterns, of which hostile ones could begin and end alike: it compares hashes of whole patterns. Which patterns it
-// compares at a position is a secret random function of the eight bytes before. That has only as many results as there
-// are patterns, so its time reveals some bits of the end of a value.
+// finder finds values in text, in any letter case, also in Base64. It searches the text as it is, and once more for
+// each kind of escapes in it, as a decoder reads it. The running time of a search does not depend on how many characters
+// of a value a text contains, nor on the length of patterns, of which hostile ones could begin and end alike: it
+// compares hashes of whole patterns. Which patterns it compares at a position is a secret random function of the eight
+// bytes before. That has only as many results as there are patterns, so its time reveals some bits of the end of a
+// value.
 type finder struct {
 	patterns [][]pattern // by the hash of the last bytes
 	shift    int         // 64 - shift bits are a hash
@@ -46,7 +49,7 @@ const (
 // polynomials in an odd base, modulo 2^64.
 var tailKey, base = rand.Uint64() | 1, rand.Uint64() | 1
 
-// patternSet has patterns without repetitions, since encodings agree.
+// patternSet has patterns without repetitions.
 type patternSet map[pattern]struct{}
 
 // newFinder makes a finder for the values that are known.
@@ -70,38 +73,30 @@ func newFinder(secrets []rules.Secret) *finder {
 	return f
 }
 
-// addValue adds a value as it is, in Base64, and both as encoders write them.
+// addValue adds a value as it is, as a form, and in Base64.
 func (all patternSet) addValue(value, placeholder string) {
-	all.addEncoded(value, pattern{placeholder: placeholder})
+	form := strings.ReplaceAll(value, " ", "+")
+	for _, text := range []string{value, form} {
+		all.add(text, pattern{placeholder: placeholder})
+		for _, layers := range readings { // some encoders do not escape what seems to be an escape
+			d := decoded{text: []byte(text)}
+			for _, e := range layers {
+				d.read(bytes.Clone(d.text), e)
+			}
+			all.add(string(d.text), pattern{placeholder: placeholder})
+		}
+	}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text, whole := rules.InBase64(alphabet, before, value)
-			all.addEncoded(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
+			all.add(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
 		}
 	}
 }
 
-// unescaped are characters that no encoder replaces.
-const unescaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
-
-// addEncoded adds a text as it is and in all encodings.
-func (all patternSet) addEncoded(text string, p pattern) {
-	all.add(text, p)
-	if strings.Trim(text, unescaped) == "" {
-		return
-	}
-	var known []string // encoders agree about most values, and hashes take long
-	for _, encode := range encodings {
-		if one := encode(text); one != text && !slices.Contains(known, one) {
-			known = append(known, one)
-			all.add(one, p)
-		}
-	}
-}
-
-// add adds a pattern of a text.
+// add adds a pattern of a text, unless it is too short for a value.
 func (all patternSet) add(text string, p pattern) {
-	if len(text) > maxPattern {
+	if len(text) < tailSize || len(text) > maxPattern {
 		return
 	}
 	p.size, p.power, p.tail = len(text), 1, tailOf([]byte(text))
@@ -132,8 +127,6 @@ var digits = func() (all [256]uint64) {
 // hashes are of the beginnings of a text, by their lengths.
 type hashes []uint64
 
-var hashesPool = sync.Pool{New: func() any { return new(hashes) }}
-
 // read computes the hashes for a text.
 func (h *hashes) read(b []byte) {
 	all := slices.Grow((*h)[:0], len(b)+1)[:len(b)+1]
@@ -151,28 +144,100 @@ func (h hashes) has(p *pattern, end int) bool {
 	return p.size <= end && h[end]-h[end-p.size]*p.power == p.hash
 }
 
-// find calls found with each part of b that reveals a value and whose pattern ends at one of the positions from..to, in
-// the order of these positions. Parts may overlap.
+// search is the memory of a search.
+type search struct {
+	hashes  hashes
+	decoded [maxLayers]decoded
+	found   []span
+}
+
+var searchPool = sync.Pool{New: func() any { return new(search) }}
+
+// find calls found with each part of b that reveals a value and ends at one of the positions from..to, in the order of
+// their ends. Parts may overlap. b begins with a whole escape.
 func (f *finder) find(b []byte, from, to int, found func(span)) {
-	sums := hashesPool.Get().(*hashes)
-	defer hashesPool.Put(sums)
-	for from = max(from, tailSize); from <= to; from += cleanSize { // hashes take eight times the memory of a text
-		f.findIn(b, from, min(to, from+cleanSize-1), sums, found)
+	s := searchPool.Get().(*search)
+	defer searchPool.Put(s)
+	for ; from <= to; from += cleanSize { // hashes take eight times the memory of a text
+		last := min(to, from+cleanSize-1)
+		s.found = s.found[:0]
+		f.findIn(s, b, from, last)
+		for _, layers := range readings {
+			f.findEscaped(s, b, from, last, layers)
+		}
+		slices.SortFunc(s.found, func(a, b span) int { return cmp.Or(a.end-b.end, a.start-b.start) })
+		for _, one := range s.found {
+			found(one)
+		}
 	}
 }
 
-func (f *finder) findIn(b []byte, from, to int, sums *hashes, found func(span)) {
+// findIn finds what find finds in a text as it is.
+func (f *finder) findIn(s *search, b []byte, from, to int) {
+	from = max(from, tailSize)
+	if from > to {
+		return
+	}
 	begin := max(0, from-f.longest)
-	sums.read(b[begin:to])
+	s.hashes.read(b[begin:to])
 	for end := from; end <= to; end++ {
 		list := f.patterns[f.hashTail(tailOf(b[:end]))]
 		for i := range list {
-			if p := &list[i]; sums.has(p, end-begin) {
-				found(p.span(b, end-p.size, end))
+			if p := &list[i]; s.hashes.has(p, end-begin) {
+				s.found = append(s.found, p.span(b, end-p.size, end))
 			}
 		}
 	}
 }
+
+// readings are the kinds of escapes, one inside the other, of which a text is decoded. In attributes of HTML, URLs and
+// strings of ECMAScript are in markup.
+var readings = [][]*escape{{&percents}, {&backslashes}, {&references}, {&references, &percents},
+	{&references, &backslashes}}
+
+const maxLayers = 2
+
+// findEscaped finds what find finds in a text as a decoder of escapes reads it, and not as a decoder of fewer kinds.
+func (f *finder) findEscaped(s *search, b []byte, from, to int, layers []*escape) {
+	begin := max(0, from-min(escapedSize*f.longest, maxHeld))
+	begin -= trailingBackslash(b[:begin])
+	text, first, last := b[begin:min(len(b), to+maxEscape)], from-begin, to-begin
+	for i, e := range layers {
+		d := &s.decoded[i]
+		if d.read(text, e); len(d.some) == 0 {
+			return
+		}
+		text, first, last = d.text, d.upTo(first-1)+1, d.upTo(last)
+	}
+	before := len(s.found)
+	f.findAround(s, text, first, last, s.decoded[len(layers)-1].some)
+	for i := before; i < len(s.found); i++ {
+		one := &s.found[i]
+		for n := len(layers) - 1; n >= 0; n-- {
+			one.start, one.end = s.decoded[n].beginOf(one.start), s.decoded[n].endOf(one.end)
+		}
+		one.start, one.end = begin+one.start, begin+one.end
+	}
+}
+
+// findAround finds what findIn finds, where a pattern can have one of some replaced escapes.
+func (f *finder) findAround(s *search, text []byte, from, to int, some []replaced) {
+	for len(some) > 0 && from <= to {
+		end := from - 1
+		if begin := some[0].textBegin + 1; begin > from {
+			from, end = begin, begin-1
+		}
+		for len(some) > 0 && some[0].textBegin <= end {
+			end, some = max(end, some[0].textEnd+f.longest), some[1:]
+		}
+		end = min(end, to)
+		f.findIn(s, text, from, end)
+		from = end + 1
+	}
+}
+
+// escapedSize is how many bytes an escape takes for each byte that it stands for, in almost all encodings.
+const escapedSize = 6
 
 // span is a part of a text that reveals a value.
 type span struct {

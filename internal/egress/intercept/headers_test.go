@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -159,14 +160,64 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestLongestValue: no encoding of a value that the rules accept is too long to be found.
+// TestLongestValue: a value is found that is as long as the rules accept, if all of it is escaped, in whatever pieces it
+// arrives.
 func TestLongestValue(t *testing.T) {
-	for _, c := range []string{"&", "é", "\"", "/", "~", " ", "𝄞"} {
+	for _, c := range []string{"&", "é", `"`, "/", "~", " ", "𝄞"} {
 		value := strings.Repeat(c, rules.MaxEncoded/6/len(c))
-		for _, read := range rules.Readings(value) {
-			for i, encode := range encodings {
-				if n := len(encode(read)); n > maxPattern {
-					t.Errorf("encoding %d of %d %q: %d characters", i, len(value)/len(c), c, n)
+		f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+		for _, read := range rules.Readings(value)[:min(2, len(rules.Readings(value)))] { // in UTF-8
+			var json, form, markup strings.Builder
+			for _, r := range read {
+				for _, unit := range utf16.AppendRune(nil, r) {
+					fmt.Fprintf(&json, `\u%04x`, unit)
+				}
+				for _, b := range []byte(string(r)) {
+					fmt.Fprintf(&form, "%%%02X", b)
+				}
+				fmt.Fprintf(&markup, "&#%d;", r)
+			}
+			for _, text := range []string{json.String(), form.String(), markup.String()} {
+				around := strings.Repeat(`\`, maxHeld)
+				parts := slices.Collect(slices.Chunk([]byte(around+text+around), 1001))
+				s, got := stream{find: f}, []byte(nil)
+				for i, part := range parts {
+					got = append(got, s.write(part, i == len(parts)-1)...)
+				}
+				if string(got) != around+"<1>"+around {
+					t.Errorf("%d of %q: %d characters of %d, %.12s", len(value), c, len(got), len(text), text)
+				}
+			}
+		}
+	}
+}
+
+// TestEscapes: a value is found whichever of its characters are escaped, and where an escape seems to be in it.
+func TestEscapes(t *testing.T) {
+	const value = `sk-Ab_c.9+/=&<'"\ %41\x41&amp;`
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	for name, text := range map[string]string{
+		"Django's escapejs":       `sk\u002DAb_c.9+/\u003D\u0026\u003C\u0027\u0022\u005C %41\u005Cx41\u0026amp\u003B`,
+		"a string of Go's pages":  `sk-Ab_c.9\u002b\/=\u0026\u003c\u0027\u0022\\ %41\\x41\u0026amp;`,
+		"an attribute of Go":      `sk-Ab_c.9&#43;/&#61;&amp;&lt;&#39;&#34;\&#32;%41\x41&amp;amp;`,
+		"Rust's NON_ALPHANUMERIC": `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C%20%2541%5Cx41%26amp%3B`,
+		"ASP's URLEncode":         `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C+%2541%5Cx41%26amp%3B`,
+		"a URL as it is":          `sk-Ab_c.9+/=&%3C'%22\%20%41\x41&amp;`,
+		"Twig's js":               `sk\x2DAb_c.9\x2B\/\x3D\x26\x3C\x27\x22\x5C\x20\x2541\x5Cx41\x26amp\x3B`,
+		"markup in markup":        `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
+		"Python's repr":           `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
+		"C with octal numbers":    `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
+		"all, in JSON":            `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
+	} {
+		for _, before := range []string{"", `\\`, "%", "&#", `\\` + strings.Repeat(`\\`, maxHeld)} {
+			whole := before + text + "\n"
+			for _, size := range []int{len(whole), 7, 4999} {
+				s, got := stream{find: f}, ""
+				for part := range slices.Chunk([]byte(whole), size) {
+					got += string(s.write(part, false))
+				}
+				if got += string(s.write(nil, true)); got != before+"<1>\n" {
+					t.Errorf("%s, in pieces of %d: %.200q", name, size, got[max(0, len(got)-200):])
 				}
 			}
 		}
@@ -192,6 +243,8 @@ func TestEncodingsOfBase64(t *testing.T) {
 		"Handlebars":                 `ab/cd+ef&#x3D;&#x3D;&amp;&#x27;!é`,
 		"ASP.NET Core":               `ab/cd&#x2B;ef==&amp;&#x27;!&#xE9;`,
 		"Rack":                       `ab&#x2F;cd+ef==&amp;&#x27;!é`,
+		"a page in ISO-8859-1":       "ab/cd+ef==&'!\xe9",
+		"escape of ECMAScript":       `ab/cd+ef%3D%3D%26%27%21%E9`,
 		"Dart":                       `ab&#47;cd+ef==&amp;&#39;!é`,
 		"a query of Spring":          `ab/cd+ef%3D%3D%26'!%C3%A9`,
 		"a form, by URLSearchParams": `ab%2Fcd%2Bef%3D%3D%26%27%21%C3%A9`,
@@ -310,11 +363,12 @@ func TestFinderTakesTheSameTime(t *testing.T) {
 		}
 		return shortest
 	}
-	var others []string
-	for i := range 20 {
-		others = append(others, fmt.Sprintf("m1Kj%04d", i))
-	}
-	for _, end := range []string{"m1Kj4Q==", "4Q%3D%3D", "UtqNFE9P"} {
+	for end, other := range map[string]string{"m1Kj4Q==": "m1Kj%04d", "4Q%3D%3D": "%02d%%3D%%3D",
+		"UtqNFE9P": "m1Kj%04d"} {
+		var others []string
+		for i := range 20 {
+			others = append(others, fmt.Sprintf(other, i))
+		}
 		for _, times := range []int{1, size / len(end)} {
 			took := durations(append(others, end), times)
 			d, longest := took[len(others)], slices.Max(took[:len(others)])
@@ -328,8 +382,10 @@ func TestFinderTakesTheSameTime(t *testing.T) {
 // FuzzStream: pieces change nothing, and no value remains.
 func FuzzStream(f *testing.F) {
 	find := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "abcabcab", Placeholder: "<1>"}},
-		{Secret: sandbox.Secret{Value: "cabcabxyz", Placeholder: "<2>"}}})
+		{Secret: sandbox.Secret{Value: "cabcabxyz", Placeholder: "<2>"}},
+		{Secret: sandbox.Secret{Value: `ab\cab/c&%41`, Placeholder: "<3>"}}})
 	f.Add("abcabcabcabxyz", 5)
+	f.Add(`\\ab\\cab\/c&%41bcab\u002fc%26&%41ab%5ccab%2Fc&#38;%2541`, 7)
 	f.Add("YWJjYWJjYWI=ABCABCAB", 3)
 	f.Fuzz(func(t *testing.T, text string, size int) {
 		whole := pieces(find, text)[0]

@@ -172,14 +172,22 @@ func checkSecret(where string, s *sandbox.Secret) error {
 }
 
 // Readings returns the texts as which servers read a value in a header: itself, and with its bytes taken for Latin-1
-// (RFC 9112, section 2.2), as Node, WSGI and Servlets do. The second is another text if the value has characters beyond
-// ASCII.
+// (RFC 9112, section 2.2), as Node, WSGI and Servlets do. A third is the value in Latin-1, as which servers may write
+// it. The others are other texts if the value has characters beyond ASCII.
 func Readings(value string) []string {
 	var latin1 strings.Builder
 	for _, c := range []byte(value) {
 		latin1.WriteRune(rune(c))
 	}
-	return slices.Compact([]string{value, latin1.String()})
+	list := []string{value, latin1.String()}
+	var written []byte
+	for _, c := range value {
+		if c > 0xff {
+			return slices.Compact(list)
+		}
+		written = append(written, byte(c))
+	}
+	return slices.Compact(append(list, string(written)))
 }
 
 // InBase64 returns the characters that are in the Base64 of every text with the value after a number of bytes, modulo
@@ -203,7 +211,7 @@ func longestEncoded(value string) (n int) {
 }
 
 // mostEscaped returns the most characters of a value in JSON, a form or a URL: six for a byte, as \u0026 or as the two
-// of a character of Latin-1 (%C3%A9), but one for those that no encoder escapes.
+// of a character of Latin-1 (%C3%A9), but one for those that few encoders escape.
 func mostEscaped(v string) (n int) {
 	for _, c := range []byte(v) {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.", c) >= 0 {
