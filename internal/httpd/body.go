@@ -122,6 +122,7 @@ func (s *Server) ReadBytes(w *Response, r *http.Request) (*Body, error) {
 		err = errKey
 	}
 	w.unread = w.unread && err != nil
+	w.cost.addBytes(len(b.Data), encodeTime)
 	return b, err
 }
 

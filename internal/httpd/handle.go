@@ -80,6 +80,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if !route.Open { // requests without a key give way to those with one
 		admitted(r.Context(), out.owner)
 	}
+	out.cost.begin(s.shares, out.owner)
 	in.mux.ServeHTTP(out, r)
 }
 

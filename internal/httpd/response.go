@@ -27,6 +27,7 @@ type Response struct {
 	Sandbox  string // id of the living sandbox that it is about, for the log
 
 	owner  string // of its share of limits: the API key, or the client's address
+	cost   cost
 	route  string // matched pattern; never the path, which the client chooses
 	status int    // 0 until the headers are sent
 	bytes  int64
@@ -38,9 +39,8 @@ type Response struct {
 	cancel  context.CancelCauseFunc // of its context; nil where no key is required
 
 	mu       sync.Mutex // guards all below
-	held     int64      // bytes of the room for answers
-	ended    bool
-	hijacked net.Conn // nil until it is
+	held     int64      // bytes of the room for answers; -1 once the request has ended
+	hijacked net.Conn   // nil until it is
 }
 
 // paceBytes is how much is written under one deadline.
@@ -81,6 +81,7 @@ func (w *Response) WriteHeader(status int) {
 	if !w.http2 { // an answer without a body has no other write, and its handler may have taken long
 		w.begin()
 	}
+	w.cost.piece = pieceTime(w.Header().Get("Content-Type"))
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -101,6 +102,7 @@ func (w *Response) Write(data []byte) (int, error) {
 		if err != nil {
 			return done, err
 		}
+		w.cost.addBytes(n, w.cost.piece)
 	}
 	return done, nil
 }
@@ -110,6 +112,7 @@ func (w *Response) FlushError() error {
 	w.begin()
 	err := w.control.Flush()
 	w.wrote(0)
+	w.cost.add(flushTime)
 	return err
 }
 
@@ -135,7 +138,7 @@ func (w *Response) reserve(ctx context.Context, in *room.Room, n int64, longest 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended {
+	if w.held < 0 {
 		in.Give(w.owner, n)
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the request has ended"}
 	}
@@ -148,5 +151,5 @@ func (w *Response) end(in *room.Room) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	in.Give(w.owner, w.held)
-	w.held, w.ended = 0, true
+	w.held = -1
 }

@@ -77,6 +77,7 @@ type Server struct {
 	metrics  *Metrics
 	bodies   *room.Room
 	answers  *room.Room
+	shares   *shares
 	waits    waits
 	draining atomic.Bool
 	stopping context.Context
@@ -104,7 +105,7 @@ func New(config Config) (*Server, error) {
 	orDefault(&config.Access, config.Log)
 	s := &Server{config: config, log: config.Log, access: config.Access, main: newPaths(), waits: defaultWaits,
 		bodies:  room.Halves(config.MaxBodies),
-		answers: room.Halves(config.MaxAnswers)}
+		answers: room.Halves(config.MaxAnswers), shares: newShares()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)

@@ -65,6 +65,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == nil:
+		b.w.cost.addBytes(n, copyTime)
 		return n, nil
 	case err == io.EOF:
 		b.w.unread = false
