@@ -27,8 +27,11 @@ func LimitsOf(l *api.Limits) (sandbox.Limits, error) {
 		if v*unit > math.MaxInt64/2 {
 			return out, sandbox.Invalidf("limits."+field, "is too large")
 		}
-		if v*unit < 1 || unit == 1 && v != math.Trunc(v) {
+		if unit == 1 && v != math.Trunc(v) {
 			return out, sandbox.Invalidf("limits."+field, "must be a whole number")
+		}
+		if v*unit < 1 {
+			return out, sandbox.Invalidf("limits."+field, "is too small")
 		}
 		out.Set(f.name, int64(math.Round(v*unit)))
 	}

@@ -23,6 +23,7 @@ func (e *Engine) rulesOf(owner string) plan.Rules {
 		return rules
 	}
 	own := e.config.OwnerLimits(owner)
+	rules.OwnMax = own.Max
 	for _, name := range sandbox.LimitNames {
 		if most := own.Max.Get(name); most > 0 {
 			rules.Max.Set(name, most)

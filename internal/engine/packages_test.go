@@ -219,7 +219,7 @@ func TestStepsOfOwner(t *testing.T) {
 	}
 	s := newSandbox(e, noBoxes{}, sandbox.Record{Owner: "key"})
 	_, err = s.planned(RunRequest{Request: sandbox.Request{Command: []string{"true"}, Timeout: time.Minute}})
-	if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "maximum of 1s") {
+	if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "over the API key's maximum of 1s") {
 		t.Errorf("a run in a living sandbox: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ type Rules struct {
 	Languages *Languages
 	Defaults  sandbox.Limits // every field filled
 	Max       sandbox.Limits // a zero field is no maximum
+	OwnMax    sandbox.Limits // those of Max that are of the API key, for errors
 	// AllowUnenforced lists waivers that apply to every sandbox; NestedFilters and Terminals are those of sandbox.Spec.
 	AllowUnenforced []string
 	NestedFilters   bool
@@ -89,10 +90,19 @@ func (r *Rules) checkMax(name sandbox.LimitName, asked int64, life sandbox.Lifet
 		return nil
 	}
 	if most := r.Max.Get(name); most != 0 && asked > most {
-		return sandbox.Invalidf("limits."+string(name), "%s is over the server's maximum of %s",
-			sandbox.FormatLimit(name, asked), sandbox.FormatLimit(name, most))
+		return sandbox.Invalidf("limits."+string(name), "%s is over %s", sandbox.FormatLimit(name, asked),
+			r.maximum(name))
 	}
 	return nil
+}
+
+// maximum describes the operator's maximum of a limit.
+func (r *Rules) maximum(name sandbox.LimitName) string {
+	whose := "the server's"
+	if r.OwnMax.Get(name) > 0 {
+		whose = "the API key's"
+	}
+	return whose + " maximum of " + sandbox.FormatLimit(name, r.Max.Get(name))
 }
 
 // CheckChange checks limits that replace those of a living sandbox; a zero field keeps its value.

@@ -87,8 +87,8 @@ func (r *Rules) checkMemory(spec *sandbox.Spec) error {
 	if size == 0 || most == 0 || size <= most-disk {
 		return nil
 	}
-	err := sandbox.Invalidf("volumes", "%s in memory, and a disk limit of %s, are over the server's maximum of %s",
-		sandbox.FormatBytes(size), sandbox.FormatBytes(disk), sandbox.FormatBytes(most))
+	err := sandbox.Invalidf("volumes", "%s in memory, and a disk limit of %s, are over %s", sandbox.FormatBytes(size),
+		sandbox.FormatBytes(disk), r.maximum(sandbox.LimitDisk))
 	err.Fix = "lower the sizes, or the disk limit"
 	return err
 }

@@ -84,7 +84,11 @@ func CheckWithin(p sandbox.NetworkPolicy, route func(netip.Addr) Route) error {
 		return err
 	}
 	if height(p.Mode) > height(c.Mode) {
-		e := sandbox.Invalidf("network.mode", "%s is above this server's maximum of %s", p.Mode, c.Mode)
+		whose := "this server's"
+		if c.OfKey {
+			whose = "the API key's"
+		}
+		e := sandbox.Invalidf("network.mode", "%s is above %s maximum of %s", p.Mode, whose, c.Mode)
 		e.Fix = fmt.Sprintf("use %s, or %s", c.Mode, c.raise("max-network", string(p.Mode)))
 		return e
 	}

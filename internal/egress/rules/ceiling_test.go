@@ -206,6 +206,10 @@ func TestRaise(t *testing.T) {
 	if fix := sandbox.FixOf(err); fix != want {
 		t.Errorf("%v: %s", err, fix)
 	}
+	p.Mode = sandbox.NetworkFull
+	if err := CheckWithin(p, hostAt("")); !strings.Contains(err.Error(), "above the API key's maximum of restricted") {
+		t.Error(err)
+	}
 	r := compile(t, below(t, allow(), "public", "10.1.0.0/16:443", "host:80"))
 	for entry, want := range map[string]bool{"c.example": true, "c.example:443": true, "8.8.8.8:53": true,
 		"10.1.2.3:443": true, "10.1.2.3:80": false, "169.254.169.254:80": false, "host:80": true, "host:81": false,
