@@ -323,27 +323,12 @@ func (f *serveFlags) gateLimits() egress.Limits {
 // openServing opens the engine on the state, and checks that a backend works.
 func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, addr net.Addr,
 	kept *state) (*openedEngine, error) {
-	config, err := f.limited(keys.ring.Keys(), addr)
+	config, err := a.servingConfig(f, keys, addr)
 	if err != nil {
 		return nil, err
 	}
-	config.OwnerLimits = keys.ring.OwnerLimits
 	if kept != nil {
 		config.Living.Store, config.Living.StateDir = kept.Store, kept.logs
-	}
-	may := f.descriptors()
-	config.Living.Ports, config.Gate = may.ports, a.gate(f.gateLimits())
-	if config.Checks, err = f.checking.checks(); err != nil {
-		return nil, err
-	}
-	if !f.pull {
-		a.containers.pull = pullNever
-	}
-	if !f.noPackages {
-		f.packages.several = func() bool { return severalNames(keys.ring.Keys()) }
-		if config.Packages, err = a.packager(&f.packages); err != nil {
-			return nil, err
-		}
 	}
 	e, err := a.openEngine(config)
 	if err != nil {
@@ -362,6 +347,26 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// servingConfig returns the configuration of the engine without its state.
+func (a *app) servingConfig(f *serveFlags, keys *servedKeys, addr net.Addr) (config engine.Config, err error) {
+	if config, err = f.limited(keys.ring.Keys(), addr); err != nil {
+		return config, err
+	}
+	config.OwnerLimits = keys.ring.OwnerLimits
+	config.Living.Ports, config.Gate = f.descriptors().ports, a.gate(f.gateLimits())
+	if config.Checks, err = f.checking.checks(); err != nil {
+		return config, err
+	}
+	if !f.pull {
+		a.containers.pull = pullNever
+	}
+	if !f.noPackages {
+		f.packages.several = func() bool { return severalNames(keys.ring.Keys()) }
+		config.Packages, err = a.packager(&f.packages)
+	}
+	return config, err
 }
 
 // checkBackends closes the engine with an error if no backend works, and warns if default requests would be rejected.

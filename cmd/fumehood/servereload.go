@@ -261,14 +261,21 @@ func (a *app) checkConfig(cmd *cobra.Command, f *serveFlags) error {
 	if err == nil && f.door.cert != "" {
 		err = (&certificate{cert: f.door.cert, key: f.door.key}).load()
 	}
+	if err == nil {
+		err = a.offerVolumes(f, nil)
+	}
 	if err != nil {
 		return err
 	}
-	config, err := f.limited(keys.ring.Keys(), addressOf(f.door.listen))
+	config, err := a.servingConfig(f, keys, addressOf(f.door.listen))
 	if err != nil {
 		return err
 	}
-	if err := engine.CheckLimits(config); err != nil {
+	e, err := a.openEngine(config) // which probes and starts nothing
+	if err == nil {
+		err = e.Close()
+	}
+	if err != nil {
 		return err
 	}
 	if a.json {

@@ -39,3 +39,17 @@ func TestDescriptorsOf(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckConfig: settings with which the server does not start are refused.
+func TestCheckConfig(t *testing.T) {
+	for _, flag := range []string{"", "--allow-unenforced=foo", "--allow-volume-dir=/missing", "--backend=foo",
+		"--package-index=foo", "--queue-timeout=-1s"} {
+		args := []string{"serve", "--check-config"}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		if code, out, errs := fumehoodWith(t, args...); (code == 0) != (flag == "") {
+			t.Errorf("%s: %d %s%s", flag, code, out, errs)
+		}
+	}
+}

@@ -78,9 +78,6 @@ func (e *Engine) SetLimits(config Config) error {
 	return nil
 }
 
-// CheckLimits returns the error that SetLimits and New return for the limits of a configuration.
-func CheckLimits(config Config) error { return checkLimits(&config) }
-
 // setShares sets what all owners, and each, may take.
 func (e *Engine) setShares(config *Config) {
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
