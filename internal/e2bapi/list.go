@@ -47,7 +47,7 @@ func (f *filter) matches(i engine.Info) bool {
 
 // listed is a sandbox of a list.
 type listed struct {
-	sandbox *engine.Sandbox
+	id      sandbox.ID
 	started time.Time
 }
 
@@ -64,11 +64,13 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range page {
-			if i := s.Info(); wanted.matches(i) {
-				list = append(list, listed{s, i.Created})
+		for _, id := range page {
+			if s := f.Engine().Living(id); s != nil {
+				if i := s.Info(); wanted.matches(i) {
+					list = append(list, listed{id, i.Created})
+				}
 			}
-			after = s.ID()
+			after = id
 		}
 		if !more || len(page) == 0 {
 			break
@@ -96,7 +98,11 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 	}
 	out := f.NewList(w, "")
 	for _, l := range list {
-		if err := out.Add(f.show(w, r, l.sandbox)); err != nil {
+		s := f.Engine().Living(l.id)
+		if s == nil { // it has ended since
+			continue
+		}
+		if err := out.Add(f.show(w, r, s)); err != nil {
 			return out.Fail(err)
 		}
 	}
@@ -104,7 +110,7 @@ func (f *face) listSandboxes(w *httpd.Response, r *http.Request) error {
 }
 
 // tokenOf returns the token for the page after a sandbox. It remains valid if that sandbox ends.
-func tokenOf(l listed) string { return fmt.Sprintf("%d.%s", l.started.UnixNano(), l.sandbox.ID()) }
+func tokenOf(l listed) string { return fmt.Sprintf("%d.%s", l.started.UnixNano(), l.id) }
 
 // from returns the part of a sorted list that follows the sandbox of a token.
 func from(list []listed, token string, order int) ([]listed, error) {
@@ -118,7 +124,7 @@ func from(list []listed, token string, order int) ([]listed, error) {
 	}
 	last := time.Unix(0, at)
 	i := slices.IndexFunc(list, func(l listed) bool {
-		return order*cmp.Or(l.started.Compare(last), cmp.Compare(string(l.sandbox.ID()), id)) > 0
+		return order*cmp.Or(l.started.Compare(last), cmp.Compare(string(l.id), id)) > 0
 	})
 	if i < 0 {
 		return nil, nil

@@ -49,15 +49,21 @@ func headerMetadata(h http.Header) (map[string]string, error) {
 // metadata keeps the metadata of files in memory, by the paths of the files: the system call policy has no extended
 // attributes, in which E2B keeps them. Its methods are safe for concurrent use.
 type metadata struct {
-	room *room.Room
+	engine *engine.Engine
+	room   *room.Room
 
 	mu        sync.Mutex // guards all below
-	bySandbox map[*engine.Sandbox]map[string]map[string]string
+	bySandbox map[sandbox.ID]files
 }
 
-func newMetadata() *metadata {
-	return &metadata{room: room.Halves(maxAllMetadata),
-		bySandbox: map[*engine.Sandbox]map[string]map[string]string{}}
+// files are those of a sandbox that have metadata, by their keys.
+type files struct {
+	owner string
+	byKey map[string]map[string]string
+}
+
+func newMetadata(e *engine.Engine) *metadata {
+	return &metadata{engine: e, room: room.Halves(maxAllMetadata), bySandbox: map[sandbox.ID]files{}}
 }
 
 // keyOf returns the one path of a file of the workspace, which has two.
@@ -81,7 +87,7 @@ func sizeOf(key string, values map[string]string) int64 {
 func (m *metadata) get(s *engine.Sandbox, file string) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bySandbox[s][keyOf(file)]
+	return m.bySandbox[s.ID()].byKey[keyOf(file)]
 }
 
 // set replaces the metadata of a file. Without values it has none.
@@ -90,7 +96,7 @@ func (m *metadata) set(s *engine.Sandbox, file string, values map[string]string)
 	defer m.mu.Unlock()
 	m.sweep()
 	key := keyOf(file)
-	m.drop(s, key)
+	m.drop(s.ID(), key)
 	if len(values) == 0 {
 		return nil
 	}
@@ -105,10 +111,10 @@ func (m *metadata) move(s *engine.Sandbox, from, to string) {
 	if old == moved {
 		return
 	}
-	m.dropBelow(s, moved)
-	for key, values := range maps.Clone(m.bySandbox[s]) {
+	m.dropBelow(s.ID(), moved)
+	for key, values := range maps.Clone(m.bySandbox[s.ID()].byKey) {
 		if rest, ok := below(key, old); ok {
-			m.drop(s, key)
+			m.drop(s.ID(), key)
 			_ = m.put(s, moved+rest, values) // a longer path may be over the limit: then the file has none
 		}
 	}
@@ -118,7 +124,7 @@ func (m *metadata) move(s *engine.Sandbox, from, to string) {
 func (m *metadata) remove(s *engine.Sandbox, file string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dropBelow(s, keyOf(file))
+	m.dropBelow(s.ID(), keyOf(file))
 }
 
 // below reports whether a path is that of a folder or of something in it, and returns the rest of the path.
@@ -132,39 +138,40 @@ func (m *metadata) put(s *engine.Sandbox, key string, values map[string]string) 
 		return &sandbox.Error{Kind: sandbox.Quota, Msg: "the metadata of files takes too much memory of the server",
 			Fix: "remove files that have metadata, or end sandboxes"}
 	}
-	files := m.bySandbox[s]
-	if files == nil {
-		files = map[string]map[string]string{}
-		m.bySandbox[s] = files
+	of := m.bySandbox[s.ID()]
+	if of.byKey == nil {
+		of = files{s.Owner(), map[string]map[string]string{}}
+		m.bySandbox[s.ID()] = of
 	}
-	files[key] = values
+	of.byKey[key] = values
 	return nil
 }
 
-func (m *metadata) dropBelow(s *engine.Sandbox, folder string) {
-	for key := range m.bySandbox[s] {
+func (m *metadata) dropBelow(id sandbox.ID, folder string) {
+	for key := range m.bySandbox[id].byKey {
 		if _, ok := below(key, folder); ok {
-			m.drop(s, key)
+			m.drop(id, key)
 		}
 	}
 }
 
-func (m *metadata) drop(s *engine.Sandbox, key string) {
-	if values, ok := m.bySandbox[s][key]; ok {
-		m.room.Give(s.Owner(), sizeOf(key, values))
-		delete(m.bySandbox[s], key)
+func (m *metadata) drop(id sandbox.ID, key string) {
+	of := m.bySandbox[id]
+	if values, ok := of.byKey[key]; ok {
+		m.room.Give(of.owner, sizeOf(key, values))
+		delete(of.byKey, key)
 	}
 }
 
 // sweep drops the metadata of ended sandboxes.
 func (m *metadata) sweep() {
-	for s, files := range m.bySandbox {
-		if s.Ended() == nil {
+	for id, of := range m.bySandbox {
+		if m.engine.Living(id) != nil {
 			continue
 		}
-		for key := range files {
-			m.drop(s, key)
+		for key := range of.byKey {
+			m.drop(id, key)
 		}
-		delete(m.bySandbox, s)
+		delete(m.bySandbox, id)
 	}
 }

@@ -33,7 +33,7 @@ type handler = func(*httpd.Response, *http.Request) error
 // Add adds E2B's wire to a server, which must not be serving yet. closeAll ends what outlives requests, and waits.
 func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 	watchers := newWatchers()
-	f := &face{Server: server, tokens: tokens, files: newMetadata()}
+	f := &face{Server: server, tokens: tokens, files: newMetadata(server.Engine())}
 	routes := func(handlers map[string]handler, open bool) (list []httpd.Route) {
 		for pattern, h := range handlers {
 			method, path, _ := strings.Cut(pattern, " ")

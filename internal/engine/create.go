@@ -293,7 +293,7 @@ func (t *table) leave(s *Sandbox, ended sandbox.Record) {
 
 // tombstone is the record of an ended sandbox: it keeps the reason, and drops the fields that can be large.
 func tombstone(r sandbox.Record) sandbox.Record {
-	r.Spec, r.Contexts = sandbox.Spec{}, nil
+	r.Spec, r.Contexts, r.Packages = sandbox.Spec{}, nil, nil
 	return r
 }
 
@@ -364,13 +364,18 @@ func (e *Engine) find(owner, name string) (*Sandbox, error) {
 // SandboxOfAny finds the living sandbox of an id for any owner: for requests that no API key authorizes. A
 // nil sandbox means that none has the id. It takes the same time for any number of sandboxes.
 func (e *Engine) SandboxOfAny(ctx context.Context, id sandbox.ID) (*Sandbox, error) {
-	e.living.mu.Lock()
-	s := e.living.byID[id]
-	e.living.mu.Unlock()
+	s := e.Living(id)
 	if s == nil {
 		return nil, nil
 	}
 	return s, s.wait(ctx)
+}
+
+// Living returns the living sandbox of an id, for any owner, or nil. It may not be ready.
+func (e *Engine) Living(id sandbox.ID) *Sandbox {
+	e.living.mu.Lock()
+	defer e.living.mu.Unlock()
+	return e.living.byID[id]
 }
 
 // Each calls f with the owner and the id of every living sandbox, in any order.
@@ -392,20 +397,21 @@ func printableName(name string) string {
 }
 
 // Sandboxes lists the living sandboxes of an owner that have all of the metadata, the oldest first, at most limit after
-// the one of an id. more reports whether there are others.
+// the one of an id. more reports whether there are others. It returns ids, for Living: a client may read a list slowly,
+// and whatever holds an ended sandbox keeps its memory.
 func (e *Engine) Sandboxes(owner string, metadata map[string]string, after sandbox.ID, limit int) (
-	list []*Sandbox, more bool, err error) {
+	list []sandbox.ID, more bool, err error) {
 	return e.list(func(s *Sandbox) bool { return s.owner == owner }, metadata, after, limit)
 }
 
 // SandboxesOfAny is Sandboxes for all owners.
 func (e *Engine) SandboxesOfAny(metadata map[string]string, after sandbox.ID, limit int) (
-	list []*Sandbox, more bool, err error) {
+	list []sandbox.ID, more bool, err error) {
 	return e.list(func(*Sandbox) bool { return true }, metadata, after, limit)
 }
 
 func (e *Engine) list(fits func(*Sandbox) bool, metadata map[string]string, after sandbox.ID, limit int) (
-	list []*Sandbox, more bool, err error) {
+	list []sandbox.ID, more bool, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
@@ -424,7 +430,7 @@ func (e *Engine) list(fits func(*Sandbox) bool, metadata map[string]string, afte
 		if len(list) == limit {
 			return list, true, nil
 		}
-		list = append(list, s)
+		list = append(list, s.id)
 	}
 	return list, false, nil
 }

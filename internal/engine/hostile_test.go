@@ -213,8 +213,8 @@ func TestTakeoverFails(t *testing.T) {
 			refused(t, "one that is out of reach", err, sandbox.Unavailable, "could not be taken over")
 			_, _, err = e.Create(within(t), engine.Create{Name: "left"})
 			refused(t, "another of its name", err, sandbox.Unavailable, "could not be taken over")
-			if list, _, _ := e.Sandboxes("", nil, "", 0); len(list) != 1 || list[0].State() != sandbox.StateCreating ||
-				list[0].Info().Name != "left" {
+			if list, _, _ := e.Sandboxes("", nil, "", 0); len(list) != 1 ||
+				e.Living(list[0]).State() != sandbox.StateCreating || e.Living(list[0]).Info().Name != "left" {
 				t.Errorf("the listing: %+v", list)
 			}
 			switch end {

@@ -71,11 +71,11 @@ func TestLife(t *testing.T) {
 	_, _, err = rig.Engine.Create(within(t), engine.Create{Owner: "ann"})
 	refused(t, "one too many", err, sandbox.Quota, "the most that are allowed")
 	list, more, err := rig.Sandboxes("ann", map[string]string{"k": "v"}, "", 1)
-	if err != nil || len(list) != 1 || list[0] != a || !more {
+	if err != nil || len(list) != 1 || list[0] != a.ID() || !more {
 		t.Errorf("the first of a page: %v, more %v, %v", list, more, err)
 	}
 	if list, more, _ = rig.Sandboxes("ann", map[string]string{"k": "v"}, a.ID(), 0); len(list) != 1 || more ||
-		list[0].Info().Spec.Metadata["l"] != "w" {
+		rig.Living(list[0]).Info().Spec.Metadata["l"] != "w" {
 		t.Errorf("the rest: %v, more %v", list, more)
 	}
 

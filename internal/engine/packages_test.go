@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -221,5 +222,16 @@ func TestStepsOfOwner(t *testing.T) {
 	_, err = s.planned(RunRequest{Request: sandbox.Request{Command: []string{"true"}, Timeout: time.Minute}})
 	if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), "over the API key's maximum of 1s") {
 		t.Errorf("a run in a living sandbox: %v", err)
+	}
+}
+
+// TestTombstone: nothing large of an ended sandbox is remembered.
+func TestTombstone(t *testing.T) {
+	short := sandbox.Record{ID: "id", Owner: "key", Reason: reasonRemoved}
+	long := short
+	long.Spec.Env, long.Contexts = []string{"A=a"}, []sandbox.ContextRecord{{Name: "c"}}
+	long.Packages = map[string]sandbox.Added{"python": {Installed: []sandbox.Package{{Name: "p"}}}}
+	if got := tombstone(long); !reflect.DeepEqual(got, short) {
+		t.Errorf("%+v", got)
 	}
 }

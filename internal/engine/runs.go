@@ -123,16 +123,19 @@ func (s *Sandbox) Runs() (infos []RunInfo) {
 	return infos
 }
 
-// EachRun hands the runs of Runs to take, one after the other, and returns the first error of take. It holds eight
-// bytes of each run.
+// EachRun hands the runs of Runs to take, one after the other, and returns the first error of take. It holds only their
+// ids, and leaves out what is forgotten meanwhile.
 func (s *Sandbox) EachRun(take func(RunInfo) error) error {
 	s.mu.Lock()
-	list := make([]*Run, 0, len(s.runs.order))
-	for _, id := range s.runs.order {
-		list = append(list, s.runs.byID[id])
-	}
+	ids := slices.Clone(s.runs.order)
 	s.mu.Unlock()
-	for _, x := range list {
+	for _, id := range ids {
+		s.mu.Lock()
+		x := s.runs.byID[id]
+		s.mu.Unlock()
+		if x == nil {
+			continue
+		}
 		if err := take(x.Info()); err != nil {
 			return err
 		}

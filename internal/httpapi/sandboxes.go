@@ -200,7 +200,7 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 		return q.err
 	}
 	after := sandbox.ID(q.text("after"))
-	var list []*engine.Sandbox
+	var list []sandbox.ID
 	var more bool
 	switch all := q.truth("all"); {
 	case all && !w.Operator:
@@ -215,7 +215,11 @@ func (a *apiV1) listSandboxes(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	out := a.NewList(w, "sandboxes")
-	for _, s := range list {
+	for _, id := range list {
+		s := a.Engine().Living(id)
+		if s == nil { // it has ended since
+			continue
+		}
 		if err := out.Add(showSandbox(s, false)); err != nil {
 			return out.Fail(err)
 		}

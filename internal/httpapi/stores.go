@@ -37,7 +37,10 @@ func (a *apiV1) listImages(w *httpd.Response, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	living := a.livingOf(w)
+	users := map[string][]sandbox.ID{} // by the digest of their root
+	a.eachLiving(w, func(s *engine.Info) {
+		users[s.Spec.Root.Digest] = append(users[s.Spec.Root.Digest], s.ID)
+	})
 	out := a.NewList(w, "images")
 	for i := range images {
 		image := &images[i]
@@ -48,7 +51,7 @@ func (a *apiV1) listImages(w *httpd.Response, _ *http.Request) error {
 		} else if shown.Name = a.nameFor(w.Key, image); shown.Name == "" {
 			continue
 		}
-		shown.Sandboxes = users(living, func(s *engine.Info) bool { return s.Spec.Root.Digest == image.Tree })
+		shown.Sandboxes = answer.List(users[image.Tree])
 		if err := out.Add(shown); err != nil {
 			return out.Fail(err)
 		}
@@ -80,11 +83,10 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	living := a.livingOf(w)
-	if err := a.Reserve(r.Context(), w, sizeOfInstalled(living)); err != nil {
+	installed, err := a.installed(w, r)
+	if err != nil {
 		return err
 	}
-	installed, requested := installedIn(living), requestedBy(living)
 	out := a.NewList(w, "layers")
 	if !w.Operator && len(installed.all) == 0 {
 		return out.End(nil)
@@ -94,7 +96,7 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 			return context.Cause(r.Context())
 		}
 		if !w.Operator {
-			l.Requested = slices.DeleteFunc(l.Requested, func(text string) bool { return !requested[text] })
+			l.Requested = slices.DeleteFunc(l.Requested, func(text string) bool { return !installed.requested[text] })
 		}
 		shown := api.PackageLayer{Digest: l.Digest, Language: l.Language, Requested: answer.List(l.Requested),
 			Packages: make([]api.NamedPackage, len(l.Packages)), Bytes: l.Bytes, Files: l.Files, Hits: l.Hits,
@@ -116,9 +118,10 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 
 // installations are the packages of sandboxes, as hashes of name, version and hash: a sandbox may have 5000 packages.
 type installations struct {
-	living []engine.Info
-	seed   maphash.Seed
-	all    []installation // sorted
+	ids       []sandbox.ID
+	seed      maphash.Seed
+	all       []installation  // sorted
+	requested map[string]bool // the requirements that installed them
 }
 
 // installation is a package of the sandbox at a place of the list.
@@ -131,37 +134,54 @@ func (i installation) compare(other installation) int {
 	return cmp.Or(cmp.Compare(i.sum, other.sum), cmp.Compare(i.at, other.at))
 }
 
-// countInstalled returns the number of packages of sandboxes, and of requirements that installed them.
-func countInstalled(living []engine.Info) (packages, requirements int) {
-	for i := range living {
-		for _, added := range living[i].Packages {
-			packages, requirements = packages+len(added.Installed), requirements+len(added.Requirements)
-		}
-	}
-	return packages, requirements
-}
+// Sizes of what installations hold, in bytes.
+const (
+	perPackage     = 16
+	perRequirement = 64 // besides its text
+)
 
-// sizeOfInstalled is what installedIn and requestedBy hold.
-func sizeOfInstalled(living []engine.Info) int64 {
-	const perPackage, perRequirement = 16, 64
-	packages, requirements := countInstalled(living)
-	return int64(packages)*perPackage + int64(requirements)*perRequirement
-}
-
-// installedIn returns the packages of sandboxes.
-func installedIn(living []engine.Info) *installations {
-	most, _ := countInstalled(living)
-	x := &installations{living: living, seed: maphash.MakeSeed(), all: make([]installation, 0, most)}
-	for i := range living {
-		for _, added := range living[i].Packages {
-			for n := range added.Installed {
-				x.all = append(x.all, installation{x.sum(&added.Installed[n]), i})
+// installed returns the packages of the sandboxes of a request. It holds nothing else of them while the client reads.
+func (a *apiV1) installed(w *httpd.Response, r *http.Request) (*installations, error) {
+	packages, size := 0, int64(0)
+	a.eachLiving(w, func(s *engine.Info) {
+		for _, added := range s.Packages {
+			packages += len(added.Installed)
+			for _, text := range added.Requirements {
+				size += perRequirement + int64(len(text))
 			}
 		}
+	})
+	if err := a.Reserve(r.Context(), w, size+perPackage*int64(packages)); err != nil {
+		return nil, err
 	}
+	x := newInstallations(packages)
+	a.eachLiving(w, x.add)
+	x.sort()
+	return x, nil
+}
+
+// newInstallations returns installations with room for so many packages.
+func newInstallations(packages int) *installations {
+	return &installations{seed: maphash.MakeSeed(), all: make([]installation, 0, packages),
+		requested: map[string]bool{}}
+}
+
+// add adds the packages of a sandbox. The caller calls sort after the last one.
+func (x *installations) add(s *engine.Info) {
+	for _, added := range s.Packages {
+		for n := range added.Installed {
+			x.all = append(x.all, installation{x.sum(&added.Installed[n]), len(x.ids)})
+		}
+		for _, text := range added.Requirements {
+			x.requested[text] = true
+		}
+	}
+	x.ids = append(x.ids, s.ID)
+}
+
+func (x *installations) sort() {
 	slices.SortFunc(x.all, installation.compare)
 	x.all = slices.Compact(x.all)
-	return x
 }
 
 func (x *installations) sum(p *sandbox.Package) uint64 {
@@ -191,27 +211,14 @@ func (x *installations) users(layer []sandbox.Package) []sandbox.ID {
 	}
 	ids := make([]sandbox.ID, len(have))
 	for i, at := range have {
-		ids[i] = x.living[at].ID
+		ids[i] = x.ids[at]
 	}
 	return ids
 }
 
-// requestedBy returns the requirements of sandboxes.
-func requestedBy(living []engine.Info) map[string]bool {
-	all := map[string]bool{}
-	for i := range living {
-		for _, added := range living[i].Packages {
-			for _, text := range added.Requirements {
-				all[text] = true
-			}
-		}
-	}
-	return all
-}
-
-// livingOf returns the living sandboxes that the key of a request may see.
-func (a *apiV1) livingOf(w *httpd.Response) (list []engine.Info) {
-	var page []*engine.Sandbox
+// eachLiving hands the living sandboxes that the key of a request may see to take.
+func (a *apiV1) eachLiving(w *httpd.Response, take func(*engine.Info)) {
+	var page []sandbox.ID
 	var after sandbox.ID
 	var err error
 	for more := true; more; {
@@ -221,22 +228,14 @@ func (a *apiV1) livingOf(w *httpd.Response) (list []engine.Info) {
 			page, more, err = a.Engine().Sandboxes(w.Key, nil, after, 0)
 		}
 		if err != nil {
-			return list // the last of the page has ended meanwhile
+			return // the last of the page has ended meanwhile
 		}
-		for _, s := range page {
-			list, after = append(list, s.Info()), s.ID()
-		}
-	}
-	return list
-}
-
-// users returns the ids of the sandboxes that fit.
-func users(living []engine.Info, fits func(*engine.Info) bool) []sandbox.ID {
-	list := []sandbox.ID{}
-	for i := range living {
-		if fits(&living[i]) {
-			list = append(list, living[i].ID)
+		for _, id := range page {
+			if s := a.Engine().Living(id); s != nil {
+				info := s.Info()
+				take(&info)
+			}
+			after = id
 		}
 	}
-	return list
 }

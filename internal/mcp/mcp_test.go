@@ -3,9 +3,11 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -250,7 +252,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNewSandbox: when a sandbox has ended, the next call gets another one, and says so.
+// TestNewSandbox: when a sandbox has ended, the session keeps nothing of it, and the next call gets another one, and
+// says so.
 func TestNewSandbox(t *testing.T) {
 	c := inMemory(t)
 	c.code("x = 1")
@@ -258,8 +261,19 @@ func TestNewSandbox(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if err := list[0].Close(); err != nil {
-		t.Fatal(err)
+	last := func() weak.Pointer[engine.Sandbox] {
+		s := c.engine.Living(list[0])
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(s)
+	}()
+	for runtime.GC(); last.Value() != nil; runtime.GC() {
+		select {
+		case <-c.ctx.Done():
+			t.Fatal("the session keeps an ended sandbox")
+		case <-time.After(time.Millisecond):
+		}
 	}
 	if o := c.code("print(2)"); !strings.HasPrefix(o.text, "2\nnote: A new sandbox replaced the last one") {
 		t.Errorf("%+v", o)

@@ -43,8 +43,8 @@ func TestNamedSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range list {
-		i := s.Info()
+	for _, id := range list {
+		i := unnamed.engine.Living(id).Info()
 		marks[i.Name] = i.Spec.Metadata["mcp"]
 	}
 	if len(marks) != 2 || marks[""] != "test" || marks["work"] != "test" {

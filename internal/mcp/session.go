@@ -22,9 +22,9 @@ type session struct {
 
 	client atomic.Value // string: its name
 
-	turn chan struct{}   // a lock that guards all below; its holder makes or ends the sandbox
-	box  *engine.Sandbox // nil before the first call that needs it
-	why  string          // why the sandbox replaced another one, for the next call to report, or ""
+	turn chan struct{} // a lock that guards all below; its holder makes or ends the sandbox
+	box  sandbox.ID    // "" before the first call that needs it
+	why  string        // why the sandbox replaced another one, for the next call to report, or ""
 }
 
 // mark is the metadata of the sandboxes of sessions: the name of the client, or session.
@@ -70,11 +70,11 @@ func (x *session) sandbox(ctx context.Context, name string) (box *engine.Sandbox
 		return nil, "", err
 	}
 	defer unlock()
-	if err := x.fill(ctx); err != nil {
+	if box, err = x.fill(ctx); err != nil {
 		return nil, "", err
 	}
 	why, x.why = x.why, ""
-	return x.box, why, nil
+	return box, why, nil
 }
 
 // create makes a sandbox, or finds the one of a name or id.
@@ -94,34 +94,45 @@ func (x *session) create(ctx context.Context, name string) (box *engine.Sandbox,
 	return x.server.config.Engine.Create(ctx, living)
 }
 
-// fill makes the sandbox unless it exists and has not ended. The caller has the turn.
-func (x *session) fill(ctx context.Context) error {
+// fill returns the sandbox. It makes one unless it exists and has not ended. The caller has the turn.
+func (x *session) fill(ctx context.Context) (*engine.Sandbox, error) {
 	if x.life.Err() != nil {
-		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "session", Msg: "it has ended"}
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "session", Msg: "it has ended"}
 	}
-	if x.box != nil {
-		ended := x.box.Ended()
+	if x.box != "" {
+		box, ended := x.found(ctx)
 		if ended == nil {
-			return nil
+			return box, nil
 		}
 		x.why = "A new sandbox replaced the last one; its variables and files are lost: " +
 			wording.Tool.Text(ended) + "."
 		x.drop()
 	}
 	box, _, err := x.create(ctx, "")
-	x.box = box
-	return err
+	if err != nil {
+		return nil, err
+	}
+	x.box = box.ID()
+	return box, nil
+}
+
+// found returns the sandbox that the session has made, or why it has ended. The session holds its id, as it may keep
+// that of an ended one for long. The caller has the turn.
+func (x *session) found(ctx context.Context) (*engine.Sandbox, error) {
+	if box := x.server.config.Engine.Living(x.box); box != nil {
+		return box, box.Ended()
+	}
+	return x.server.config.Engine.Sandbox(ctx, x.server.config.Living.Owner, string(x.box))
 }
 
 // drop ends the sandbox. The caller has the turn.
 func (x *session) drop() {
-	if x.box == nil {
-		return
+	if box := x.server.config.Engine.Living(x.box); box != nil {
+		if err := box.Close(); err != nil {
+			x.server.config.Log.Warn("could not remove all of a sandbox", "sandbox", x.box, "err", err)
+		}
 	}
-	if err := x.box.Close(); err != nil {
-		x.server.config.Log.Warn("could not remove all of a sandbox", "sandbox", x.box.ID(), "err", err)
-	}
-	x.box = nil
+	x.box = ""
 }
 
 // reset replaces the sandbox of the session, or the one of a name.
@@ -144,7 +155,8 @@ func (x *session) reset(ctx context.Context, name string) error {
 	defer unlock()
 	x.drop()
 	x.why = ""
-	return x.fill(ctx)
+	_, err = x.fill(ctx)
+	return err
 }
 
 // ahead makes the sandbox in the background. After a failure, the first call tries again.
@@ -157,7 +169,7 @@ func (x *session) ahead() {
 			return
 		}
 		defer unlock()
-		if err := x.fill(ctx); err != nil {
+		if _, err := x.fill(ctx); err != nil {
 			x.server.config.Log.Debug("could not make a sandbox ahead of its use", "err", err)
 		}
 	})

@@ -205,11 +205,13 @@ func (f *face) listContainers(w *httpd.Response, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range some {
-			if c := show(s); c.Name != "" {
-				list = append(list, c)
+		for _, id := range some {
+			if s := f.Engine().Living(id); s != nil {
+				if c := show(s); c.Name != "" {
+					list = append(list, c)
+				}
 			}
-			after = s.ID()
+			after = id
 		}
 		if !more || len(some) == 0 {
 			break
