@@ -21,6 +21,7 @@ const (
 	hiddenName  = "a TLS hello with Encrypted Client Hello hides the name"
 	tooSlow     = "it took too long to state a name"
 	notUpgraded = "an upgrade without an answer in HTTP"
+	withoutTLS  = "a host of secrets requires TLS, or the gate could not remove their values from its answers"
 	pipelined   = "too many requests wait for their answers"
 )
 
@@ -288,6 +289,9 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 	case err == nil && i.enforces:
 		if err := i.checkName(name); err != nil {
 			return sniff.Body{}, err
+		}
+		if i.c.gate.rules.Load().Hides(name, i.c.to.Port()) { // its server may accept both at one port
+			return sniff.Body{}, i.refuse(rules.Verdict{Reason: withoutTLS})
 		}
 	case err == nil:
 		i.setName(name)

@@ -298,3 +298,23 @@ func TestSecretInLogs(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretHostWithoutTLS: requests without TLS do not reach the port of a host of secrets, whose answers nobody would
+// clean. Some servers accept both at one port.
+func TestSecretHostWithoutTLS(t *testing.T) {
+	p, outside, _, _ := openHostile(t)
+	plain := httptest.NewServer(outside)
+	t.Cleanup(plain.Close)
+	p.world.at("tcp", "93.184.216.40:443", plain.Listener.Addr().String())
+	for _, args := range []string{"", "-0 ", "-H 'Host: API.test' "} {
+		if got := p.run("curl -sS " + args + "http://api.test:443/all"); !strings.Contains(got, "reset by peer") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	if list := p.gate.Refusals(0, 1); len(list) != 1 || list[0].Reason != withoutTLS {
+		t.Errorf("%+v", list)
+	}
+	if got := outside.all(); got != "" {
+		t.Errorf("the server saw %q", got)
+	}
+}
