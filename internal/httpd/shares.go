@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
 // The CPU time that the server needs for a client besides runs, on a virtual machine with 2 CPUs (AMD EPYC). It is
@@ -79,6 +80,9 @@ type cost struct {
 	piece  time.Duration // for paceBytes of the answer
 }
 
+// another returns one for another goroutine that works for the request.
+func (c *cost) another() cost { return cost{shares: c.shares, owner: c.owner} }
+
 // begin notes a request.
 func (c *cost) begin(shares *shares, owner string) {
 	c.shares, c.owner, c.unpaid = shares, owner, requestTime
@@ -113,4 +117,24 @@ func pieceTime(contentType string) time.Duration {
 		return encodeTime
 	}
 	return copyTime
+}
+
+// paidConn is a connection that a handler took over. Its bytes are work for the client.
+type paidConn struct {
+	duplex.Conn
+	in, out cost
+}
+
+func (c *paidConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.in.add(flushTime)
+	c.in.addBytes(n, copyTime)
+	return n, err
+}
+
+func (c *paidConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.out.add(flushTime)
+	c.out.addBytes(n, copyTime)
+	return n, err
 }

@@ -12,6 +12,7 @@ type streamBody struct {
 	w    *Response
 	r    *http.Request
 	pace pace
+	cost cost
 }
 
 // bounded is a reader with a bound.
@@ -49,7 +50,8 @@ func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader
 	if r.ContentLength > most {
 		return nil, overBound(most)
 	}
-	return Bound(&streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body}}, most), nil
+	return Bound(&streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body},
+		cost: w.cost.another()}, most), nil
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {
@@ -65,7 +67,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == nil:
-		b.w.cost.addBytes(n, copyTime)
+		b.cost.addBytes(n, copyTime)
 		return n, nil
 	case err == io.EOF:
 		b.w.unread = false

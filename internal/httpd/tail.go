@@ -92,7 +92,7 @@ func (w *Response) PassOn(r *http.Request) (done func()) {
 	w.passed, w.unread = true, false
 	_ = w.control.EnableFullDuplex()           // errors mean a writer without a connection, as in tests
 	_ = w.control.SetReadDeadline(time.Time{}) // or that of other requests would cut the body off
-	body := &passedBody{ReadCloser: r.Body, ended: r.Body == http.NoBody}
+	body := &passedBody{ReadCloser: r.Body, cost: w.cost.another(), ended: r.Body == http.NoBody}
 	r.Body = body
 	return func() {
 		if !body.ended {
@@ -104,11 +104,14 @@ func (w *Response) PassOn(r *http.Request) (done func()) {
 // passedBody notes whether a body was read to its end.
 type passedBody struct {
 	io.ReadCloser
+	cost  cost
 	ended bool
 }
 
 func (b *passedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.cost.add(flushTime)
+	b.cost.addBytes(n, copyTime)
 	if err == io.EOF {
 		b.ended = true
 	}
@@ -123,6 +126,9 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.status = http.StatusSwitchingProtocols
+	if both, ok := conn.(duplex.Conn); ok {
+		conn = &paidConn{both, w.cost.another(), w.cost.another()}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.hijacked = conn; w.revoked.Load() {
