@@ -217,7 +217,8 @@ func (all *watchers) forget(id sandbox.ID) {
 		w.mu.Lock()
 		w.forgotten = true
 		w.mu.Unlock()
-		w.drop()
+		_, _, release := w.drop()
+		release()
 	}
 }
 
@@ -266,14 +267,15 @@ func (w *watcher) failure() error {
 	return w.ended
 }
 
-// drop returns and forgets the changes, and whether others were lost.
-func (w *watcher) drop() (changes []engine.Change, lost bool) {
+// drop returns and forgets the changes, and whether others were lost. The caller calls release once it has dropped the
+// changes.
+func (w *watcher) drop() (changes []engine.Change, lost bool, release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changes, lost = w.changes, w.lost
-	w.room.Give(w.owner, w.held)
+	held := w.held
 	w.changes, w.held, w.lost = nil, 0, false
-	return changes, lost
+	return changes, lost, func() { w.room.Give(w.owner, held) }
 }
 
 // settle waits until no change is on its way any more.
@@ -309,7 +311,8 @@ func (f filesystem) GetWatcherEvents(ctx context.Context, r *connect.Request[pb.
 	if err != nil {
 		return nil, err
 	}
-	changes, lost := w.drop()
+	changes, lost, release := w.drop()
+	defer release() // a busy sandbox may take long to describe the files
 	switch {
 	case lost:
 		return nil, connect.NewError(connect.CodeDataLoss, errLost)

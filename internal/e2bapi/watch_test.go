@@ -1,12 +1,18 @@
 package e2bapi
 
 import (
+	"context"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
@@ -97,4 +103,53 @@ func TestRefusedWatchers(t *testing.T) {
 		t.Errorf("%d refused watchers hold %d bytes", refused, after-before)
 	}
 	runtime.KeepAlive(all)
+}
+
+// asked calls each time that something asks it for the call.
+type asked struct {
+	context.Context
+	each func()
+}
+
+func (a asked) Value(key any) any {
+	if key == (called{}) {
+		a.each()
+	}
+	return a.Context.Value(key)
+}
+
+// TestDescribedChanges: changes take room until all of their files are described.
+func TestDescribedChanges(t *testing.T) {
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, _, err := e.Create(t.Context(), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := httpd.New(httpd.Config{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := newWatchers()
+	defer all.close()
+	w := &watcher{sandbox: s, dir: sandbox.Workspace, entry: true, room: all.room, came: make(chan struct{})}
+	all.enter("a", w)
+	const changes = 3
+	for range changes {
+		_ = w.take(engine.Change{Kind: engine.ChangeCreate, Path: "a"})
+	}
+	least, whole := all.room.Held(), all.room.Held()
+	ctx := asked{context.WithValue(t.Context(), called{}, &call{sandbox: s, server: server, files: newMetadata(e),
+		w: httpd.NewResponse(httptest.NewRecorder(), time.Minute)}), func() { least = min(least, all.room.Held()) }}
+	got, err := filesystem{watchers: all}.GetWatcherEvents(ctx,
+		connect.NewRequest(&pb.GetWatcherEventsRequest{WatcherId: "a"}))
+	if err != nil || len(got.Msg.Events) != changes {
+		t.Fatal(got, err)
+	}
+	if least != whole || all.room.Held() != 0 {
+		t.Errorf("%d of %d bytes were counted, and %d are", least, whole, all.room.Held())
+	}
 }
