@@ -24,3 +24,13 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("lacking are %v", lacking)
 	}
 }
+
+// TestEndedConnections: the kernel keeps few TCP connections of a sandbox that have ended (TIME_WAIT), as no control
+// group counts them.
+func TestEndedConnections(t *testing.T) {
+	box := create(t, open(t, ""), spec())
+	const name = "/proc/sys/net/ipv4/tcp_max_tw_buckets"
+	if got := run(t, box, "/bin/cat", name); got.stdout != "4096\n" {
+		t.Errorf("%s is %q: %s", name, got.stdout, got.stderr)
+	}
+}

@@ -235,11 +235,12 @@ func (a *applying) loopback() error {
 }
 
 // boundSockets limits uncounted kernel memory: closed sockets with unsent data, of which the whole host may have few
-// (net.ipv4.tcp_max_orphans), and copies of time-stamped data in a socket's error queue, which is as long as its
-// buffer. Before Linux 6.18 the setting against copies is the whole host's: TCP buffers stay small there, and the
-// backend watches the sockets.
+// (net.ipv4.tcp_max_orphans); connections that have ended, each kept for a minute, by default up to 262,144 of 256
+// bytes; and copies of time-stamped data in a socket's error queue, which is as long as its buffer. Before Linux 6.18
+// the setting against copies is the whole host's: TCP buffers stay small there, and the backend watches the sockets.
 func (a *applying) boundSockets() error {
-	settings := map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/core/tstamp_allow_data": "0"}
+	settings := map[string]string{"net/ipv4/tcp_orphan_retries": "1", "net/ipv4/tcp_max_tw_buckets": "4096",
+		"net/core/tstamp_allow_data": "0"}
 	if err := unix.Faccessat(a.root.proc, "sys/net/core/tstamp_allow_data", unix.F_OK, 0); err != nil {
 		settings["net/ipv4/tcp_rmem"] = "4096 131072 262144"
 	}

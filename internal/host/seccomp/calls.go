@@ -74,8 +74,8 @@ var allowed = []group{
 	}},
 	{"Sockets, data in AF_UNIX sockets and descriptors in flight count; for TCP and UDP see loopback in SECURITY.md. " +
 		"Not connections that nobody accepts, nor unsent data of closed sockets, 3 KiB each. Not 256 bytes of a " +
-		"connection for a minute after its end: net.ipv4.tcp_max_tw_buckets limits them per network namespace, by " +
-		"default to 64 MiB. Options that hold memory are refused below (socket and setsockopt).", []int{
+		"connection for a minute after its end: net.ipv4.tcp_max_tw_buckets limits them per network namespace; the " +
+		"guest sets it. Options that hold memory are refused below (socket and setsockopt).", []int{
 		unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT, unix.SYS_GETSOCKNAME,
 		unix.SYS_GETPEERNAME, unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG,
 		unix.SYS_RECVMMSG, unix.SYS_GETSOCKOPT, unix.SYS_SHUTDOWN,
