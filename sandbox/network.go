@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -66,7 +67,30 @@ type NetworkCeiling struct {
 	// NetworkPublic. Mode full requires NetworkPublic.
 	Allow []string
 
-	OfKey bool // it is that of an API key, not of the whole server
+	OfKey       bool // it is that of an API key, not of the whole server
+	DefaultMode bool // nobody named Mode: it is the default for Allow
+}
+
+// HighestMode is the default of Mode.
+func (c *NetworkCeiling) HighestMode() NetworkMode {
+	if slices.Contains(c.Allow, NetworkPublic) {
+		return NetworkFull
+	}
+	return NetworkRestricted
+}
+
+// For returns the ceiling of an API key, which may set only a part: the rest is that of the server.
+func (c *NetworkCeiling) For(key NetworkCeiling) *NetworkCeiling {
+	if key.Allow == nil {
+		key.Allow = c.Allow
+	}
+	if key.Mode == "" && !c.DefaultMode {
+		key.Mode = c.Mode
+	}
+	if most := key.HighestMode(); key.Mode == "" || key.Mode == NetworkFull {
+		key.Mode = most
+	}
+	return &key
 }
 
 // NetworkPublic in a NetworkCeiling stands for all names and all public addresses. It does not open addresses that are

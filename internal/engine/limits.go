@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -9,7 +11,7 @@ import (
 type OwnerLimits struct {
 	Sandboxes int                         // living sandboxes at once
 	Max       sandbox.Limits              // highest limits that a request may name
-	Ceiling   *sandbox.NetworkCeiling     // of networks
+	Ceiling   *sandbox.NetworkCeiling     // of networks; what it does not set is that of the configuration
 	Images    func(reference string) bool // reports whether requests may name an image
 }
 
@@ -32,7 +34,8 @@ func (e *Engine) rulesOf(owner string) plan.Rules {
 	}
 	rules.Defaults.DiskBytes = min(rules.Defaults.DiskBytes, rules.Defaults.MemoryBytes)
 	if own.Ceiling != nil {
-		rules.Ceiling = own.Ceiling
+		server := cmp.Or(rules.Ceiling, &sandbox.DefaultNetworkCeiling)
+		rules.Ceiling = server.For(*own.Ceiling)
 	}
 	if own.Images != nil {
 		rules.Images = own.Images

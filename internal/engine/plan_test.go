@@ -70,6 +70,35 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestCeilingOfKey: what the ceiling of an API key does not set is that of the server.
+func TestCeilingOfKey(t *testing.T) {
+	const public, some, full = sandbox.NetworkPublic, sandbox.NetworkRestricted, sandbox.NetworkFull
+	for _, c := range []struct{ server, key, want sandbox.NetworkCeiling }{
+		{sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}}, sandbox.NetworkCeiling{Mode: some},
+			sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}}},
+		{sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}}, sandbox.NetworkCeiling{Mode: full},
+			sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}}},
+		{sandbox.NetworkCeiling{Mode: some, Allow: []string{public}}, sandbox.NetworkCeiling{Allow: []string{public}},
+			sandbox.NetworkCeiling{Mode: some, Allow: []string{public}}},
+		{sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{public}},
+			sandbox.NetworkCeiling{Allow: []string{"a.test"}},
+			sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{"a.test"}}},
+		{sandbox.NetworkCeiling{Mode: full, Allow: []string{public}, DefaultMode: true},
+			sandbox.NetworkCeiling{Allow: []string{"a.test"}},
+			sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}}},
+		{sandbox.NetworkCeiling{Mode: some, Allow: []string{"a.test"}, DefaultMode: true},
+			sandbox.NetworkCeiling{Allow: []string{public}},
+			sandbox.NetworkCeiling{Mode: full, Allow: []string{public}}},
+	} {
+		rig := newRig(t, engine.Config{Ceiling: &c.server,
+			OwnerLimits: func(string) engine.OwnerLimits { return engine.OwnerLimits{Ceiling: &c.key} }})
+		_, _, got := rig.LimitsOf("key")
+		if got.Mode != c.want.Mode || !slices.Equal(got.Allow, c.want.Allow) {
+			t.Errorf("%+v below %+v: %+v", c.key, c.server, *got)
+		}
+	}
+}
+
 // TestSmallMemory: a small default or maximum of the memory lowers the default of the disk, which nobody named.
 func TestSmallMemory(t *testing.T) {
 	const size = 64 << 20

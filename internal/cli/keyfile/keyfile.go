@@ -133,12 +133,13 @@ func (o *Options) complete(key *httpd.Key) error {
 	key.Limits = httpd.KeyLimits{Operator: o.operator, Rate: httpd.Rate(o.rate)}
 	key.Limits.Sandboxes, key.Limits.Max = o.most, o.limits
 	if o.network.Mode != "" || o.network.Allow != nil {
-		ceiling := o.network
-		ceiling.OfKey = true
-		if err := egress.CheckCeiling(&ceiling); err != nil {
+		checked := o.network
+		if err := egress.CheckCeiling(&checked); err != nil {
 			return err
 		}
-		key.Limits.Ceiling = &ceiling
+		own := o.network
+		own.OfKey = true
+		key.Limits.Ceiling = &own
 	}
 	if len(o.images) > 0 {
 		var err error

@@ -30,13 +30,10 @@ func CheckCeiling(c *sandbox.NetworkCeiling) error {
 	if c.Allow == nil {
 		c.Allow = sandbox.DefaultNetworkCeiling.Allow
 	}
-	public := slices.Contains(c.Allow, sandbox.NetworkPublic)
-	switch {
-	case c.Mode == "" && public:
-		c.Mode = sandbox.NetworkFull
+	switch highest := c.HighestMode(); {
 	case c.Mode == "":
-		c.Mode = sandbox.NetworkRestricted
-	case c.Mode == sandbox.NetworkFull && !public:
+		c.Mode, c.DefaultMode = highest, true
+	case c.Mode == sandbox.NetworkFull && highest != sandbox.NetworkFull:
 		e := sandbox.Invalidf("max_network", "mode full opens all public addresses, which are not listed")
 		e.Fix = "add " + sandbox.NetworkPublic + " to the list, or make restricted the highest mode"
 		return e
