@@ -80,7 +80,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 		if err != nil {
 			return httpd.BodyError(err, notGzip)
 		}
-		body = httpd.Bound(httpd.Decoded{Reader: unpacked, Malformed: notGzip}, f.MaxFile())
+		body = httpd.Bound(w.Working(httpd.Decoded{Reader: unpacked, Malformed: notGzip}), f.MaxFile())
 	}
 	list, in := []written{}, &call{server: f.Server, w: w}
 	put := func(name string, content io.Reader) error {

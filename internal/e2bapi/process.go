@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process"
 	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
@@ -229,8 +230,10 @@ func input(ctx context.Context, x *engine.Run, in *pb.ProcessInput) error {
 func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.StreamInputRequest]) (
 	*connect.Response[pb.StreamInputResponse], error) {
 	var x *engine.Run
+	w := callIn(ctx).w
 	for in.Receive() {
 		var err error
+		w.Work(proto.Size(in.Msg()))
 		switch m := in.Msg(); {
 		case m.GetStart() != nil && x == nil:
 			x, err = find(ctx, m.GetStart().Process)

@@ -163,6 +163,7 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 		if message, err = unpack(r.Header, message); err != nil {
 			return err
 		}
+		w.Work(len(message))
 	}
 	size := int64(len(message))
 	if encoding != nil {
@@ -172,6 +173,7 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	if err := f.Reserve(r.Context(), w, decodedBytes*size); err != nil {
 		return err
 	}
+	w.Work(int(size))
 	r.Body = io.NopCloser(bytes.NewReader(message))
 	return nil
 }

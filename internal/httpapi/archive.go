@@ -220,16 +220,17 @@ func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sand
 			return err
 		}
 	}
-	files, size, err := s.UnpackFolder(r.Context(), folder, bounded(next, a.MaxFile()))
+	files, size, err := s.UnpackFolder(r.Context(), folder, bounded(w, next, a.MaxFile()))
 	if err != nil {
 		return err
 	}
 	return a.WriteJSON(w, api.Unpacked{Files: files, Bytes: size})
 }
 
-// bounded bounds the bytes of all files of an archive. A small zip, or a tar with a sparse file, could have any number,
-// and the files of one name replace each other, so that no disk would be full.
-func bounded(next nextEntry, most int64) nextEntry {
+// bounded bounds the bytes of all files of an archive, and counts them as work for the client. A small zip, or a tar
+// with a sparse file, could have any number, and the files of one name replace each other, so that no disk would be
+// full.
+func bounded(w *httpd.Response, next nextEntry, most int64) nextEntry {
 	total := int64(0)
 	return func() (sandbox.FileInfo, io.Reader, error) {
 		f, content, err := next()
@@ -239,6 +240,9 @@ func bounded(next nextEntry, most int64) nextEntry {
 				Fix: "send several archives"}
 		}
 		total += f.Size
+		if content != nil {
+			content = w.Working(content)
+		}
 		return f, content, err
 	}
 }

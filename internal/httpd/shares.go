@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -117,6 +118,23 @@ func pieceTime(contentType string) time.Duration {
 		return encodeTime
 	}
 	return copyTime
+}
+
+// Work notes n bytes that a handler has decoded or searched, besides those of the body and of the answer.
+func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
+
+// Working returns a reader whose bytes are work for the client, as those that unpacking makes are.
+func (w *Response) Working(r io.Reader) io.Reader { return &paidReader{r, w.cost.another()} }
+
+type paidReader struct {
+	io.Reader
+	cost cost
+}
+
+func (r *paidReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.cost.addBytes(n, encodeTime)
+	return n, err
 }
 
 // paidConn is a connection that a handler took over. Its bytes are work for the client.

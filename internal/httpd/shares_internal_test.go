@@ -1,6 +1,8 @@
 package httpd
 
 import (
+	"bytes"
+	"io"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -38,18 +40,32 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestAnswerCost: the bytes of a large answer are work for its client.
+// TestAnswerCost: the bytes of a large answer, and those that a small body becomes, are work for their client.
 func TestAnswerCost(t *testing.T) {
-	w := NewResponse(httptest.NewRecorder(), time.Minute)
-	w.Header().Set("Content-Type", api.MediaJSON)
-	shares := newShares()
-	shares.total = 0.1
-	w.cost.begin(shares, "one")
-	began := time.Now()
-	if _, err := w.Write(make([]byte, 16*paceBytes)); err != nil {
-		t.Fatal(err)
-	}
-	if took, least := time.Since(began), 10*15*encodeTime-sharesBurst; took < least {
-		t.Errorf("it took %s, but its work takes %s", took, least)
+	const pieces = 16
+	data := make([]byte, pieces*paceBytes)
+	for name, do := range map[string]func(*Response) error{
+		"answer": func(w *Response) error {
+			w.Header().Set("Content-Type", api.MediaJSON)
+			_, err := w.Write(data)
+			return err
+		},
+		"unpacked": func(w *Response) error {
+			_, err := io.Copy(io.Discard, w.Working(bytes.NewReader(data)))
+			return err
+		},
+		"decoded": func(w *Response) error { w.Work(len(data)); return nil },
+	} {
+		w := NewResponse(httptest.NewRecorder(), time.Minute)
+		shares := newShares()
+		shares.total = 0.1
+		w.cost.begin(shares, "one")
+		began := time.Now()
+		if err := do(w); err != nil {
+			t.Fatal(err)
+		}
+		if took, least := time.Since(began), 10*(pieces-1)*encodeTime-sharesBurst; took < least {
+			t.Errorf("%s: it took %s, but its work takes %s", name, took, least)
+		}
 	}
 }
