@@ -137,7 +137,7 @@ func (x *Run) logValue(kind eventlog.Kind, end uint64, data []byte) {
 		err = x.log.Sync()
 	}
 	if err != nil {
-		x.sandbox.engine.log.Warn("could not log a value of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+		x.cannotLog("a value", err)
 	}
 }
 

@@ -327,7 +327,7 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	x, now := in.current, in.taken
 	in.mu.Unlock()
 	channel, ended := max(in.whole, in.acked.Channel), in.late.ended
-	if ended != nil && ended.isDone() {
+	if ended != nil && ended.isDone() && ended.log.Sync() == nil {
 		in.late.ended, ended = nil, nil
 	}
 	if ended != nil { // or the next server would wait for the report
@@ -346,8 +346,8 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		if x == nil {
 			continue
 		}
-		if err := x.log.Sync(); err != nil {
-			return err
+		if err := x.log.Sync(); err != nil { // a full disk costs output, not the state of the context
+			x.cannotLog("the output", err)
 		}
 	}
 	at := p.Offsets() // without the piece that is being taken, which is acknowledged with the next

@@ -245,8 +245,8 @@ func (x *Run) took(end func(cause)) func(*client.Process, guest.Output) error {
 		}
 		at := p.Offsets()
 		if done := at.Stdout + at.Stderr; done-acked >= ackStep {
-			if err := x.log.Sync(); err != nil {
-				return err
+			if err := x.log.Sync(); err != nil { // a full disk costs output, not the run
+				x.cannotLog("the output", err)
 			}
 			if p.Ack(guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr}) == nil {
 				// or the connection broke, which follow handles
@@ -264,7 +264,7 @@ func (x *Run) take(stream sandbox.Stream, data []byte) {
 		kind, end = eventlog.Stderr, x.base.Stderr+uint64(min(x.output.stderr.total, x.output.limit))
 	}
 	if _, err := x.log.Append(kind, end, data); err != nil {
-		x.sandbox.engine.log.Warn("could not log the output of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+		x.cannotLog("the output", err)
 	}
 	if x.req.Request.Output != nil {
 		x.req.Request.Output(stream, data)
@@ -285,8 +285,7 @@ func (x *Run) logTails(r *sandbox.Result) {
 		}
 		end := s.base + uint64(at) + uint64(len(s.captured.Tail))
 		if _, err := x.log.Append(s.kind, end, s.captured.Tail[logged:]); err != nil {
-			x.sandbox.engine.log.Warn("could not log the end of output", "sandbox", x.sandbox.id, "run", x.id,
-				"err", err)
+			x.cannotLog("the end of the output", err)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	if x.result == nil && x.failure == nil {
 		x.failure = &sandbox.Error{Kind: sandbox.Unavailable, Op: "run " + string(x.id), Msg: "its log is damaged"}
 	}
-	x.log.retired = true // by the listing of the folder
+	x.log.retired.Store(true) // by the listing of the folder
 	x.leaveEnded()
 	return nil
 }

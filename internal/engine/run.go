@@ -58,8 +58,10 @@ type facts struct {
 	found      []sandbox.Hint // while files were collected, and about the context
 }
 
-// ending is how a run in a living sandbox ended.
+// ending is how a run in a living sandbox ended, and whether its log tells of all.
 type ending struct {
+	unlogged atomic.Bool // to write the log failed, which was reported
+
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
 	failure error // in place of result: nothing ran, or the server stops
@@ -94,7 +96,7 @@ type launched struct {
 type runLog struct {
 	*eventlog.Log
 	began   atomic.Uint64 // id of the event that it began, which clients do not see; 0 before
-	retired bool          // it is counted among the finished ones of its folder
+	retired atomic.Bool   // it is counted among the finished ones of its folder
 }
 
 // Append is that of eventlog.Log; the run of a fresh sandbox has no log.
@@ -253,8 +255,10 @@ func (x *Run) carryOut(ctx context.Context) {
 		return
 	}
 	result.Timings.Queue = x.timings.Queue
-	if x.finish(result) && x.context == nil {
-		x.sandbox.forgetProcess(x.id)
+	if !x.finish(result) {
+		s.spawn(x.writeLate)
+	} else if x.context == nil {
+		s.forgetProcess(x.id)
 	}
 	x.leaveTurn()
 	if x.req.Deliver != nil { // with the slot, so that results that wait for memory limit new runs
@@ -280,9 +284,38 @@ func (x *Run) finish(result *sandbox.Result) bool {
 	return err == nil
 }
 
+// writeLate writes a finished log that could not be written, for example on a full disk: the next server would report
+// another end.
+func (x *Run) writeLate() {
+	s := x.sandbox
+	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
+		select {
+		case <-time.After(pause):
+		case <-s.life.Done():
+			return
+		}
+		if x.log.Sync() == nil {
+			break
+		}
+	}
+	if x.context == nil {
+		s.forgetProcess(x.id)
+	}
+	x.retire()
+}
+
+// cannotLog reports that something of the run could not be logged. Only the first of these failures is reported.
+func (x *Run) cannotLog(what string, err error) {
+	if !x.unlogged.Swap(true) {
+		x.sandbox.engine.log.Warn("could not log "+what+" of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
+	}
+}
+
 // fail ends the log of a run that Fumehood failed at.
 func (x *Run) fail(err error) {
-	_ = x.log.Finish(encodeFailure(err)) // the caller gets the error itself
+	if x.log.Finish(encodeFailure(err)) != nil { // the caller gets the error itself
+		x.sandbox.spawn(x.writeLate)
+	}
 }
 
 // leave retires the log, and leaves the sandbox idle if no other run runs.
@@ -305,12 +338,11 @@ func (x *Run) leave() {
 	}
 }
 
-// retire counts the log among the finished ones of the folder, which removes the oldest. Calls come one after another.
+// retire counts the log among the finished ones of the folder, which removes the oldest.
 func (x *Run) retire() {
-	if x.log.retired || !x.log.Last().Finished || !x.log.Written() {
+	if !x.log.Last().Finished || !x.log.Written() || x.log.retired.Swap(true) {
 		return
 	}
-	x.log.retired = true
 	if removed, err := x.sandbox.logs.Retire(x.id, x.log.Last().Bytes); err == nil && len(removed) > 0 {
 		x.sandbox.engine.log.Debug("removed the logs of old runs", "sandbox", x.sandbox.id, "count", len(removed))
 	}
