@@ -13,6 +13,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/cli/settings"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/egress"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/internal/packages"
 	"github.com/fumehood-dev/fumehood/internal/packages/shared"
@@ -130,6 +131,12 @@ func (a *app) checkIndex(language string, u *url.URL) error {
 	case notNamed == nil || u.Scheme != "https":
 		return invalid("--package-index", "a password requires https, and a host with a name",
 			elsewhere("package-index", example))
+	}
+	secret := sandbox.Secret{Name: "PASSWORD", Hosts: []string{u.Hostname()}, Value: password}
+	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{secret}}
+	if egress.Check(policy) != nil { // its error has the length, and clients of serve would get it
+		const why = "the gate cannot keep this password; it must have 8 to 8192 characters, without controls"
+		return invalid("--package-index", why, elsewhere("package-index", example))
 	}
 	return a.hidden("package-index", example)
 }

@@ -121,7 +121,8 @@ func TestIndexPassword(t *testing.T) {
 		words    []string
 		variable string
 		code     int
-	}{{[]string{"--package-index", index}, "", 125}, {nil, index, 0}} {
+	}{{[]string{"--package-index", index}, "", 125}, {nil, index, 0},
+		{nil, "python=https://name:short12@index.test/simple", 125}} { // too short
 		var out, errs bytes.Buffer
 		m := testApp(t).Main
 		m.Stdout, m.Stderr = &out, &errs

@@ -130,7 +130,7 @@ func checkWithoutValue(at int, before, after *sandbox.Secret) error {
 	}
 	for i, place := range after.Places {
 		if !slices.Contains(before.Places, place) {
-			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].in[%d]", at, i),
+			return sandbox.Invalidf(fmt.Sprintf("network.secrets[%d].places[%d]", at, i),
 				"%.80q is a new place of %s; give the value of the secret again", place, after.Name)
 		}
 	}

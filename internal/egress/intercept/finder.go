@@ -28,11 +28,11 @@ type pattern struct {
 }
 
 // finder finds values in text, in any letter case, also in Base64. It searches the text as it is, and once more for
-// each kind of escapes in it, as a decoder reads it. The running time of a search does not depend on how many characters
-// of a value a text contains, nor on the length of patterns, of which hostile ones could begin and end alike: it
-// compares hashes of whole patterns. Which patterns it compares at a position is a secret random function of the eight
-// bytes before. That has only as many results as there are patterns, so its time reveals some bits of the end of a
-// value.
+// each kind of escapes in it, as a decoder reads it. The running time of a search does not depend on how many
+// characters of a value a text contains, nor on the length of patterns, of which hostile ones could begin and end
+// alike: it compares hashes of whole patterns. Which patterns it compares at a position is a secret random function of
+// the eight bytes before. That has only as many results as there are patterns, so its time reveals some bits of the
+// end of a value.
 type finder struct {
 	patterns [][]pattern // by the hash of the last bytes
 	shift    int         // 64 - shift bits are a hash

@@ -160,8 +160,8 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestLongestValue: a value is found that is as long as the rules accept, if all of it is escaped, in whatever pieces it
-// arrives.
+// TestLongestValue: a value is found that is as long as the rules accept, if all of it is escaped, in whatever pieces
+// it arrives.
 func TestLongestValue(t *testing.T) {
 	for _, c := range []string{"&", "é", `"`, "/", "~", " ", "𝄞"} {
 		value := strings.Repeat(c, rules.MaxEncoded/6/len(c))
