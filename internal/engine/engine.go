@@ -258,7 +258,7 @@ func checkLimits(config *Config) error {
 		}
 	}
 	config.Defaults = config.Defaults.OrDefault(usual)
-	return plan.CheckDisk(config.Defaults)
+	return (&plan.Rules{Max: config.Max}).CheckDisk(config.Defaults)
 }
 
 // Drain refuses new runs and sandboxes as Unavailable. Running and queued runs go on. It returns nil once all have

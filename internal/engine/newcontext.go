@@ -102,7 +102,8 @@ func (s *Sandbox) addContext(name string, language sandbox.Language, dir string)
 		return nil, &sandbox.Error{Kind: sandbox.Unsupported, Op: "context", Msg: language.Name + " has no contexts",
 			Fix: "leave the context out: each run of its code then has its own process"}
 	}
-	if err := plan.CheckPids(&language, s.record.Spec.Limits); err != nil {
+	rules := s.engine.rulesOf(s.owner)
+	if err := rules.CheckPids(&language, s.record.Spec.Limits); err != nil {
 		return nil, err
 	}
 	if len(s.contexts) >= maxContexts {

@@ -139,7 +139,7 @@ func (r *Rules) resolveCode(p *Run) error {
 	if err != nil {
 		return err
 	}
-	if err := CheckPids(&lang, p.Spec.Limits); err != nil {
+	if err := r.CheckPids(&lang, p.Spec.Limits); err != nil {
 		return err
 	}
 	p.Language, p.Installs = &lang, &lang

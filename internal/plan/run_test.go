@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
@@ -22,6 +23,21 @@ func TestPlainText(t *testing.T) {
 	} {
 		if got := string(plainText(c.lang, []byte(c.text))); got != c.want {
 			t.Errorf("%s: %q became %q", c.lang.Name, c.text, got)
+		}
+	}
+}
+
+// TestRaise: no fix is a limit over the operator's maximum.
+func TestRaise(t *testing.T) {
+	language := sandbox.Language{Name: "x", LeastPids: 7}
+	for most, fixes := range map[int64]int{0: 1, 7: 1, 6: 0} {
+		r := Rules{Max: sandbox.Limits{Pids: most, MemoryBytes: most}}
+		for _, err := range []error{r.CheckPids(&language, sandbox.Limits{Pids: 4}),
+			r.CheckDisk(sandbox.Limits{MemoryBytes: 4, DiskBytes: 7})} {
+			var e *sandbox.Error
+			if !errors.As(err, &e) || len(e.Fixes) != fixes || (e.Fix == "") != (fixes == 1) {
+				t.Errorf("with a maximum of %d: %v", most, err)
+			}
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	spec.Terminals = spec.Terminals || r.Terminals
 	spec.Named = mergeNames(spec.Named, spec.Limits.Named())
 	spec.Limits = spec.Limits.OrDefault(r.Defaults)
-	if err := CheckDisk(spec.Limits); err != nil {
+	if err := r.CheckDisk(spec.Limits); err != nil {
 		return spec, err
 	}
 	if err := r.checkVolumes(&spec); err != nil {
@@ -115,27 +115,35 @@ func (r *Rules) CheckChange(l sandbox.Limits, spec sandbox.Spec) error {
 	if err := l.Check(); err != nil {
 		return err
 	}
-	return CheckDisk(l.OrDefault(spec.Limits))
+	return r.CheckDisk(l.OrDefault(spec.Limits))
 }
 
 // CheckDisk refuses a disk larger than the memory that holds it.
-func CheckDisk(l sandbox.Limits) error {
+func (r *Rules) CheckDisk(l sandbox.Limits) error {
 	if l.DiskBytes <= l.MemoryBytes {
 		return nil
 	}
 	err := sandbox.Invalidf("limits.disk", "%s is more than the memory limit of %s, which files count against",
 		sandbox.FormatBytes(l.DiskBytes), sandbox.FormatBytes(l.MemoryBytes))
+	if most := r.Max.MemoryBytes; most != 0 && l.DiskBytes > most {
+		err.Fix = "lower it"
+		return err
+	}
 	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitMemory, Raise: l.DiskBytes}}}
 	return err
 }
 
 // CheckPids refuses a limit of processes under which the language's interpreter would wait for ever.
-func CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
+func (r *Rules) CheckPids(lang *sandbox.Language, l sandbox.Limits) error {
 	if l.Pids <= 0 || l.Pids >= lang.LeastPids {
 		return nil
 	}
 	err := sandbox.Invalidf("limits.pids", "%d is too few for %s, which needs %d threads", l.Pids, lang.Name,
 		lang.LeastPids)
+	if most := r.Max.Pids; most != 0 && lang.LeastPids > most {
+		err.Fix = "have the operator raise " + r.maximum(sandbox.LimitPids)
+		return err
+	}
 	err.Fixes = []sandbox.Hint{sandbox.FixRaise{Bound: sandbox.Bound{Limit: sandbox.LimitPids, Raise: lang.LeastPids}}}
 	return err
 }
