@@ -55,6 +55,13 @@ func isRequestLine(line []byte) bool {
 	return end > 0 && end < len(rest) && isBlank(rest[end])
 }
 
+// beginsRequest reports whether a line may begin the first line of a request: with a method and a blank, or only blanks.
+func beginsRequest(line []byte) bool {
+	line = bytes.TrimLeft(line, " \t")
+	end := tokenEnd(line)
+	return len(line) == 0 || end > 0 && end < len(line) && isBlank(line[end])
+}
+
 // isOtherLine reports whether a line is the first line of a request of a protocol with the same syntax, such as RTSP: a
 // method, a target, and a name with a version, between blanks.
 func isOtherLine(line []byte) bool {
@@ -88,12 +95,15 @@ type Disguise struct {
 }
 
 // Client follows what the client sends. It returns ErrDisguised at the end of a line that a server may read as that of
-// a request.
+// a request, and in a line that may become one and is longer than the gate reads.
 func (d *Disguise) Client(b []byte) error {
 	for !d.over && len(b) > 0 {
 		part, rest, whole := bytes.Cut(b, []byte("\n"))
 		d.Parsed += len(part) + 1
 		d.line = append(d.line, part[:min(len(part), MaxFirst-len(d.line))]...)
+		if len(d.line) == MaxFirst && beginsRequest(d.line) {
+			return ErrDisguised
+		}
 		if b = rest; !whole {
 			return nil
 		}

@@ -49,3 +49,23 @@ func TestOpenBeginning(t *testing.T) {
 		}
 	}
 }
+
+// TestLongDisguise: a request behind another first line is found however long its own is, and in whatever parts it
+// comes.
+func TestLongDisguise(t *testing.T) {
+	long := strings.Repeat("a", MaxFirst)
+	for sent, want := range map[string]bool{"PING\r\nGET /" + long + " HTTP/1.1\r\n": true,
+		strings.Repeat(" ", MaxFirst) + "GET / HTTP/1.1\r\n": true, "PING\r\n" + long + "\r\n": false,
+		"\x00 " + long + long + "\r\n": false} {
+		for _, size := range []int{1000, len(sent)} {
+			var d Disguise
+			var err error
+			for rest := sent; rest != "" && err == nil; rest = rest[min(size, len(rest)):] {
+				err = d.Client([]byte(rest[:min(size, len(rest))]))
+			}
+			if errors.Is(err, ErrDisguised) != want {
+				t.Errorf("%.20q... by %d: %v", sent, size, err)
+			}
+		}
+	}
+}
