@@ -83,6 +83,8 @@ type table struct {
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
+	making *admission // of sandboxes that are made
+
 	ports *room.Room // of open connections to ports of sandboxes
 	runs  *room.Room // of runs that have not ended
 	// of what is held of answers, and of reports of code without a slot: unfinished, or waiting for output

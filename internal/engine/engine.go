@@ -189,6 +189,7 @@ func New(config Config) (*Engine, error) {
 		NestedFilters:   config.NestedFilters, Terminals: config.Terminals, DefaultEnv: config.DefaultEnv,
 		Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
 		VolumeDir: config.Volumes.Dir})
+	e.living.making = newAdmission(config.Slots, math.MaxInt, createTimeout)
 	e.setShares(&config)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -98,6 +99,41 @@ func TestLife(t *testing.T) {
 	}
 	_, err = b.Run(within(t), script("true"))
 	refused(t, "a removed one", err, sandbox.NotFound, "it was removed")
+}
+
+// TestMakeInTurn: sandboxes of one owner are made within its share of the slots, and those of another do not wait for
+// them.
+func TestMakeInTurn(t *testing.T) {
+	rig := newRig(t, engine.Config{Slots: 2, Shares: engine.Shares{OwnerSlots: 1}})
+	var at, most atomic.Int32
+	open := make(chan struct{})
+	rig.create = func() error {
+		now := at.Add(1)
+		defer at.Add(-1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		<-open
+		return nil
+	}
+	var all sync.WaitGroup
+	create := func(owner string) {
+		all.Go(func() {
+			if _, _, err := rig.Engine.Create(within(t), engine.Create{Owner: owner}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 4 {
+		create("ann")
+	}
+	eventually(t, "the first of ann", func() bool { return at.Load() == 1 })
+	create("bob")
+	eventually(t, "the first of bob", func() bool { return at.Load() == 2 })
+	close(open)
+	all.Wait()
+	if n := most.Load(); n != 2 {
+		t.Errorf("%d were made at a time", n)
+	}
 }
 
 // TestEnds: both ends of a sandbox are set when it is created and later; an idle time of 0 is never.
