@@ -67,6 +67,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if refused == nil {
 		refused = s.admit(out, r, mux, route)
 	}
+	out.cost.begin(s.shares, out.owner)
 	if refused != nil {
 		for _, fail := range []func(*Response, error){route.Fail, in.fail, s.fail} {
 			if fail != nil {
@@ -80,7 +81,6 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if !route.Open { // requests without a key give way to those with one
 		admitted(r.Context(), out.owner)
 	}
-	out.cost.begin(s.shares, out.owner)
 	in.mux.ServeHTTP(out, r)
 }
 
