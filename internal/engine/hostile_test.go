@@ -253,6 +253,7 @@ func TestTakeoverFails(t *testing.T) {
 				t.Errorf("on record: %+v", left.saved)
 			}
 			if end == "server stops" {
+				refused(t, "its removal", e.Remove("", "left"), sandbox.Unavailable, "the next server takes it over")
 				_ = left.box.Close()
 			}
 		})

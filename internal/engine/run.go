@@ -324,6 +324,7 @@ func (x *Run) leave() {
 	if x.log.Last().Finished {
 		x.dropRequest()
 	}
+	s.recordRuns(x.log.Last())
 	x.retire()
 	x.slim()
 	x.uncount()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -14,8 +15,9 @@ const maxRemembered = 100
 
 // runs are those of one sandbox: all that run, and the last that ended. The sandbox's mu guards it.
 type runs struct {
-	running int // also those that wait
-	waiting int // calls that wait for a context
+	running int   // also those that wait
+	logged  int64 // that ended since recordRuns, a large log counts as several
+	waiting int   // calls that wait for a context
 	byID    map[sandbox.ID]*Run
 	order   []sandbox.ID // the oldest first
 }
@@ -41,6 +43,21 @@ func (l *runs) forget() (forgotten []*Run) {
 		return true
 	})
 	return forgotten
+}
+
+// recordRuns counts a run that ended, and puts the numbers of runs of the contexts on record before the logs that have
+// them are removed.
+func (s *Sandbox) recordRuns(log eventlog.Last) {
+	s.mu.Lock()
+	s.runs.logged += 1 + log.Bytes/(eventlog.DefaultRetention.Bytes/maxRemembered)
+	due := s.runs.logged >= maxRemembered/2 && len(s.contexts) > 0
+	if due {
+		s.runs.logged = 0
+	}
+	s.mu.Unlock()
+	if due {
+		s.spawn(func() { _ = s.recordContexts() }) // a full disk: a later one does
+	}
 }
 
 // slim frees the memory of a run that has ended: its request, tools, output and results. The result of a background one

@@ -316,6 +316,9 @@ func (s *Sandbox) end(reason string) error {
 	}
 	<-s.made
 	if s.failed != nil {
+		if errors.Is(context.Cause(s.life), errDetached) { // the server stopped before it was taken over
+			return s.Ended()
+		}
 		return nil
 	}
 	if s.life.Err() == nil {
