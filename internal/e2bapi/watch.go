@@ -23,6 +23,10 @@ const (
 	maxChanges      = 4096     // of one watcher
 	maxChangesBytes = 64 << 20 // of all watchers, half of it for one owner
 	changeBytes     = 128      // of one change, besides its path
+	// Once changes are lost, a watcher takes no more of them than lostBatch in each lostPause: nothing counts the CPU
+	// time for them, and code can make 60,000 a second.
+	lostBatch = 256
+	lostPause = 50 * time.Millisecond
 )
 
 // Waits for the changes of a watcher. They come on another way than the answers to calls that made them.
@@ -117,6 +121,7 @@ type watcher struct {
 	owner   string
 	cancel  context.CancelFunc
 	room    *room.Room
+	rest    int // changes that take may lose before it pauses
 
 	mu      sync.Mutex // guards all below
 	changes []engine.Change
@@ -232,19 +237,30 @@ func (all *watchers) find(ctx context.Context, id string) (*watcher, error) {
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("watcher not found"))
 }
 
-// take keeps a change.
+// take keeps a change. It pauses now and then while changes are lost.
 func (w *watcher) take(c engine.Change) error {
+	if !w.keep(c) {
+		if w.rest--; w.rest < 0 {
+			w.rest = lostBatch
+			time.Sleep(lostPause)
+		}
+	}
+	return nil
+}
+
+// keep keeps a change, or reports that it is lost.
+func (w *watcher) keep(c engine.Change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.wake()
 	size := int64(len(c.Path)) + changeBytes
 	if w.forgotten || c.Lost || len(w.changes) >= maxChanges || !w.room.Take(w.owner, size) {
 		w.lost = true
-	} else {
-		w.changes = append(w.changes, c)
-		w.held += size
+		return false
 	}
-	w.wake()
-	return nil
+	w.changes = append(w.changes, c)
+	w.held += size
+	return true
 }
 
 // wake wakes who waits for changes. The caller holds mu.

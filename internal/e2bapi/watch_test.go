@@ -153,3 +153,23 @@ func TestDescribedChanges(t *testing.T) {
 		t.Errorf("%d of %d bytes were counted, and %d are", least, whole, all.room.Held())
 	}
 }
+
+// TestLostChanges: a watcher that loses changes takes further ones slowly, as no limit counts the CPU time for them.
+func TestLostChanges(t *testing.T) {
+	w := &watcher{room: newWatchers().room, came: make(chan struct{})}
+	change := engine.Change{Kind: engine.ChangeWrite, Path: "a"}
+	for range maxChanges {
+		_ = w.take(change)
+	}
+	const pauses = 3
+	began := time.Now()
+	for range pauses * (lostBatch + 1) {
+		_ = w.take(change)
+	}
+	if took := time.Since(began); took < pauses*lostPause {
+		t.Errorf("it lost %d changes in %s", pauses*lostBatch, took)
+	}
+	if changes, lost, _ := w.drop(); len(changes) != maxChanges || !lost {
+		t.Errorf("%d changes, lost: %t", len(changes), lost)
+	}
+}
