@@ -24,6 +24,9 @@ const lingerTimeout = 5 * time.Second
 // policyChanged begins the reason of a flow that ends because of SetPolicy.
 const policyChanged = "the policy changed: "
 
+// notChecked is why a flow ends that new rules allow by its name, and earlier ones without one.
+const notChecked = "the names that it stated were not checked"
+
 // conn is one TCP connection through the gate.
 type conn struct {
 	flow
@@ -198,7 +201,7 @@ func (c *conn) reconsider(r *rules.Rules) {
 	case c.inspector.mustHide(r):
 		c.cut(policyChanged + "values are removed from its answers now")
 	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""):
-		c.cut(policyChanged + "the names that it stated were not checked")
+		c.cut(policyChanged + notChecked)
 	}
 }
 

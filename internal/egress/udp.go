@@ -13,6 +13,7 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -32,6 +33,7 @@ type session struct {
 	inner  *gonet.UDPConn
 	outer  net.Conn
 	active atomic.Int64 // when the last datagram passed, in Unix nanoseconds
+	byName atomic.Bool  // it is allowed by a name alone
 }
 
 // datagram handles the first datagram of a session, on the device's goroutine. If it returns false, the stack answers
@@ -42,7 +44,8 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 	policy := g.rules.Load()
 	s := &session{flow: flow{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP,
 		Address: to.Addr(), Port: to.Port()}}}
-	s.decide(policy, func() string { return g.takeSession(policy.Bounds, s.attempt.Time) }, g.giveSession)
+	v := s.decide(policy, func() string { return g.takeSession(policy.Bounds, s.attempt.Time) }, g.giveSession)
+	s.byName.Store(v.ByName)
 	if !s.attempt.Allowed {
 		g.add(s.attempt)
 		return false
@@ -113,28 +116,32 @@ func (s *session) run(policy *rules.Rules) {
 	var back sync.WaitGroup
 	back.Go(func() {
 		defer g.contain()
-		s.relay(outer, s.inner, func(n int) error {
-			if err := s.count(0, n); err != nil {
+		s.relay(outer, s.inner, func(b []byte) error {
+			if err := s.count(0, len(b)); err != nil {
 				return err
 			}
 			return g.meter.pace.wait(g.ending.ctx) // in the other direction, the device waits
 		})
 	})
 	checked := time.Now()
-	s.relay(s.inner, outer, func(n int) error {
+	s.relay(s.inner, outer, func(b []byte) error {
+		if s.byName.Load() && sniff.BeginsQUIC(b) { // which would be for any name of the server
+			s.refuse()
+			return errRefused
+		}
 		if time.Since(checked) > routeAge { // a datagram takes the route of its time
 			checked = time.Now()
 			if err := s.checkRoute(); err != nil {
 				return err
 			}
 		}
-		return s.count(n, 0)
+		return s.count(len(b), 0)
 	})
 	back.Wait()
 }
 
 // relay passes datagrams on until either side ends or has been silent for long. Then it ends the session.
-func (s *session) relay(from, to net.Conn, count func(n int) error) {
+func (s *session) relay(from, to net.Conn, count func(b []byte) error) {
 	defer s.cut("")
 	b := datagramBuffers.Get().(*[maxDatagram]byte)
 	defer datagramBuffers.Put(b)
@@ -150,7 +157,7 @@ func (s *session) relay(from, to net.Conn, count func(n int) error) {
 			return
 		}
 		s.active.Store(time.Now().UnixNano())
-		if err := count(n); err != nil {
+		if err := count(b[:n]); err != nil {
 			s.cut(err.Error())
 			return
 		}
@@ -162,9 +169,23 @@ func (s *session) relay(from, to net.Conn, count func(n int) error) {
 
 // reconsider implements openFlow.
 func (s *session) reconsider(r *rules.Rules) {
-	if v := r.Decide(s.destination()); !v.Allowed {
+	v := r.Decide(s.destination())
+	switch was := s.byName.Swap(v.ByName); {
+	case !v.Allowed:
 		s.cut(policyChanged + v.Reason)
+	case v.ByName && !was:
+		s.cut(policyChanged + notChecked)
 	}
+}
+
+// refuse ends the session because of QUIC, and logs it as refused.
+func (s *session) refuse() {
+	s.mu.Lock()
+	if !s.ended {
+		s.attempt.Allowed, s.attempt.Rule = false, ""
+	}
+	s.mu.Unlock()
+	s.cut(rules.QUIC)
 }
 
 // cut implements openFlow.
