@@ -19,6 +19,7 @@ const (
 	maxRunWork     = 3e9   // of all calls of a run, some 5 s
 	partWork       = 10e3  // of compiling a schema within a schema, some 20 µs
 	maxParts       = 10000 // schemas within the schemas of all tools of a run: each takes some 20 µs to resolve
+	compileWork    = 150   // and a byte of the text of a schema, which is decoded and encoded several times
 	byteWork       = 15    // of decoding and encoding a byte of arguments
 	decodedWork    = 500   // and a value
 	valueWork      = 64    // of one evaluation, beside the bytes of the value

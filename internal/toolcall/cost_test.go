@@ -126,32 +126,34 @@ func TestKeptSchemas(t *testing.T) {
 	for i := range 400 {
 		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"object","properties":{}}`, i))
 	}
-	large := []byte(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)
-	tools := []sandbox.Tool{{Name: "small", Schema: []byte(`{"properties":{"a":{"type":"string"}}}`)}}
-	for i := range 8 {
-		tools = append(tools, sandbox.Tool{Name: fmt.Sprintf("large%d", i), Schema: large})
-	}
-	set, err := Known(sandbox.Calls{Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range tools {
-		if _, err := set.Arguments(tool.Name, []byte(`{}`)); err != nil {
+	small := sandbox.Tool{Name: "small", Schema: []byte(`{"properties":{"a":{"type":"string"}}}`)}
+	for name, large := range map[string]string{
+		"parts":  `{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`,
+		"values": `{"type":"object","enum":[` + strings.Repeat(`[],`, 8000) + `{}]}`,
+	} {
+		tools := []sandbox.Tool{small}
+		for i := range 8 {
+			tools = append(tools, sandbox.Tool{Name: fmt.Sprintf("large%d", i), Schema: []byte(large)})
+		}
+		set, err := Known(sandbox.Calls{Tools: tools})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	parts := 0
-	for _, schema := range set.compiled {
-		parts += schema.work.parts
-	}
-	if parts > maxKept || set.compiled["small"] == nil {
-		t.Errorf("%d parts are kept, of %d tools", parts, len(set.compiled))
-	}
-	if set.spent < 8*400*partWork {
-		t.Errorf("compiling counts as %g", set.spent)
-	}
-	set.spent = maxRunWork + 1
-	if _, err := set.Arguments("large1", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "too much work") {
-		t.Errorf("after all work: %v", err)
+		for _, tool := range tools {
+			if _, err := set.Arguments(tool.Name, []byte(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(set.compiled) != 1 || set.compiled["small"] == nil || set.kept > 4<<10 {
+			t.Errorf("%s: %d tools are kept, of %d bytes", name, len(set.compiled), set.kept)
+		}
+		if set.spent < 8*400*partWork {
+			t.Errorf("%s: compiling counts as %g", name, set.spent)
+		}
+		set.spent = maxRunWork + 1
+		_, err = set.Arguments("large1", []byte(`{}`))
+		if err == nil || !strings.Contains(err.Error(), "too much work") {
+			t.Errorf("%s: after all work: %v", name, err)
+		}
 	}
 }

@@ -30,15 +30,17 @@ type Set struct {
 
 	mu       sync.Mutex // guards all below
 	tools    []sandbox.Tool
-	compiled map[string]*checked // of tools that were called, of at most maxKept parts together; nil: any object
-	kept     int                 // parts of those
+	compiled map[string]*checked // of tools that were called, of at most maxKept bytes together; nil: any object
+	kept     int                 // bytes of those
 	spent    float64             // work of the checks of arguments
 }
 
 // checked is the schema of a tool.
 type checked struct {
 	*jsonschema.Resolved
-	work *work
+	work    *work
+	size    int     // bytes in memory, at most
+	compile float64 // work of compiling it
 }
 
 // stub is a tool as a driver gets it.
@@ -138,8 +140,15 @@ func (s *Set) End() {
 	s.tools, s.compiled = nil, nil
 }
 
-// maxKept limits the parts of the compiled schemas that a run keeps. Each takes some 1.5 KiB.
-const maxKept = 128
+// maxKept limits the bytes of the compiled schemas that a run keeps.
+const maxKept = 192 << 10
+
+// Upper bounds of the bytes of a compiled schema, as measured.
+const (
+	partSize  = 1536 // of a schema within a schema
+	valueSize = 72   // of a value, as in an enum
+	textSize  = 2    // of a byte of its text
+)
 
 // find returns the schema of a tool; nil is any object. Compiling it again is work of the run.
 func (s *Set) find(tool string) (*checked, error) {
@@ -159,14 +168,14 @@ func (s *Set) find(tool string) (*checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := 0
-	if schema != nil {
-		parts = schema.work.parts
+	if schema == nil {
+		s.compiled[tool] = nil
+		return nil, nil
 	}
-	if s.kept+parts <= maxKept {
-		s.compiled[tool], s.kept = schema, s.kept+parts
+	if s.kept+schema.size <= maxKept {
+		s.compiled[tool], s.kept = schema, s.kept+schema.size
 	} else {
-		s.spent += float64(parts * partWork)
+		s.spent += schema.compile
 	}
 	return schema, nil
 }
@@ -211,7 +220,8 @@ func check(field string, t sandbox.Tool) (*checked, error) {
 		return nil, nil
 	}
 	field += ".schema"
-	if _, err := measure(t.Schema, maxSchema); err != nil {
+	values, err := measure(t.Schema, maxSchema)
+	if err != nil {
 		return nil, sandbox.Invalidf(field, "its bytes %v", err)
 	}
 	var schema jsonschema.Schema
@@ -233,7 +243,9 @@ func check(field string, t sandbox.Tool) (*checked, error) {
 	if err != nil {
 		return nil, sandbox.Invalidf(field, "is not a JSON Schema: %v", err)
 	}
-	return &checked{resolved, work}, nil
+	parts, bytes := work.parts, len(t.Schema)
+	return &checked{resolved, work, parts*partSize + values*valueSize + bytes*textSize,
+		float64(parts*partWork + values*decodedWork + bytes*compileWork)}, nil
 }
 
 func tooLarge(what, msg string) error {
