@@ -264,20 +264,7 @@ func lastControl(b []byte) int {
 }
 
 // add adds a span, which may overlap earlier ones.
-func (s *stream) add(one span) {
-	for len(s.spans) > 0 {
-		before := s.spans[len(s.spans)-1]
-		if before.end <= one.start {
-			break
-		}
-		if before.start < one.start || s.begun && len(s.spans) == 1 {
-			one.start, one.placeholder = before.start, before.placeholder
-		}
-		one.end = max(one.end, before.end)
-		s.spans = s.spans[:len(s.spans)-1]
-	}
-	s.spans = append(s.spans, one)
-}
+func (s *stream) add(one span) { s.spans = join(s.spans, one) }
 
 // release returns the text before a position, and moves the spans.
 func (s *stream) release(final int) (clean []byte) {

@@ -148,7 +148,8 @@ func (h hashes) has(p *pattern, end int) bool {
 type search struct {
 	hashes  hashes
 	decoded [maxLayers]decoded
-	found   []span
+	found   []span // in the text as it is
+	escaped []span
 }
 
 var searchPool = sync.Pool{New: func() any { return new(search) }}
@@ -160,8 +161,7 @@ func (f *finder) find(b []byte, from, to int, found func(span)) {
 	defer searchPool.Put(s)
 	for ; from <= to; from += cleanSize { // hashes take eight times the memory of a text
 		last := min(to, from+cleanSize-1)
-		s.found = s.found[:0]
-		f.findIn(s, b, from, last)
+		s.found = f.findIn(s.found[:0], s, b, from, last)
 		for _, layers := range readings {
 			f.findEscaped(s, b, from, last, layers)
 		}
@@ -172,11 +172,11 @@ func (f *finder) find(b []byte, from, to int, found func(span)) {
 	}
 }
 
-// findIn finds what find finds in a text as it is.
-func (f *finder) findIn(s *search, b []byte, from, to int) {
+// findIn finds what find finds in a text as it is. It joins parts that overlap: there may be many at each position.
+func (f *finder) findIn(found []span, s *search, b []byte, from, to int) []span {
 	from = max(from, tailSize)
 	if from > to {
-		return
+		return found
 	}
 	begin := max(0, from-f.longest)
 	s.hashes.read(b[begin:to])
@@ -184,10 +184,11 @@ func (f *finder) findIn(s *search, b []byte, from, to int) {
 		list := f.patterns[f.hashTail(tailOf(b[:end]))]
 		for i := range list {
 			if p := &list[i]; s.hashes.has(p, end-begin) {
-				s.found = append(s.found, p.span(b, end-p.size, end))
+				found = join(found, p.span(b, end-p.size, end))
 			}
 		}
 	}
+	return found
 }
 
 // readings are the kinds of escapes, one inside the other, of which a text is decoded. In attributes of HTML, URLs and
@@ -209,19 +210,19 @@ func (f *finder) findEscaped(s *search, b []byte, from, to int, layers []*escape
 		}
 		text, first, last = d.text, d.upTo(first-1)+1, d.upTo(last)
 	}
-	before := len(s.found)
-	f.findAround(s, text, first, last, s.decoded[len(layers)-1].some)
-	for i := before; i < len(s.found); i++ {
-		one := &s.found[i]
+	s.escaped = f.findAround(s.escaped[:0], s, &s.decoded[len(layers)-1], first, last)
+	for _, one := range s.escaped {
 		for n := len(layers) - 1; n >= 0; n-- {
 			one.start, one.end = s.decoded[n].beginOf(one.start), s.decoded[n].endOf(one.end)
 		}
 		one.start, one.end = begin+one.start, begin+one.end
+		s.found = append(s.found, one)
 	}
 }
 
-// findAround finds what findIn finds, where a pattern can have one of some replaced escapes.
-func (f *finder) findAround(s *search, text []byte, from, to int, some []replaced) {
+// findAround finds what findIn finds in a decoded text, where a pattern can have one of the replaced escapes.
+func (f *finder) findAround(found []span, s *search, d *decoded, from, to int) []span {
+	some := d.some
 	for len(some) > 0 && from <= to {
 		end := from - 1
 		if begin := some[0].textBegin + 1; begin > from {
@@ -231,9 +232,10 @@ func (f *finder) findAround(s *search, text []byte, from, to int, some []replace
 			end, some = max(end, some[0].textEnd+f.longest), some[1:]
 		}
 		end = min(end, to)
-		f.findIn(s, text, from, end)
+		found = f.findIn(found, s, d.text, from, end)
 		from = end + 1
 	}
+	return found
 }
 
 // escapedSize is how many bytes an escape takes for each byte that it stands for, in almost all encodings.
@@ -243,6 +245,18 @@ const escapedSize = 6
 type span struct {
 	start, end  int
 	placeholder string
+}
+
+// join adds a span to others, which do not overlap and end before it, and joins it with those that it overlaps.
+func join(list []span, one span) []span {
+	for len(list) > 0 && list[len(list)-1].end > one.start {
+		before := list[len(list)-1]
+		if before.start < one.start {
+			one.start, one.placeholder = before.start, before.placeholder
+		}
+		one.end, list = max(one.end, before.end), list[:len(list)-1]
+	}
+	return append(list, one)
 }
 
 // span is the part to hide, where the pattern is found.

@@ -317,6 +317,21 @@ func TestFinderCost(t *testing.T) {
 	}
 }
 
+// TestFinderMemory: a search holds little, however many values a text contains at each position.
+func TestFinderMemory(t *testing.T) {
+	var secrets []rules.Secret
+	for i := range 64 {
+		secrets = append(secrets, rules.Secret{Secret: sandbox.Secret{Value: strings.Repeat("a", 8+i)}})
+	}
+	f, text := newFinder(secrets), []byte(strings.Repeat("a", cleanSize-7)+`\%41&#97;`)
+	f.find(text, 0, len(text), func(span) {})
+	s := searchPool.Get().(*search)
+	defer searchPool.Put(s)
+	if n := cap(s.found) + cap(s.escaped); n > 1000 {
+		t.Errorf("%d spans", n)
+	}
+}
+
 // TestStreamIsNoOracle: how much of an answer is returned, and when, is the same for a text with the beginning of a
 // value and for another text of that length.
 func TestStreamIsNoOracle(t *testing.T) {
