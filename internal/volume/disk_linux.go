@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func makeDisk(ctx context.Context, path string, r *record) error {
 	if err != nil {
 		return cannotBound("mkfs.ext4 is not installed", "install e2fsprogs", nil)
 	}
-	if err := hasRoom(path, r.Bytes); err != nil {
+	if err := checkSpace(filepath.Dir(path), r.Bytes, 0); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -78,17 +79,13 @@ func lacks(err error) bool {
 		errors.Is(err, unix.ENOSYS)
 }
 
-// hasRoom refuses a volume that is larger than the free space of the disk. Later the disk may fill in other ways.
-func hasRoom(path string, size int64) error {
+// freeSpace returns the free bytes of a folder's disk.
+func freeSpace(dir string) (free, size int64, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(path[:len(path)-len(diskFile)], &st); err != nil {
-		return err
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, os.NewSyscallError("statfs", err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; size > free {
-		return sandbox.Invalidf("size", "%s is more than the free space of the disk, %s", sandbox.FormatBytes(size),
-			sandbox.FormatBytes(free))
-	}
-	return nil
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
 // makeFiles makes the folder of a volume without a bound.

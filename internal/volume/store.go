@@ -221,7 +221,10 @@ func (s *Store) admit(rec *record) error {
 			Msg: fmt.Sprintf("you have %d volumes, the most that are allowed", own),
 			Fix: "remove one that is no longer needed"}
 	}
-	return nil
+	if !rec.Disk { // it is not made yet, or has no bound
+		return nil
+	}
+	return s.checkPromised(rec, all)
 }
 
 // make makes a volume in a temporary folder, and renames it when it is complete. Other volumes do not wait for mkfs:

@@ -231,6 +231,24 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestSpace: the sizes of all volumes fit on the disk, and leave some of it.
+func TestSpace(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("volume-test", dir, "tmpfs", 0, "size=36m"); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: no mount: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	s := open(t, dir, boxes{})
+	create(t, s, "one")
+	_, err := s.Create(t.Context(), sandbox.VolumeRequest{Owner: "bob", Name: "two", Bytes: LeastBytes + LeastBytes/4})
+	wantKind(t, err, sandbox.Invalid)
+	create(t, s, "two")
+	if err := s.Remove(t.Context(), "alice", "one"); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "three")
+}
+
 func TestRefuses(t *testing.T) {
 	s := open(t, t.TempDir(), boxes{})
 	for _, name := range []string{"", "..", "../x", "a/b", "A", "-a", "a\x00", strings.Repeat("a", 64)} {
