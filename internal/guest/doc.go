@@ -27,8 +27,9 @@
 // Failure rule: a frame that is too long, of an unknown kind, beyond its credit, after the end of its side, or for a
 // stream that was never opened ends the connection with all its streams. Frames for an ended stream are dropped, as a
 // reset may cross with them; data from before a reset is still read. A stream beyond MaxStreams is reset. The
-// connection of a peer that sends without reading ends once thousands of control frames wait for it. A connection that
-// ends resets its streams; it ends no process and loses no output.
+// connection of a peer that sends without reading ends once thousands of control frames wait for it. That of a peer
+// that sends frames that carry nothing ends after a hundred thousand. A connection that ends resets its streams; it
+// ends no process and loses no output.
 //
 // If the host still sends after the guest's last message of a call, the guest ends its side and resets the stream.
 //

@@ -1,6 +1,9 @@
 package wire
 
-import "io"
+import (
+	"io"
+	"time"
+)
 
 // Sizes of the buffer between the connection and the streams. It grows once a read fills it.
 const (
@@ -13,6 +16,15 @@ type reader struct {
 	conn   io.Reader
 	buf    []byte
 	lo, hi int // buf[lo:hi] is read and not yet consumed
+	waste  waste
+}
+
+// wasted counts a frame with n bytes that carries nothing. It fails after too many.
+func (r *reader) wasted(n int) error {
+	if r.waste.take(n, time.Now()) {
+		return nil
+	}
+	return ErrProtocol
 }
 
 // fill reads once into the buffer, which is empty.

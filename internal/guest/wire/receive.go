@@ -44,12 +44,12 @@ func (s *Session) readFrame(r *reader) error {
 		if err := r.full(p[:]); err != nil {
 			return cut(err)
 		}
-		return s.credited(id, binary.LittleEndian.Uint32(p[:]))
+		return s.credited(r, id, binary.LittleEndian.Uint32(p[:]))
 	case frameEnd, frameReset:
 		if n != 0 {
 			return ErrProtocol
 		}
-		return s.ended(id, kind == frameReset)
+		return s.ended(r, id, kind == frameReset)
 	}
 	return ErrProtocol
 }
@@ -82,11 +82,18 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 	}
 	if st == nil || st.discarding {
 		s.mu.Unlock()
+		if err := r.wasted(n); err != nil {
+			return err
+		}
 		return s.skip(r, n)
 	}
 	if st.ended || n > st.allowance {
 		s.mu.Unlock()
 		return ErrProtocol
+	}
+	if n == 0 {
+		s.mu.Unlock()
+		return r.wasted(n)
 	}
 	st.allowance -= n
 	first, second := st.ring.Reserve(n)
@@ -129,11 +136,14 @@ func (s *Session) opened(id uint32) {
 	s.arrival.Signal()
 }
 
-func (s *Session) credited(id, more uint32) error {
+func (s *Session) credited(r *reader, id, more uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st, err := s.find(id)
-	if st == nil {
+	if err == nil && (st == nil || more < leastCredit) {
+		err = r.wasted(0)
+	}
+	if st == nil || err != nil {
 		return err
 	}
 	if uint64(st.credit)+uint64(more) > maxCredit {
@@ -144,10 +154,13 @@ func (s *Session) credited(id, more uint32) error {
 	return nil
 }
 
-func (s *Session) ended(id uint32, reset bool) error {
+func (s *Session) ended(r *reader, id uint32, reset bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st, err := s.find(id)
+	if err == nil && st == nil {
+		err = r.wasted(0)
+	}
 	if st == nil {
 		return err
 	}
