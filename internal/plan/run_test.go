@@ -41,3 +41,13 @@ func TestRaise(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckChange: the memory of a sandbox cannot become less than its disk, which cannot change.
+func TestCheckChange(t *testing.T) {
+	spec := sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 64 << 20, DiskBytes: 32 << 20}}
+	for size, ok := range map[int64]bool{0: true, 32 << 20: true, 31 << 20: false} {
+		if err := new(Rules).CheckChange(sandbox.Limits{MemoryBytes: size}, spec); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}

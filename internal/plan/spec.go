@@ -115,7 +115,10 @@ func (r *Rules) CheckChange(l sandbox.Limits, spec sandbox.Spec) error {
 	if err := l.Check(); err != nil {
 		return err
 	}
-	return r.CheckDisk(l.OrDefault(spec.Limits))
+	if l.MemoryBytes == 0 {
+		return nil
+	}
+	return r.CheckDisk(sandbox.Limits{MemoryBytes: l.MemoryBytes, DiskBytes: spec.Limits.DiskBytes})
 }
 
 // CheckDisk refuses a disk larger than the memory that holds it.
