@@ -18,7 +18,7 @@ import (
 // inside handles a request to a sandbox.
 type inside = func(*httpd.Response, *http.Request, *engine.Sandbox) error
 
-// Headers with the access token of a sandbox: of its services, and of its ports.
+// Headers with an access token of a sandbox: of its services, and of its ports.
 const (
 	headerToken   = "X-Access-Token"
 	headerTraffic = "E2B-Traffic-Access-Token"
@@ -30,11 +30,17 @@ var errToken = unauthorized(
 	"unauthorized access, please provide a valid access token or method signing if supported")
 
 // inside finds the sandbox of a request, whose access token it requires.
-func (f *face) inside(h inside) handler {
+func (f *face) inside(h inside) handler { return f.insideWith(false, h) }
+
+// insideAsPort does so for requests to the port of the code interpreter. E2B's clients send some with the token of
+// ports alone.
+func (f *face) insideAsPort(h inside) handler { return f.insideWith(true, h) }
+
+func (f *face) insideWith(traffic bool, h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		a, _ := f.addressOf(r)
 		w.Sandbox = string(a.id)
-		owner, key, ok := f.tokenOwner(r, a.id)
+		owner, key, ok := f.tokenOwner(r, a.id, traffic)
 		if !ok {
 			return errToken
 		}
@@ -49,15 +55,16 @@ func (f *face) inside(h inside) handler {
 	}
 }
 
-// tokenOwner returns the owner of a sandbox whose access token a request has, and the key that the token is bound to.
-func (f *face) tokenOwner(r *http.Request, id sandbox.ID) (owner string, key httpd.Identity, ok bool) {
+// tokenOwner returns the owner of a sandbox whose access token a request has, or the token of its ports if traffic
+// suffices. It also returns the key that the token is bound to.
+func (f *face) tokenOwner(r *http.Request, id sandbox.ID, traffic bool) (owner string, key httpd.Identity, ok bool) {
 	for _, name := range []string{headerToken, headerTraffic} {
 		token := r.Header.Get(name)
 		if owner, ok = ownerIn(token); !ok {
 			continue
 		}
 		for _, key := range f.Identities(r, owner) {
-			if f.tokens.fits(token, key, id) {
+			if f.tokens.fits(token, traffic, key, id) {
 				return owner, key, true
 			}
 		}
@@ -93,7 +100,7 @@ func (f *face) signed(op string, h inside) handler {
 	return func(w *httpd.Response, r *http.Request) error {
 		a, named := f.addressOf(r)
 		if r.Header.Get(headerToken) != "" {
-			if _, _, ok := f.tokenOwner(r, a.id); !named || !ok {
+			if _, _, ok := f.tokenOwner(r, a.id, false); !named || !ok {
 				return unauthorized("access token present in header but does not match")
 			}
 			return f.inside(h)(w, r)

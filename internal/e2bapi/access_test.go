@@ -57,6 +57,41 @@ func TestSignedURL(t *testing.T) {
 	}
 }
 
+// TestTrafficToken: the token of a sandbox's ports opens these and the contexts of the code interpreter, as E2B's
+// client expects. It runs nothing, reads no file and signs no URL.
+func TestTrafficToken(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	_, text := r.do("GET", "/sandboxes/"+r.id, "", nil, r.key())
+	var made struct{ EnvdAccessToken, TrafficAccessToken string }
+	if err := json.Unmarshal(text, &made); err != nil || made.EnvdAccessToken != r.token {
+		t.Fatalf("%v: %s", err, text)
+	}
+	sum := sha256.Sum256([]byte("/nothing:read:user:" + made.TrafficAccessToken))
+	signed := "/files?username=user&path=/nothing&signature=" +
+		url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
+	for _, c := range []struct {
+		port, method, path string
+		want               int
+	}{
+		{envd, "POST", "/filesystem.Filesystem/ListDir", http.StatusUnauthorized},
+		{envd, "POST", "/process.Process/List", http.StatusUnauthorized},
+		{envd, "GET", "/files?path=/nothing", http.StatusUnauthorized},
+		{envd, "GET", signed, http.StatusUnauthorized},
+		{code49999, "POST", "/execute", http.StatusUnauthorized},
+		{code49999, "GET", "/contexts", http.StatusOK},
+		{"8000", "GET", "/", http.StatusBadGateway}, // nothing listens
+	} {
+		for _, name := range []string{"X-Access-Token", "E2B-Traffic-Access-Token"} {
+			header := r.to(c.port)
+			header.Del("X-Access-Token")
+			header.Set(name, made.TrafficAccessToken)
+			if status, text := r.do(c.method, c.path, "application/json", []byte("{}"), header); status != c.want {
+				t.Errorf("%s %s, with %s: %d, %s", c.method, c.path, name, status, text)
+			}
+		}
+	}
+}
+
 // TestTokensOfKeys: a token ends with the key that got it, and with no other key of the name. So do its streams, and
 // a stream of a public port with a key of the owner.
 func TestTokensOfKeys(t *testing.T) {

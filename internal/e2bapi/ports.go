@@ -25,11 +25,11 @@ func (f *face) isPublic(r *http.Request, s *engine.Sandbox) bool {
 	return len(f.Identities(r, s.Owner())) > 0 && s.Info().Spec.Metadata[portsName] == portsPublic
 }
 
-// passPort passes a request on to a port of a sandbox. The access token opens all ports of its sandbox. A name of the
+// passPort passes a request on to a port of a sandbox. Either token opens all ports of its sandbox. A name of the
 // port alone opens it to everybody if its sandbox has public ports.
 func (f *face) passPort(w *httpd.Response, r *http.Request) error {
 	a, _ := f.addressOf(r)
-	_, key, trusted := f.tokenOwner(r, a.id)
+	_, key, trusted := f.tokenOwner(r, a.id, true)
 	if !trusted && !a.byHost {
 		return errToken
 	}

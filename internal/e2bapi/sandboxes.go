@@ -221,11 +221,11 @@ func (f *face) domainOf(r *http.Request) string {
 // show describes a sandbox.
 func (f *face) show(w *httpd.Response, r *http.Request, s *engine.Sandbox) detail {
 	i := s.Info()
-	token := f.tokens.of(w.Key, f.IdentityOf(w), s.ID())
+	key := f.IdentityOf(w)
 	out := detail{
 		created: created{TemplateID: i.Spec.Metadata[templateName], SandboxID: string(s.ID()), ClientID: clientID,
-			EnvdVersion: envdVersion, EnvdAccessToken: token, TrafficAccessToken: token,
-			Domain: f.domainOf(r)},
+			EnvdVersion: envdVersion, EnvdAccessToken: f.tokens.of(w.Key, key, s.ID()),
+			TrafficAccessToken: f.tokens.trafficOf(w.Key, key, s.ID()), Domain: f.domainOf(r)},
 		StartedAt: i.Created.UTC(), EndAt: i.Spec.Lifetime.EndsAt.UTC(), State: "running",
 		CPUCount: max(1, (i.Effective.Limits.CPUMillis+999)/1000), MemoryMB: i.Effective.Limits.MemoryBytes >> 20,
 		DiskSizeMB: i.Effective.Limits.DiskBytes >> 20, Metadata: map[string]string{},

@@ -71,10 +71,10 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		Routes: routes(map[string]handler{
 			"GET /health":                      f.inside(f.health),
 			"POST /execute":                    f.inside(f.execute),
-			"GET /contexts":                    f.inside(f.listContexts),
-			"POST /contexts":                   f.inside(f.createContext),
-			"DELETE /contexts/{context}":       f.inside(f.inContext(f.deleteContext)),
-			"POST /contexts/{context}/restart": f.inside(f.inContext(f.restartContext)),
+			"GET /contexts":                    f.insideAsPort(f.listContexts),
+			"POST /contexts":                   f.insideAsPort(f.createContext),
+			"DELETE /contexts/{context}":       f.insideAsPort(f.inContext(f.deleteContext)),
+			"POST /contexts/{context}/restart": f.insideAsPort(f.inContext(f.restartContext)),
 		}, true)})
 	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{})}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)

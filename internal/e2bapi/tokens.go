@@ -59,8 +59,21 @@ func (t *Tokens) write(state *os.Root) error {
 
 // of returns the token of a sandbox for a key of its owner.
 func (t *Tokens) of(owner string, key httpd.Identity, id sandbox.ID) string {
+	return t.make(owner, "", key, id)
+}
+
+// trafficOf returns the token of the sandbox's ports. It opens neither files nor processes, as owners give it to users
+// of the program at a port.
+func (t *Tokens) trafficOf(owner string, key httpd.Identity, id sandbox.ID) string {
+	return t.make(owner, forTraffic, key, id)
+}
+
+// forTraffic is added to the name in the code of a token of ports. No name in Base64 ends so.
+const forTraffic = "/traffic"
+
+func (t *Tokens) make(owner, use string, key httpd.Identity, id sandbox.ID) string {
 	name := base64.RawURLEncoding.EncodeToString([]byte(owner))
-	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name, key, id))
+	return name + "." + base64.RawURLEncoding.EncodeToString(t.code(name+use, key, id))
 }
 
 func (t *Tokens) code(name string, key httpd.Identity, id sandbox.ID) []byte {
@@ -79,9 +92,10 @@ func ownerIn(token string) (owner string, ok bool) {
 	return string(text), err == nil
 }
 
-// fits reports whether a token is that of a sandbox.
-func (t *Tokens) fits(token string, key httpd.Identity, id sandbox.ID) bool {
+// fits reports whether a token is that of a sandbox, or that of its ports if traffic suffices.
+func (t *Tokens) fits(token string, traffic bool, key httpd.Identity, id sandbox.ID) bool {
 	name, code, _ := strings.Cut(token, ".")
 	given, err := base64.RawURLEncoding.DecodeString(code)
-	return err == nil && hmac.Equal(given, t.code(name, key, id))
+	return err == nil && (hmac.Equal(given, t.code(name, key, id)) ||
+		traffic && hmac.Equal(given, t.code(name+forTraffic, key, id)))
 }

@@ -29,14 +29,21 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if owner, ok := ownerIn(token); !ok || owner != "alice" || !again.fits(token, key, id) {
+	if owner, ok := ownerIn(token); !ok || owner != "alice" || !again.fits(token, false, key, id) {
 		t.Errorf("%q, %t", owner, ok)
 	}
 	for _, wrong := range []string{"", ".", token[:len(token)-1], token + "A",
 		tokens.of("bob", key, id)[:8] + token[8:], tokens.of("alice", key, other),
-		tokens.of("alice", httpd.Identity{}, id), NewTokens().of("alice", key, id)} {
-		if tokens.fits(wrong, key, id) {
+		tokens.of("alice", httpd.Identity{}, id), NewTokens().of("alice", key, id),
+		tokens.trafficOf("alice", key, id)} {
+		if tokens.fits(wrong, false, key, id) {
 			t.Errorf("%q is a token", wrong)
+		}
+	}
+	for text, want := range map[string]bool{token: true, tokens.trafficOf("alice", key, id): true,
+		tokens.trafficOf("alice", key, other): false} {
+		if tokens.fits(text, true, key, id) != want {
+			t.Errorf("%q for ports: %t", text, !want)
 		}
 	}
 	if err := dir.WriteFile(keyFile, []byte("half"), 0o600); err != nil {
