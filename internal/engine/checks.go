@@ -70,21 +70,36 @@ func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	return mode, nil
 }
 
-// inspect checks what a job brings, when it is the owner's turn: at a time, as many are checked as there are slots. An
-// error may be that of ctx.
+// inTurn calls check, which may take a good part of a second, when it is the owner's turn: at a time, as many requests
+// are checked as there are slots. An error may be that of ctx.
+func (e *Engine) inTurn(ctx context.Context, owner string, check func() error) error {
+	if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
+		return err
+	}
+	started := time.Now()
+	defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
+	return check()
+}
+
+// planInTurn calls plan, in turn if it checks tools.
+func (e *Engine) planInTurn(ctx context.Context, owner string, tools []sandbox.Tool, plan func() error) error {
+	if len(tools) == 0 {
+		return plan()
+	}
+	return e.inTurn(ctx, owner, plan)
+}
+
+// inspect checks what a job brings, when it is the owner's turn. An error may be that of ctx.
 func (e *Engine) inspect(ctx context.Context, owner string, j *job) error {
 	var err error
 	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil ||
 		j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
 		return err
 	}
-	if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
-		return err
-	}
-	started := time.Now()
-	defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
-	e.lookAtAll(j)
-	return nil
+	return e.inTurn(ctx, owner, func() error {
+		e.lookAtAll(j)
+		return nil
+	})
 }
 
 // lookAtAll checks the code of a job, its files by their extensions, and the code in a command line.

@@ -56,7 +56,8 @@ func (e *Engine) enterImage(ctx context.Context, p *oneShot, fetch bool) error {
 	}
 	image, err := e.imageOf(ctx, p.backend, p.Spec, fetched)
 	if err == nil && image.Digest != "" {
-		return e.plan(p, image)
+		tools := p.given.Request.Calls.Tools
+		return e.planInTurn(ctx, p.owner, tools, func() error { return e.plan(p, image) })
 	}
 	if sandbox.KindOf(err) == sandbox.NotFound && !fetch {
 		return nil // the backend's Preflight reports it

@@ -31,7 +31,11 @@ func (s *Sandbox) CreateContext(ctx context.Context, req ContextRequest) (*Conte
 	if err := s.Ended(); err != nil {
 		return nil, err
 	}
-	language, err := s.checkContext(&req)
+	var language sandbox.Language
+	err := s.engine.planInTurn(ctx, s.owner, req.Calls.Tools, func() (err error) {
+		language, err = s.checkContext(&req)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

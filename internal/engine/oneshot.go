@@ -39,7 +39,10 @@ func (e *Engine) Run(ctx context.Context, run OneShot) (result *sandbox.Result, 
 		}
 		e.observe(o)
 	}()
-	p, err = e.resolve(run)
+	err = e.planInTurn(ctx, run.Owner, run.Request.Calls.Tools, func() (err error) {
+		p, err = e.resolve(run)
+		return err
+	})
 	if err == nil {
 		if err = e.inspect(ctx, p.owner, &p.job); err != nil && hasEnded(ctx) {
 			return e.delivered(p, canceled(p.job, 0))

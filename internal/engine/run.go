@@ -171,7 +171,11 @@ func (s *Sandbox) planned(req RunRequest) (*Run, error) {
 
 // plan checks a request and finds its context.
 func (s *Sandbox) plan(ctx context.Context, req RunRequest) (*Run, error) {
-	x, err := s.planned(req)
+	var x *Run
+	err := s.engine.planInTurn(ctx, s.owner, req.Request.Calls.Tools, func() (err error) {
+		x, err = s.planned(req)
+		return err
+	})
 	if err == nil {
 		err = req.checkTerminal()
 	}
