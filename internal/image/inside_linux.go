@@ -18,14 +18,27 @@ func openInside(dir, name string, folder bool) (*os.File, error) {
 	if folder {
 		flags |= unix.O_DIRECTORY
 	}
-	fd, err := unix.Openat2(int(root.Fd()), path.Clean("./"+name), &unix.OpenHow{Flags: flags,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if folder {
-		return f, nil
+	f, err := openBelow(root, name, flags)
+	if err != nil || folder {
+		return f, err
 	}
 	return regular(f)
+}
+
+// maxTries is how often a path is opened while others rename folders or mount.
+const maxTries = 64
+
+// openBelow opens a path below a folder, which is its root. The kernel gives up at a ".." if anything on the host was
+// renamed or mounted meanwhile (EAGAIN in openat2(2)): then it tries again.
+func openBelow(root *os.File, name string, flags uint64) (*os.File, error) {
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for try := 1; ; try++ {
+		fd, err := unix.Openat2(int(root.Fd()), path.Clean("./"+name), &how)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case err != unix.EAGAIN || try == maxTries:
+			return nil, err
+		}
+	}
 }

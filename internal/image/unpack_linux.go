@@ -136,13 +136,7 @@ func (u *unpacker) hash(name string) uint64 { return maphash.String(u.seed, name
 
 // resolve opens a folder of the tree for its path. Links lead nowhere else: the tree is their root.
 func (u *unpacker) resolve(dir string) (*os.File, error) {
-	fd, err := unix.Openat2(int(u.root.Fd()), path.Clean("./"+dir), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), dir), nil
+	return openBelow(u.root, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 }
 
 // isFolder reports whether a path of the tree is a folder.
