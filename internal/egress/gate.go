@@ -58,7 +58,7 @@ func (h *Host) open(file *os.File, spec sandbox.Spec, owner string, failed func(
 		g.options.Dial = (&net.Dialer{Control: forbidBroadcast}).DialContext
 	}
 	if g.options.Resolve == nil {
-		g.options.Resolve = resolveHost
+		g.options.Resolve = g.resolveHost
 	}
 	g.rules.Store(compiled)
 	g.ending.ctx, g.ending.cancel = context.WithCancel(context.Background())

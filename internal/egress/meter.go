@@ -102,6 +102,13 @@ func (m *meter) ask(b rules.Bounds, now time.Time) (reason string) {
 	return reason
 }
 
+// askedAgain counts a question to the host's resolver that followed another one: later ones wait for it.
+func (m *meter) askedAgain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.questions.tokens--
+}
+
 // claim claims a part of the budget. The caller holds mu.
 func (m *meter) claim() (reason string) {
 	connections := m.budget.connections

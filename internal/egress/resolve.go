@@ -131,13 +131,14 @@ func (s *shortAnswer) Read(b []byte) (int, error) {
 }
 
 // resolveHost asks the host's resolver. Without a route for IPv6 it returns no IPv6 addresses.
-func resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
+func (g *gate) resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
 	if network == "ip6" && !routes6() {
 		return nil, nil
 	}
 	found, err := resolver.LookupNetIP(ctx, network, name)
 	if isMissing(err) {
 		// The name exists if it has addresses of the other family.
+		g.meter.askedAgain()
 		other := map[string]string{"ip4": "ip6", "ip6": "ip4"}[network]
 		if _, gone := resolver.LookupNetIP(ctx, other, name); gone == nil {
 			return nil, nil

@@ -1,10 +1,14 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // TestLongAnswer: the gate reads no long answers of the host's resolver.
@@ -39,5 +43,41 @@ func TestLongAnswer(t *testing.T) {
 	defer c.Close()
 	if _, ok := c.(net.PacketConn); !ok { // package net tells datagrams from streams by it
 		t.Errorf("%T", c)
+	}
+}
+
+// TestAskedAgain: for a name without addresses the host's resolver is asked twice, and both questions count.
+func TestAskedAgain(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	go func() {
+		b := make([]byte, plainUDP)
+		for {
+			n, from, err := server.ReadFrom(b)
+			var m dnsmessage.Message
+			if err != nil || m.Unpack(b[:n]) != nil {
+				return
+			}
+			asked.Add(1)
+			m.Response, m.RCode, m.Additionals = true, dnsmessage.RCodeNameError, nil
+			answer, _ := m.Pack()
+			_, _ = server.WriteTo(answer, from)
+		}
+	}()
+	dial := resolver.Dial
+	resolver.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
+	}
+	defer func() { server.Close(); resolver.Dial = dial }()
+	g := &gate{meter: newMeter(newBudget(Limits{}), "", 0)}
+	if found, err := g.resolveHost(t.Context(), "ip4", "missing.test."); !isMissing(err) {
+		t.Fatal(found, err)
+	}
+	// resolve counts the first one.
+	if again := int64(-g.meter.questions.tokens); again != asked.Load()-1 || again < 1 {
+		t.Errorf("%d questions, and %d count as further ones", asked.Load(), again)
 	}
 }
