@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import aclosing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import trio
 
 from fumehood import AsyncSandbox, InvalidRequest, Sandbox
+from fumehood._sync._transport import Transport
 
 SERVE = ["python3", "-um", "http.server", "8000"]
 ECHO = """
@@ -35,6 +37,28 @@ def test_http(sandbox):
         assert http.get("page.txt").text == "hello"
         assert http.get("/none?x=1").status_code == 404
         assert http.get("page.txt").headers["fumehood-port"] == "8000"
+
+
+def test_http_to_other_hosts():
+    """The key reaches its server, and no host to which a link of a program leads."""
+    seen: list[str | None] = []
+
+    class Echo(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_response(204)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Echo) as own, HTTPServer(("127.0.0.1", 0), Echo) as other:
+        own_url, other_url = (f"http://127.0.0.1:{server.server_port}/" for server in (own, other))
+        for server in own, other:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Transport(own_url, "fhx_key").client(own_url) as http:
+            for url in "page", own_url, other_url:
+                assert http.get(url).status_code == 204
+        own.shutdown()
+        other.shutdown()
+    assert seen == ["Bearer fhx_key", "Bearer fhx_key", None]
 
 
 def test_tcp(sandbox):

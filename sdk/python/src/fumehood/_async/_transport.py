@@ -60,13 +60,20 @@ class AsyncTransport:
     def client(self, base_url: str) -> httpx.AsyncClient:
         """Return a new HTTP client below a URL of the server. The caller closes it."""
         assert self.address
-        headers = {"user-agent": f"fumehood-python/{version()}"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
+        key, base = self._key, httpx.URL(base_url)
+
+        def authorize(request: httpx.Request) -> httpx.Request:
+            # A program in a sandbox may answer with links to other hosts, which must not get the key.
+            url = request.url
+            if key and (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port):
+                request.headers["authorization"] = f"Bearer {key}"
+            return request
+
         return _io.open_client(
             self.address.socket,
             base_url=base_url,
-            headers=headers,
+            auth=authorize,
+            headers={"user-agent": f"fumehood-python/{version()}"},
             timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS, pool=None),
             trust_env=not self.address.local,
         )
