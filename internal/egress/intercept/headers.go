@@ -54,8 +54,11 @@ func Misplaced(secrets []rules.Secret, values []string) (names []string) {
 	return names
 }
 
+// maxNames is how many names of secrets an attempt keeps in a list: the log keeps a thousand attempts.
+const maxNames = maxInserted
+
 func addName(names []string, name string) []string {
-	if slices.Contains(names, name) {
+	if len(names) == maxNames || slices.Contains(names, name) {
 		return names
 	}
 	return append(names, name)

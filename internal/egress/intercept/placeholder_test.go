@@ -4,8 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestPlaceholderForms: the placeholder of a known key passes the checks of client libraries, and has nothing of the
@@ -48,5 +52,24 @@ func TestPlaceholderForms(t *testing.T) {
 		if err != nil || len(parts[1]) != size {
 			t.Errorf("%d: %s: %q %v", size, parts[1], text, err)
 		}
+	}
+}
+
+// TestNamesOfAttempt: an attempt keeps few names of secrets, however many placeholders a request has.
+func TestNamesOfAttempt(t *testing.T) {
+	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted}
+	var values []string
+	for i := range 4 * maxNames {
+		placeholder := NewPlaceholder("")
+		values = append(values, placeholder)
+		p.Secrets = append(p.Secrets, sandbox.Secret{Name: "S" + strconv.Itoa(i), Hosts: []string{"api.test"},
+			Value: userValue + strconv.Itoa(i), Placeholder: placeholder})
+	}
+	compiled, err := rules.Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Misplaced(compiled.Secrets, values); len(got) != maxNames {
+		t.Errorf("%d names, want %d", len(got), maxNames)
 	}
 }
