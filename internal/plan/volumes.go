@@ -77,20 +77,28 @@ func (r *Rules) checkVolumes(spec *sandbox.Spec) error {
 	return r.checkMemory(spec)
 }
 
-// checkMemory bounds the volumes in memory by the operator's maximum for the writable places.
+// checkMemory bounds the volumes in memory by the operator's maxima for the writable places. Each may have as many
+// files as the other places together.
 func (r *Rules) checkMemory(spec *sandbox.Spec) error {
-	size := int64(0)
-	for _, v := range spec.MemoryVolumes() {
+	list, size := spec.MemoryVolumes(), int64(0)
+	for _, v := range list {
 		size += v.Bytes
 	}
 	disk, most := spec.Limits.DiskBytes, r.Max.DiskBytes
-	if size == 0 || most == 0 || size <= most-disk {
-		return nil
+	if size > 0 && most != 0 && size > most-disk {
+		err := sandbox.Invalidf("volumes", "%s in memory, and a disk limit of %s, are over %s",
+			sandbox.FormatBytes(size), sandbox.FormatBytes(disk), r.maximum(sandbox.LimitDisk))
+		err.Fix = "lower the sizes, or the disk limit"
+		return err
 	}
-	err := sandbox.Invalidf("volumes", "%s in memory, and a disk limit of %s, are over %s", sandbox.FormatBytes(size),
-		sandbox.FormatBytes(disk), r.maximum(sandbox.LimitDisk))
-	err.Fix = "lower the sizes, or the disk limit"
-	return err
+	inodes, places := spec.Limits.Inodes, int64(len(list))
+	if most := r.Max.Inodes; places > 0 && most != 0 && inodes > most/(1+places) {
+		err := sandbox.Invalidf("volumes", "%d in memory, with %d files and folders each, are over %s", places, inodes,
+			r.maximum(sandbox.LimitInodes))
+		err.Fix = "lower the limit of inodes"
+		return err
+	}
+	return nil
 }
 
 // checkVolumePath refuses a path of a volume that covers, or lies in, another part of the sandbox.

@@ -67,14 +67,17 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestMemoryVolumes: volumes in memory count towards the operator's maximum for files.
+// TestMemoryVolumes: volumes in memory count towards the operator's maxima for files.
 func TestMemoryVolumes(t *testing.T) {
-	rules := Rules{Max: sandbox.Limits{DiskBytes: 64 << 20}}
-	for size, ok := range map[int64]bool{16 << 20: true, 17 << 20: false} {
-		spec := sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 1 << 30, DiskBytes: 32 << 20},
-			Volumes: []sandbox.Volume{{Bytes: size, Path: "/a"}, {Bytes: 16 << 20, Path: "/b"}}}
-		if err := rules.checkVolumes(&spec); (err == nil) != ok {
-			t.Errorf("%d bytes: %v", size, err)
+	rules := Rules{Max: sandbox.Limits{DiskBytes: 64 << 20, Inodes: 900}}
+	for _, c := range []struct {
+		size, inodes int64
+		ok           bool
+	}{{16 << 20, 300, true}, {17 << 20, 300, false}, {16 << 20, 301, false}} {
+		spec := sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 1 << 30, DiskBytes: 32 << 20, Inodes: c.inodes},
+			Volumes: []sandbox.Volume{{Bytes: c.size, Path: "/a"}, {Bytes: 16 << 20, Path: "/b"}}}
+		if err := rules.checkVolumes(&spec); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
