@@ -10,12 +10,14 @@ import (
 
 // TestToolsInTurn: the tools of a request are checked when it is its owner's turn.
 func TestToolsInTurn(t *testing.T) {
-	e, err := New(Config{Slots: 1, Backends: []sandbox.Backend{noBoxes{}}})
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.checking.acquire(t.Context(), "key", func() {}); err != nil {
-		t.Fatal(err)
+	for range e.checking.slots {
+		if err := e.checking.acquire(t.Context(), "key", func() {}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -27,6 +27,7 @@ type Checks struct {
 const (
 	// bytes of its code and files; what lies beyond is not checked, and refused where checks are enforced
 	maxChecked      = 4 << 20
+	freeChecked     = 4 << 10 // bytes that are checked at once: they take less than a millisecond
 	maxAllFindings  = 100
 	maxShownRefusal = 10 // findings on stderr
 )
@@ -70,36 +71,51 @@ func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	return mode, nil
 }
 
-// inTurn calls check, which may take a good part of a second, when it is the owner's turn: at a time, as many requests
-// are checked as there are slots. An error may be that of ctx.
-func (e *Engine) inTurn(ctx context.Context, owner string, check func() error) error {
-	if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
-		return err
+// inTurn calls check, which checks so many bytes. If they are many, it waits until it is the owner's turn: at a time,
+// half of the CPUs check texts, as each step of other runs would wait behind them. An error may be that of ctx.
+func (e *Engine) inTurn(ctx context.Context, owner string, bytes int, check func() error) error {
+	if bytes > freeChecked {
+		if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
+			return err
+		}
+		started := time.Now()
+		defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
 	}
-	started := time.Now()
-	defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
 	return check()
 }
 
-// planInTurn calls plan, in turn if it checks tools.
+// planInTurn calls plan, in turn if it checks tools, which may take a good part of a second.
 func (e *Engine) planInTurn(ctx context.Context, owner string, tools []sandbox.Tool, plan func() error) error {
-	if len(tools) == 0 {
-		return plan()
+	bytes := 0
+	if len(tools) > 0 {
+		bytes = maxChecked
 	}
-	return e.inTurn(ctx, owner, plan)
+	return e.inTurn(ctx, owner, bytes, plan)
 }
 
-// inspect checks what a job brings, when it is the owner's turn. An error may be that of ctx.
+// inspect checks what a job brings. An error may be that of ctx.
 func (e *Engine) inspect(ctx context.Context, owner string, j *job) error {
 	var err error
 	if j.checked.mode, err = e.config.Checks.modeOf(j.Request.Checks); err != nil ||
 		j.checked.mode == sandbox.ChecksOff || e.config.Checks.Find == nil {
 		return err
 	}
-	return e.inTurn(ctx, owner, func() error {
+	return e.inTurn(ctx, owner, j.checkable(), func() error {
 		e.lookAtAll(j)
 		return nil
 	})
+}
+
+// checkable returns how many bytes lookAtAll may look at.
+func (j *job) checkable() int {
+	n := len(j.Request.Code)
+	for _, f := range j.Request.Files {
+		n += len(f.Data)
+	}
+	for _, word := range j.Request.Command {
+		n += len(word)
+	}
+	return n
 }
 
 // lookAtAll checks the code of a job, its files by their extensions, and the code in a command line.
@@ -155,12 +171,12 @@ func (e *Engine) look(j *job, file string, l *sandbox.Language, text []byte) {
 }
 
 // lookAtEntry checks a file that was in the sandbox already, and that the host sees only through the guest.
-func (x *Run) lookAtEntry(ctx context.Context) {
+func (x *Run) lookAtEntry(ctx context.Context) error {
 	entry := x.Request.Entry
 	if entry == "" || x.checked.mode == sandbox.ChecksOff || x.resumed != nil ||
 		x.sandbox.engine.config.Checks.Find == nil ||
 		slices.ContainsFunc(x.Request.Files, func(f sandbox.File) bool { return f.Path == entry }) {
-		return
+		return nil
 	}
 	var text bytes.Buffer
 	err := x.sandbox.call(ctx, func(c *client.Client) error {
@@ -168,9 +184,14 @@ func (x *Run) lookAtEntry(ctx context.Context) {
 		_, err := c.ReadFile(ctx, guest.ReadFile{Path: x.CodePath, Length: maxChecked + 1}, &text)
 		return err
 	})
-	if err == nil { // or the interpreter reports the reason, in its own words
-		x.sandbox.engine.look(&x.job, entry, x.Language, text.Bytes())
+	if err != nil { // the interpreter reports the reason, in its own words
+		return nil
 	}
+	e := x.sandbox.engine
+	return e.inTurn(ctx, x.sandbox.owner, text.Len(), func() error {
+		e.look(&x.job, entry, x.Language, text.Bytes())
+		return nil
+	})
 }
 
 // forbidden reports whether the checks refuse the run.

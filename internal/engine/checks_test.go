@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -88,21 +89,23 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestChecksInTurn: no more texts are checked at a time than there are slots, and who waits for that leaves with its
-// context.
+// TestChecksInTurn: no more long texts are checked at a time than half of the CPUs can, a short one does not wait, and
+// who waits leaves with its context.
 func TestChecksInTurn(t *testing.T) {
-	begun, goOn := make(chan bool, 9), make(chan bool)
-	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 2,
+	const slowly = "true # slow"
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	begun, goOn := make(chan bool, turns+9), make(chan bool)
+	rig := newRig(t, engine.Config{Languages: lang.All(),
 		Checks: engine.Checks{Find: func(_ string, code []byte) []sandbox.Finding {
-			if string(code) == "true # slow" {
+			if strings.HasPrefix(string(code), slowly) {
 				begun <- true
 				<-goOn
 			}
 			return nil
 		}}})
 	living := rig.make(t, engine.Create{})
-	slow := sandbox.Request{Language: "bash", Code: []byte("true # slow")}
-	ended := make(chan error, 9)
+	slow := sandbox.Request{Language: "bash", Code: []byte(slowly + strings.Repeat("w", 8<<10))}
+	ended := make(chan error, turns+9)
 	run := func(ctx context.Context, in *engine.Sandbox) {
 		var r *sandbox.Result
 		var err error
@@ -126,9 +129,13 @@ func TestChecksInTurn(t *testing.T) {
 			return nil
 		}
 	}
-	for range 2 {
+	for range turns {
 		go run(within(t), nil)
 		<-begun
+	}
+	short := sandbox.Request{Language: "bash", Code: []byte("true")}
+	if _, err := rig.Run(within(t), engine.OneShot{Request: short}); err != nil {
+		t.Errorf("a short text: %v", err)
 	}
 	gone, leave := context.WithCancel(within(t))
 	leave()
@@ -146,7 +153,7 @@ func TestChecksInTurn(t *testing.T) {
 	}
 	go run(within(t), living) // which waits, or comes later: it succeeds
 	close(goOn)
-	for range 3 {
+	for range turns + 1 {
 		if err := next("they do not end"); err != nil {
 			t.Error(err)
 		}

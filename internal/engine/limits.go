@@ -84,7 +84,6 @@ func (e *Engine) SetLimits(config Config) error {
 // setShares sets what all owners, and each, may take.
 func (e *Engine) setShares(config *Config) {
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
-	e.checking.share(config.OwnerSlots, 0)
 	e.living.making.share(config.OwnerSlots, 0)
 	e.living.mu.Lock()
 	defer e.living.mu.Unlock()

@@ -21,7 +21,9 @@ func (x *Run) perform(ctx context.Context) (*sandbox.Result, error) {
 		if err := x.upload(ctx); err != nil {
 			return nil, err
 		}
-		x.lookAtEntry(ctx)
+		if err := x.lookAtEntry(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if x.forbidden() {
 		x.verdict.claim(causeRejected)

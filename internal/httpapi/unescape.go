@@ -1,44 +1,65 @@
 package httpapi
 
 import (
+	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-var shortEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
 // unescape resolves the escapes of a JSON string. It refuses a lone surrogate: encoding/json replaces it with U+FFFD,
 // which would run other code than was sent.
 func (d *decoder) unescape(raw []byte) (string, error) {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			i++
+	var out strings.Builder
+	out.Grow(len(raw))
+	for {
+		at := bytes.IndexByte(raw, '\\')
+		if at < 0 {
+			out.Write(raw)
+			return out.String(), nil
+		}
+		out.Write(raw[:at])
+		raw = raw[at:]
+		// in range: a backslash is never the last byte before the closing quote
+		if short := shortEscape(raw[1]); short != 0 {
+			out.WriteByte(short)
+			raw = raw[2:]
 			continue
 		}
-		c := raw[i+1] // in range: a backslash is never the last byte before the closing quote
-		if short, ok := shortEscapes[c]; ok {
-			out = append(out, short)
-			i += 2
-			continue
-		}
-		r, ok := hexEscape(raw[i:])
+		r, ok := hexEscape(raw)
 		if !ok {
 			return "", d.fail("a string holds an unknown escape")
 		}
-		i += 6
+		raw = raw[6:]
 		if utf16.IsSurrogate(r) {
-			low, ok := hexEscape(raw[i:])
+			low, ok := hexEscape(raw)
 			if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
 				return "", d.fail("a string holds half of a surrogate pair, which is no character")
 			}
-			i += 6
+			raw = raw[6:]
 		}
-		out = utf8.AppendRune(out, r)
+		out.WriteRune(r)
 	}
-	return string(out), nil
+}
+
+// shortEscape returns the character of an escape of two characters, or 0.
+func shortEscape(c byte) byte {
+	switch c {
+	case '"', '\\', '/':
+		return c
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return 0
 }
 
 // hexEscape reads \uXXXX at the start of s.

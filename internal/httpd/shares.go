@@ -16,16 +16,16 @@ import (
 const (
 	requestTime = 100 * time.Microsecond // to receive, check and answer a request
 	flushTime   = 20 * time.Microsecond  // to send a small piece of an answer
-	encodeTime  = 200 * time.Microsecond // to make and send paceBytes of JSON, or of events
+	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
 )
 
 const (
 	// All clients together may have this part of the CPUs of this process: 1/2. The rest is for runs and the gates.
 	sharesPart  = 2
-	sharesBurst = 5 * time.Millisecond // of CPU time, that a client may take at once
-	sharesWait  = time.Second          // the longest wait of a request that has to wait
-	sharesSweep = time.Second          // after which clients without debt are forgotten
+	sharesBurst = 25 * time.Millisecond // of CPU time, that a client may take at once
+	sharesWait  = time.Second           // the longest wait of a request that has to wait
+	sharesSweep = time.Second           // after which clients without debt are forgotten
 )
 
 // shares bounds the CPU time that the server spends on requests and answers. Without it, a hundred streams of one
