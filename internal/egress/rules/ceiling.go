@@ -96,6 +96,10 @@ func CheckWithin(p sandbox.NetworkPolicy, route func(netip.Addr) Route) error {
 	}
 	for i, s := range p.Secrets {
 		for j, host := range s.Hosts {
+			if one, err := parseRule(host); err == nil && one.ports.all() { // as in addIntercepted
+				one.ports = ports{portHTTPS, portHTTPS}
+				host = one.String()
+			}
 			if err := c.check(fmt.Sprintf("network.secrets[%d].hosts[%d]", i, j), host, route); err != nil {
 				return err
 			}

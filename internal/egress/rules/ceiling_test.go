@@ -71,6 +71,8 @@ func TestCeiling(t *testing.T) {
 			"use restricted, or have the operator start the server with --max-network full"},
 		{"a.example", sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{{Name: "A",
 			Value: "long enough", Hosts: []string{"a.example", "b.example"}}}}, "network.secrets[0].hosts[1]", ""},
+		{"a.example:443", sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Secrets: []sandbox.Secret{{Name: "A",
+			Value: "long enough", Hosts: []string{"a.example"}}}}, "", ""},
 		{"", sandbox.NetworkPolicy{Mode: sandbox.NetworkNone}, "", ""},
 	} {
 		p := below(t, c.policy, strings.Split(c.most, ",")[:min(len(c.most), strings.Count(c.most, ",")+1)]...)
