@@ -250,7 +250,11 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 	for _, field := range f.Fields {
 		in.late.bytes += len(field)
 	}
-	if in.late.list = append(in.late.list, late); in.late.bytes > maxResultBytes || len(in.late.list) > maxResults {
+	in.late.list = append(in.late.list, late)
+	if err := in.settle(); err != nil { // at once, as a piece may have hundreds, of runs under an earlier server
+		return err
+	}
+	if in.late.bytes > maxResultBytes || len(in.late.list) > maxResults {
 		return fmt.Errorf("more than %d reports, or %d bytes of them, whose output did not come", maxResults,
 			maxResultBytes)
 	}

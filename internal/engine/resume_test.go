@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
 	"github.com/fumehood-dev/fumehood/test/backendtest"
@@ -468,26 +467,5 @@ func TestResume(t *testing.T) {
 	if r := k.records[s.ID()]; r.Ended.IsZero() || r.Spec.ID != "" || r.Contexts != nil {
 		// those of a thousand may be large
 		t.Errorf("of a sandbox that ended, this is kept: %+v", r)
-	}
-}
-
-// TestRunsOfContextsOutliveLogs: the number of runs of a context is on record before its logs are removed.
-func TestRunsOfContextsOutliveLogs(t *testing.T) {
-	k, open := keeping(t)
-	e := open(t.TempDir())
-	defer e.Close()
-	s, _, err := e.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		do(t, s, code("python", "1"))
-	}
-	for range eventlog.DefaultRetention.Logs - 3 {
-		do(t, s, script("true"))
-	}
-	eventually(t, "the record", func() bool { return k.record(s.ID()).Contexts[0].Runs == 3 })
-	if err := s.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,0 +1,60 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestRunsOfContextsOutliveLogs: the number of runs of a context is on record before its logs are removed.
+func TestRunsOfContextsOutliveLogs(t *testing.T) {
+	k, open := keeping(t)
+	e := open(t.TempDir())
+	defer e.Close()
+	s, _, err := e.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		do(t, s, code("python", "1"))
+	}
+	for range eventlog.DefaultRetention.Logs - 3 {
+		do(t, s, script("true"))
+	}
+	eventually(t, "the record", func() bool { return k.record(s.ID()).Contexts[0].Runs == 3 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyRunsBeforeKill: a context keeps its variables at a restart, however many of its runs have ended.
+func TestManyRunsBeforeKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir := t.TempDir()
+	first := open(stateDir)
+	s, _, err := first.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, code("bash", "x=1"))
+	for range 300 {
+		do(t, s, code("bash", ":"))
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(stateDir)
+	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if r := do(t, s, code("bash", "echo $x")); string(r.Stdout.Head) != "1\n" {
+		t.Errorf("%q", r.Stdout.Head)
+	}
+	if err := errors.Join(s.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+}
