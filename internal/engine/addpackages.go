@@ -161,6 +161,10 @@ func (s *Sandbox) AddPackages(ctx context.Context, language string, packages san
 		return err
 	}
 	defer done()
+	if err := s.queue(); err != nil {
+		return err
+	}
+	defer s.addWaiting(-1)
 	return x.addPackages(ctx)
 }
 
@@ -172,12 +176,8 @@ func (x *Run) addPackages(ctx context.Context) error {
 	if x.context != nil { // whose turn it has
 		x.context.add(x)
 		defer x.context.add(nil)
-	} else {
-		if err := x.sandbox.queue(); err != nil {
-			return err
-		}
-		defer x.sandbox.addWaiting(-1)
 	}
+	defer x.leaveQueue()
 	defer x.progress("")
 	return x.installPackages(ctx)
 }

@@ -117,8 +117,12 @@ func (x *Run) enter(ctx context.Context) (carryOut func(), err error) {
 	if s.runs.byID[x.id] != nil {
 		return nil, &sandbox.Error{Kind: sandbox.Exists, Op: "run " + string(x.id), Msg: "a run with this id exists"}
 	}
-	s.runs.add(x)
 	x.joinContext()
+	if err := x.joinQueue(maxTurns); err != nil {
+		x.leaveTurn()
+		return nil, err
+	}
+	s.runs.add(x)
 	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
 	s.work.Add(1)
 	return func() {

@@ -150,6 +150,13 @@ func (c *Context) Info() ContextInfo {
 // wait waits for the caller's turn. The caller gives it back by done.
 func (c *Context) wait(ctx context.Context) (done func(), err error) {
 	t := c.turns.join()
+	if !t.isReady() {
+		if err := c.sandbox.queue(); err != nil {
+			t.leave()
+			return nil, err
+		}
+		defer c.sandbox.addWaiting(-1)
+	}
 	if err := c.await(ctx, t); err != nil {
 		t.leave()
 		return nil, err
@@ -162,14 +169,8 @@ func (c *Context) await(ctx context.Context, t *turn) error {
 	if t.isReady() {
 		return nil
 	}
-	if err := c.sandbox.queue(); err != nil {
-		return err
-	}
 	c.addWaiting(1)
-	defer func() {
-		c.addWaiting(-1)
-		c.sandbox.addWaiting(-1)
-	}()
+	defer c.addWaiting(-1)
 	select {
 	case <-t.ready:
 		return nil
@@ -190,6 +191,10 @@ func (s *Sandbox) queue() error {
 	if s.addWaiting(1) {
 		return nil
 	}
+	return s.queueFull()
+}
+
+func (s *Sandbox) queueFull() error {
 	return &sandbox.Error{Kind: sandbox.Busy, Op: "sandbox " + s.label(), RetryAfter: leastRetryAfter,
 		Msg: fmt.Sprintf("%d runs wait for a context or packages already", maxTurns),
 		Fix: "try again when some have ended"}
@@ -199,7 +204,7 @@ func (s *Sandbox) queue() error {
 func (s *Sandbox) addWaiting(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.runs.waiting+n > maxTurns {
+	if n > 0 && s.runs.waiting+n > maxTurns {
 		return false
 	}
 	s.runs.waiting += n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -399,6 +400,7 @@ func (x *Run) enterAgain(carryOut func(context.Context)) {
 	defer s.mu.Unlock()
 	s.runs.add(x)
 	x.joinContext()
+	_ = x.joinQueue(math.MaxInt)                      // it was accepted
 	x.counted = s.engine.living.runs.Take(s.owner, 1) // an earlier server had others; this one goes on in any case
 	var ctx context.Context
 	ctx, x.canceled = context.WithCancel(context.Background())

@@ -229,6 +229,7 @@ func (x *Run) carryOut(ctx context.Context) {
 	defer x.freeSlot()
 	defer x.leave()
 	defer x.leaveTurn()
+	defer x.leaveQueue()
 	defer func() {
 		if p := recover(); p != nil {
 			x.failure = s.engine.panicked("execute", p)

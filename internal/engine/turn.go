@@ -40,6 +40,7 @@ type slot struct {
 	counted bool   // it has a place among the runs that have not ended
 	release func() // nil without a slot
 	turn    *turn  // in its context, from when it is accepted; nil without
+	queued  bool   // it counts among those that wait for a context or packages
 }
 
 // enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
@@ -106,6 +107,7 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 	if x.context != nil {
 		asked := time.Now()
 		err := x.context.await(ctx, x.turn)
+		x.leaveQueue()
 		x.timings.Queue = time.Since(asked)
 		if err != nil {
 			return nil, err
@@ -146,6 +148,29 @@ func (x *Run) leaveToNext(ctx context.Context, refusal error) error {
 func (x *Run) joinContext() {
 	if x.context != nil && x.turn == nil {
 		x.turn = x.context.turns.join()
+	}
+}
+
+// joinQueue counts a run that waits for its context or for packages, when it is accepted: one that was accepted is not
+// refused later. The caller holds the sandbox's mu.
+func (x *Run) joinQueue(most int) error {
+	s := x.sandbox
+	if x.context == nil && x.adding.asked == nil || x.context != nil && x.turn.isReady() {
+		return nil
+	}
+	if s.runs.waiting >= most {
+		return s.queueFull()
+	}
+	s.runs.waiting++
+	x.queued = true
+	return nil
+}
+
+// leaveQueue ends what joinQueue began.
+func (x *Run) leaveQueue() {
+	if x.queued {
+		x.queued = false
+		x.sandbox.addWaiting(-1)
 	}
 }
 
