@@ -224,11 +224,9 @@ func (f *finder) findEscaped(s *search, b []byte, from, to int, layers []*escape
 func (f *finder) findAround(found []span, s *search, d *decoded, from, to int) []span {
 	some := d.some
 	for len(some) > 0 && from <= to {
+		from = max(from, some[0].textBegin) // the character after a pattern may be escaped
 		end := from - 1
-		if begin := some[0].textBegin + 1; begin > from {
-			from, end = begin, begin-1
-		}
-		for len(some) > 0 && some[0].textBegin <= end {
+		for len(some) > 0 && some[0].textBegin <= end+1 {
 			end, some = max(end, some[0].textEnd+f.longest), some[1:]
 		}
 		end = min(end, to)

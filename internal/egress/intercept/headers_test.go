@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,6 +297,15 @@ func TestEncodedBase64(t *testing.T) {
 				t.Errorf("%s: %q became %q", encoder, text, got)
 			}
 		}
+	}
+}
+
+// TestEscapedAfterBase64: an escaped character of Base64 is hidden that has the last bits of a value.
+func TestEscapedAfterBase64(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: "abcdefgo", Placeholder: "<1>"}}})
+	text := url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("abcdefgo\xff\xff")))
+	if got := strings.Join(pieces(f, text, ""), ""); got != "<1>%2F%2Fw%3D%3D" {
+		t.Errorf("%s became %s", text, got)
 	}
 }
 
