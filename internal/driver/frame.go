@@ -84,7 +84,7 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 		p.used += uint64(p.need)
 		p.at = 0
 	}
-	whole := append(p.buf, b...)
+	whole := append(p.grown(len(b)), b...)
 	p.buf = whole
 	err := p.cut(take)
 	switch rest := p.buf; {
@@ -96,6 +96,16 @@ func (p *Parser) Feed(b []byte, take func(Frame) error) error {
 		p.buf = append(whole[:0], rest...) // once for all frames: many are small
 	}
 	return err
+}
+
+// grown returns buf with room for n more bytes. The buffer of a large frame doubles, up to its size and some of the
+// next one: append would leave four times the frame behind.
+func (p *Parser) grown(n int) []byte {
+	size, most := len(p.buf)+n, p.need+keep
+	if p.at == 0 || size <= cap(p.buf) || size > most {
+		return p.buf
+	}
+	return append(make([]byte, 0, min(2*size, most)), p.buf...)
 }
 
 func (p *Parser) cut(take func(Frame) error) error {

@@ -82,6 +82,28 @@ func TestParserMovesOnce(t *testing.T) {
 	}
 }
 
+// TestParserAllocates: a large frame in pieces takes a few times its size, its copy for the caller included.
+func TestParserAllocates(t *testing.T) {
+	large := driver.Frame{Kind: driver.Result, Fields: [][]byte{make([]byte, driver.MaxFrame)}}.Append(nil)
+	allocated := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.TotalAlloc
+	}
+	before := allocated()
+	var p driver.Parser
+	for rest := large; len(rest) > 0; {
+		n := min(64<<10, len(rest))
+		if err := p.Feed(rest[:n], func(driver.Frame) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if took := allocated() - before; took > 4*driver.MaxFrame {
+		t.Errorf("%d bytes were allocated for a frame of %d", took, len(large))
+	}
+}
+
 // TestParserRests: a parser that rests drops the beginning of a large frame, holds little, and gets the next frame.
 func TestParserRests(t *testing.T) {
 	frame := func(size int) []byte {
