@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"time"
 )
@@ -38,4 +39,38 @@ func TestSendLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(1)
+}
+
+// TestIdleRing: a stream whose reader waits frees the buffer that a burst has filled, and loses nothing.
+func TestIdleRing(t *testing.T) {
+	host, guest := sessions(t)
+	st, err := host.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = st.Write(make([]byte, InitialCredit)) }()
+	other, err := guest.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for buffered := 0; buffered < InitialCredit; buffered = other.Buffered() {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := io.ReadFull(other, make([]byte, InitialCredit)); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan byte)
+	go func() {
+		b := make([]byte, 1)
+		_, _ = other.Read(b)
+		got <- b[0]
+	}()
+	for held := InitialCredit; held > 0; time.Sleep(time.Millisecond) {
+		guest.mu.Lock()
+		held = other.ring.Cap()
+		guest.mu.Unlock()
+	}
+	if _, err := st.Write([]byte{7}); err != nil || <-got != 7 {
+		t.Error("what came after the burst is lost", err)
+	}
 }

@@ -97,6 +97,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 	}
 	st.allowance -= n
 	first, second := st.ring.Reserve(n)
+	st.ring.filling = true
 	s.mu.Unlock()
 
 	// The reserved part of the ring belongs to this goroutine until it is committed.
@@ -108,6 +109,7 @@ func (s *Session) receive(r *reader, id uint32, n int) error {
 	}
 
 	s.mu.Lock()
+	st.ring.filling = false
 	if !st.discarding {
 		st.ring.Commit(n)
 		st.readable.Signal()

@@ -1,7 +1,15 @@
 package wire
 
+import "time"
+
 // ringLeast is a ring's first size; it doubles as data comes, up to what its owner admits.
 const ringLeast = 1 << 10
+
+// A stream whose reader waits keeps a larger buffer than ringKept for ringIdle.
+const (
+	ringKept = 16 << 10
+	ringIdle = time.Second
+)
 
 // Ring is a queue of bytes with one writer. Positions count all bytes since the beginning. The writer may fill what it
 // reserved, and a reader may copy what it looked up, while others use the ring, as long as the queue still holds those
@@ -64,7 +72,10 @@ func (r *Ring) At(pos uint64, n int) (first, second []byte) { return r.at(pos, n
 // Consume drops the first n bytes of the queue.
 func (r *Ring) Consume(n int) { r.rd += uint64(n) }
 
-// Trim frees memory that the queued bytes do not need. For a queue that is no longer written to.
+// Cap returns the bytes of the buffer.
+func (r *Ring) Cap() int { return len(r.buf) }
+
+// Trim frees memory that the queued bytes do not need. No reserved part may be in use.
 func (r *Ring) Trim() {
 	n := r.Len()
 	if n == 0 {

@@ -3,6 +3,7 @@ package wire
 import (
 	"io"
 	"sync"
+	"time"
 )
 
 // Stream is one call on a session: bytes in both directions, each with its own credit and its own end. One goroutine
@@ -14,19 +15,26 @@ type Stream struct {
 	// Guarded by the session's mu.
 	id         uint32 // 0 until the first data is sent
 	err        error  // the stream was reset, or its session ended
-	ring       Ring   // received data, not yet read
-	allowance  int    // data bytes that the peer may still send
-	unpaid     int    // data bytes read whose credit is not returned yet
-	credit     int    // data bytes that this side may still send
-	ended      bool   // the peer has sent its last data
-	finished   bool   // this side has sent its last data
-	discarding bool   // this side wants no more data
+	ring       receiving
+	allowance  int  // data bytes that the peer may still send
+	unpaid     int  // data bytes read whose credit is not returned yet
+	credit     int  // data bytes that this side may still send
+	ended      bool // the peer has sent its last data
+	finished   bool // this side has sent its last data
+	discarding bool // this side wants no more data
 	readable   sync.Cond
 	writable   sync.Cond
 	reading    deadline
 	writing    deadline
 
 	body []byte // of the last message; belongs to the reader
+}
+
+// receiving is the received data of a stream that is not yet read.
+type receiving struct {
+	Ring
+	filling  bool // a frame is being received
+	trimming bool // trim will be called
 }
 
 func newStream(s *Session, id uint32) *Stream {
@@ -47,6 +55,10 @@ func (st *Stream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for st.ring.Len() == 0 && st.err == nil && !st.ended && !st.discarding && !st.reading.passed {
+		if st.ring.Cap() > ringKept && !st.ring.trimming {
+			st.ring.trimming = true
+			time.AfterFunc(ringIdle, st.trim)
+		}
 		st.readable.Wait()
 	}
 	n := min(len(p), st.ring.Len())
@@ -71,6 +83,15 @@ func (st *Stream) Read(p []byte) (int, error) {
 	st.ring.Consume(n)
 	st.repay(n)
 	return n, nil
+}
+
+// trim frees the ring if it is empty: the reader of a quiet stream may wait for long.
+func (st *Stream) trim() {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if st.ring.trimming = false; st.ring.Len() == 0 && !st.ring.filling {
+		st.ring.Trim()
+	}
 }
 
 // repay returns credit for data that was read, in large pieces. Called with mu held.
@@ -233,7 +254,7 @@ func (st *Stream) reset() {
 	if st.err == nil && st.id != 0 && !(st.ended && st.finished) {
 		st.s.control(st.id, frameReset)
 	}
-	st.discarding, st.ring = true, Ring{}
+	st.discarding, st.ring.Ring = true, Ring{}
 	st.abort(ErrReset)
 }
 
@@ -246,7 +267,8 @@ func (st *Stream) Close() {
 		return
 	}
 	if st.s.side == Host && st.finished {
-		st.discarding, st.ring = true, Ring{} // the answer has arrived and the guest's end follows: no frame needed
+		// The answer has arrived and the guest's end follows: no frame is needed.
+		st.discarding, st.ring.Ring = true, Ring{}
 		return
 	}
 	if st.id == 0 {
