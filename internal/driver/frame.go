@@ -136,6 +136,9 @@ func (p *Parser) cut(take func(Frame) error) error {
 // Rest releases memory while no frame is awaited. It drops an incomplete frame of more than some KiB, which take then
 // never gets. It returns how many bytes it dropped; those that follow are Dropping.
 func (p *Parser) Rest() (dropped int) {
+	if p.left > 0 { // it is dropped already
+		return 0
+	}
 	if dropped = len(p.buf); p.at > 0 && p.need > keepResting {
 		p.left = p.need - len(p.buf)
 		p.buf = nil

@@ -125,6 +125,8 @@ func TestParserRests(t *testing.T) {
 				if n := p.Rest(); (n == 50) != dropped || p.Dropping() != dropped || p.Empty() {
 					t.Errorf("%d: dropped %d bytes", size, n)
 				}
+			} else if n := p.Rest(); n != 0 {
+				t.Errorf("%d: dropped %d bytes again", size, n)
 			}
 		}
 		if want := 2; len(got) == want == dropped || got[len(got)-1] != 3 || p.Dropping() || !p.Empty() {
