@@ -52,8 +52,9 @@ type interpreter struct {
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
+	at := p.Offsets()
 	return &interpreter{context: c, id: id, process: p, ready: make(chan struct{}), gone: make(chan struct{}),
-		taken: p.Offsets()}
+		taken: at, acked: guest.Ack{Stdout: at.Stdout, Stderr: at.Stderr, Channel: at.Channel}}
 }
 
 // endedInterpreter returns the interpreter of an earlier server, which has ended.
@@ -180,8 +181,9 @@ func (in *interpreter) countStray(n int) error {
 
 // takeReports receives bytes of the channel.
 func (in *interpreter) takeReports(m guest.Output) error {
-	if in.parser.Used() == 0 && in.parser.Empty() {
-		in.from = m.Offset
+	if in.parser.Used() == 0 && in.parser.Empty() { // an earlier server let the guest drop what came before
+		in.from, in.whole, in.acked.Channel = m.Offset, m.Offset, m.Offset
+		in.late.edge = m.Offset
 	}
 	if in.parser.Dropping() {
 		if err := in.countStray(len(m.Data)); err != nil {

@@ -30,12 +30,13 @@ func TestRunsOfContextsOutliveLogs(t *testing.T) {
 	}
 }
 
-// TestManyRunsBeforeKill: a context keeps its variables at a restart, however many of its runs have ended.
+// TestManyRunsBeforeKill: a context keeps its variables at restarts, however many of its runs have ended, and however
+// much they have shown.
 func TestManyRunsBeforeKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
+	e := open(stateDir)
+	s, _, err := e.Create(within(t), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,18 +44,26 @@ func TestManyRunsBeforeKill(t *testing.T) {
 	for range 300 {
 		do(t, s, code("bash", ":"))
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
+	do(t, s, code("python", "x = 1"))
+	for range 4 { // the guest keeps 1 MiB of what they show
+		for range 20 {
+			do(t, s, code("python", "'v' * 100000"))
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = open(stateDir)
+		e.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+		if s, err = e.Sandbox(within(t), "", string(s.ID())); err != nil {
+			t.Fatal(err)
+		}
+		for language, show := range map[string]string{"bash": "echo $x", "python": "print(x)"} {
+			if r := do(t, s, code(language, show)); string(r.Stdout.Head) != "1\n" {
+				t.Errorf("%s: %q", language, r.Stdout.Head)
+			}
+		}
 	}
-	second := open(stateDir)
-	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
-		t.Fatal(err)
-	}
-	if r := do(t, s, code("bash", "echo $x")); string(r.Stdout.Head) != "1\n" {
-		t.Errorf("%q", r.Stdout.Head)
-	}
-	if err := errors.Join(s.Close(), second.Close()); err != nil {
+	if err := errors.Join(s.Close(), e.Close()); err != nil {
 		t.Error(err)
 	}
 }
