@@ -23,10 +23,6 @@ const (
 	maxChanges      = 4096     // of one watcher
 	maxChangesBytes = 64 << 20 // of all watchers, half of it for one owner
 	changeBytes     = 128      // of one change, besides its path
-	// Once changes are lost, a watcher takes no more of them than lostBatch in each lostPause: nothing counts the CPU
-	// time for them, and code can make 60,000 a second.
-	lostBatch = 256
-	lostPause = 50 * time.Millisecond
 )
 
 // Waits for the changes of a watcher. They come on another way than the answers to calls that made them.
@@ -121,7 +117,8 @@ type watcher struct {
 	owner   string
 	cancel  context.CancelFunc
 	room    *room.Room
-	rest    int // changes that take may lose before it pauses
+	again   chan chan struct{} // receives a request to watch again after a loss; closes it when that has begun
+	gone    chan struct{}      // closed when the folder is not watched any more
 
 	mu      sync.Mutex // guards all below
 	changes []engine.Change
@@ -164,19 +161,16 @@ func (f filesystem) CreateWatcher(ctx context.Context, r *connect.Request[pb.Cre
 // begin returns once the folder is watched, and no change will be missed.
 func (all *watchers) begin(ctx context.Context, id sandbox.ID, w *watcher, recursive bool) error {
 	life, cancel := context.WithCancel(all.life)
-	w.cancel = cancel
+	w.cancel, w.again, w.gone = cancel, make(chan chan struct{}), make(chan struct{})
 	ready := make(chan struct{})
 	if !all.enter(id, w) {
 		cancel() // or the server's context would keep the watcher's
 		return &sandbox.Error{Kind: sandbox.Quota, Op: "watch", Fix: "remove one that is no longer needed",
 			Msg: fmt.Sprintf("the sandbox has %d watchers, the most that are allowed", maxWatchers)}
 	}
-	var failure error
-	ended := make(chan struct{})
 	all.moving.Go(func() {
-		failure = w.sandbox.Watch(life, w.dir, recursive, func() { close(ready) }, w.take)
-		w.end(failure)
-		close(ended)
+		w.end(w.watch(life, recursive, ready))
+		close(w.gone)
 		select { // its changes and its end wait for the client, at most as long as the sandbox lives
 		case <-life.Done():
 		case <-w.sandbox.Done():
@@ -186,13 +180,13 @@ func (all *watchers) begin(ctx context.Context, id sandbox.ID, w *watcher, recur
 	select {
 	case <-ready:
 		return nil
-	case <-ended:
+	case <-w.gone:
 	case <-ctx.Done():
 		cancel()
-		<-ended
+		<-w.gone
 	}
 	all.forget(id)
-	return failure
+	return w.failure()
 }
 
 // enter adds a watcher, unless its sandbox has too many.
@@ -237,13 +231,42 @@ func (all *watchers) find(ctx context.Context, id string) (*watcher, error) {
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("watcher not found"))
 }
 
-// take keeps a change. It pauses now and then while changes are lost.
+// watch watches the folder and closes ready when it has begun. After a loss it waits until the client knows of that:
+// nothing counts the CPU time for changes that nobody gets, and code can make 60,000 a second.
+func (w *watcher) watch(ctx context.Context, recursive bool, ready chan struct{}) error {
+	for {
+		err := w.sandbox.Watch(ctx, w.dir, recursive, func() { close(ready) }, w.take)
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		select {
+		case ready = <-w.again:
+		case <-w.sandbox.Done():
+			return w.sandbox.Ended()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// resume watches the folder again after a loss. It returns when no later change will be missed, or none will be seen.
+func (w *watcher) resume(ctx context.Context) {
+	ready := make(chan struct{})
+	select {
+	case w.again <- ready:
+		select {
+		case <-ready:
+		case <-w.gone:
+		}
+	case <-w.gone:
+	case <-ctx.Done():
+	}
+}
+
+// take keeps a change. A loss ends the call of Watch.
 func (w *watcher) take(c engine.Change) error {
 	if !w.keep(c) {
-		if w.rest--; w.rest < 0 {
-			w.rest = lostBatch
-			time.Sleep(lostPause)
-		}
+		return errLost
 	}
 	return nil
 }
@@ -331,6 +354,7 @@ func (f filesystem) GetWatcherEvents(ctx context.Context, r *connect.Request[pb.
 	defer release() // a busy sandbox may take long to describe the files
 	switch {
 	case lost:
+		w.resume(ctx)
 		return nil, connect.NewError(connect.CodeDataLoss, errLost)
 	case len(changes) == 0 && w.failure() != nil:
 		return nil, w.failure()

@@ -68,9 +68,7 @@ func TestForgottenWatcher(t *testing.T) {
 	w := &watcher{room: all.room, came: make(chan struct{}), cancel: func() {}}
 	all.byID["a"] = w
 	for range 2 {
-		if err := w.take(engine.Change{Path: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		_ = w.take(engine.Change{Path: "x"}) // the second is lost
 		all.forget("a")
 	}
 	if held := all.room.Held(); held != 0 {
@@ -154,22 +152,54 @@ func TestDescribedChanges(t *testing.T) {
 	}
 }
 
-// TestLostChanges: a watcher that loses changes takes further ones slowly, as no limit counts the CPU time for them.
+// TestLostChanges: after a loss, a watcher sees nothing until its client knows of it, and all that comes later.
 func TestLostChanges(t *testing.T) {
-	w := &watcher{room: newWatchers().room, came: make(chan struct{})}
-	change := engine.Change{Kind: engine.ChangeWrite, Path: "a"}
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, _, err := e.Create(t.Context(), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := newWatchers()
+	defer all.close()
+	w := &watcher{sandbox: s, dir: sandbox.Workspace, room: all.room, came: make(chan struct{})}
+	if err := all.begin(t.Context(), "a", w, false); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithValue(t.Context(), called{}, &call{sandbox: s, w: httpd.NewResponse(httptest.NewRecorder(),
+		time.Minute)})
+	events := func() ([]*pb.FilesystemEvent, error) {
+		got, err := filesystem{watchers: all}.GetWatcherEvents(ctx,
+			connect.NewRequest(&pb.GetWatcherEventsRequest{WatcherId: "a"}))
+		if err != nil {
+			return nil, err
+		}
+		return got.Msg.Events, nil
+	}
+	write := func(name string) {
+		if err := s.WriteFile(t.Context(), name, 0, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range maxChanges {
-		_ = w.take(change)
+		_ = w.take(engine.Change{Kind: engine.ChangeWrite, Path: "a"})
 	}
-	const pauses = 3
-	began := time.Now()
-	for range pauses * (lostBatch + 1) {
-		_ = w.take(change)
+	for _, name := range []string{"lost", "unseen"} {
+		write(name)
 	}
-	if took := time.Since(began); took < pauses*lostPause {
-		t.Errorf("it lost %d changes in %s", pauses*lostBatch, took)
+	if _, err := events(); connect.CodeOf(err) != connect.CodeDataLoss {
+		t.Fatalf("after a loss: %v", err)
 	}
-	if changes, lost, _ := w.drop(); len(changes) != maxChanges || !lost {
-		t.Errorf("%d changes, lost: %t", len(changes), lost)
+	write("b")
+	list, err := events()
+	seen := map[string]bool{}
+	for _, event := range list {
+		seen[event.Name] = true
+	}
+	if err != nil || !seen["b"] || seen["lost"] || seen["unseen"] {
+		t.Errorf("after the loss was reported: %v %v", list, err)
 	}
 }
