@@ -122,6 +122,9 @@ func (x *Run) follow(ctx context.Context, in *interpreter, pass func()) (guest.E
 		if x.late = in.cutBackground(); len(x.late.Head) > 0 {
 			in.forgetBackground()
 		}
+		if x.log.Sync() == nil {
+			in.forgetSplit()
+		}
 	}()
 	stop := make(chan cause, 1)
 	end := func(c cause) {

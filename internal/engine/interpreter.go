@@ -46,9 +46,16 @@ type interpreter struct {
 	current    *Run
 	taken      guest.Attach // output that was received
 	background background
-	stray      int    // bytes that count for maxStray, since the current run or the last one began
-	sent       uint64 // bytes to its stdin
+	stray      int // bytes that count for maxStray, since the current run or the last one began
 	answers    chan [][]byte
+	at         offsets
+}
+
+// offsets are positions in the streams of an interpreter.
+type offsets struct {
+	sent  uint64 // bytes to its stdin
+	split bool   // the guest has dropped the beginning of a report
+	ended uint64 // offset of the channel before the last done report
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
@@ -320,7 +327,7 @@ func (in *interpreter) handle(r lateReport) error {
 	defer in.mu.Unlock()
 	if in.current == x {
 		x.code = code
-		in.current, in.late.ended, in.late.before = nil, x, in.whole
+		in.current, in.late.ended, in.late.before, in.at.ended = nil, x, in.whole, in.whole
 		close(x.ran)
 	}
 	return nil
@@ -339,8 +346,9 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	if ended != nil { // or the next server would wait for the report
 		channel = max(min(channel, in.late.before), in.acked.Channel)
 	}
+	split := false
 	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
-		channel = at
+		channel, split = at, true
 	}
 	if at := p.Offsets().Channel; channel > at { // that may be the middle of a report
 		channel = max(in.late.edge, in.acked.Channel)
@@ -361,8 +369,26 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		Background: at.Background}
 	if p.Ack(ack) == nil { // or the connection broke, which follow handles
 		in.acked = ack
+		in.mu.Lock()
+		in.at.split = split
+		in.mu.Unlock()
 	}
 	return nil
+}
+
+// forgetSplit lets the guest drop the rest of a report whose beginning it dropped, once the run of it has ended: the
+// next server could not read from there.
+func (in *interpreter) forgetSplit() {
+	in.mu.Lock()
+	split, ack := in.at.split, guest.Ack{ID: string(in.id), Channel: in.at.ended}
+	in.at.split = false
+	in.mu.Unlock()
+	if !split {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
+	defer cancel()
+	_ = in.context.sandbox.call(ctx, func(c *client.Client) error { return c.Ack(ctx, ack) }) // else a later one does
 }
 
 // begin makes a run the current one, whose request has so many bytes. Output that came since the last one is background
@@ -371,7 +397,7 @@ func (in *interpreter) begin(x *Run, request int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
-	x.logBegan(begun{Interpreter: in.id, Request: in.sent, Size: uint64(request)}) // before any output
+	x.logBegan(begun{Interpreter: in.id, Request: in.at.sent, Size: uint64(request)}) // before any output
 	in.current, in.stray = x, 0
 }
 
@@ -387,7 +413,7 @@ func (in *interpreter) leave(x *Run) {
 // send sends a request to the driver, or the rest of one.
 func (in *interpreter) send(ctx context.Context, request []byte) error {
 	in.mu.Lock()
-	in.sent += uint64(len(request))
+	in.at.sent += uint64(len(request))
 	process := in.process
 	in.mu.Unlock()
 	return process.Input(ctx, request)
@@ -402,7 +428,7 @@ func (in *interpreter) beginSend(ctx context.Context, request []byte) (answer fu
 	if answer = in.attachment().BeginInput(ctx, request); answer != nil {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		in.sent += uint64(len(request))
+		in.at.sent += uint64(len(request))
 	}
 	return answer
 }
@@ -411,7 +437,7 @@ func (in *interpreter) beginSend(ctx context.Context, request []byte) (answer fu
 func (in *interpreter) sentSoFar() uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.sent
+	return in.at.sent
 }
 
 // interrupt sends SIGINT to the interpreter and the commands that it runs.

@@ -49,6 +49,7 @@ func TestManyRunsBeforeKill(t *testing.T) {
 		for range 20 {
 			do(t, s, code("python", "'v' * 100000"))
 		}
+		do(t, s, code("python", "'v' * 700000"))
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -290,20 +290,20 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 	}
 	in := newInterpreter(c, sandbox.ID(p.ID), process)
 	if err := s.call(s.life, func(c *client.Client) (err error) {
-		in.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
+		in.at.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
 		return err
 	}); err != nil {
 		process.Close()
 		return err
 	}
 	if current != nil {
-		begun, whole := current.resumed.awaits(in.sent, current.forDriver)
+		begun, whole := current.resumed.awaits(in.at.sent, current.forDriver)
 		if !whole {
 			process.Close()
 			return errors.New("it got only a part of a request, which would spoil the next")
 		}
 		if begun && current.resumed.rest == nil {
-			current.resumed.rest = current.resumed.restOfAnswer(in.sent)
+			current.resumed.rest = current.resumed.restOfAnswer(in.at.sent)
 		}
 		if !begun {
 			current = nil
