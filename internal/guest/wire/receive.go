@@ -174,6 +174,7 @@ func (s *Session) ended(r *reader, id uint32, reset bool) error {
 		return ErrProtocol
 	}
 	st.ended = true
+	st.freeEnded()
 	st.readable.Broadcast()
 	if st.finished {
 		delete(s.streams, id)

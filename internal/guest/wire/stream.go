@@ -82,7 +82,16 @@ func (st *Stream) Read(p []byte) (int, error) {
 	}
 	st.ring.Consume(n)
 	st.repay(n)
+	st.freeEnded()
 	return n, nil
+}
+
+// freeEnded frees the empty ring of a stream whose peer sends no more: a timer may hold the stream. Called with mu
+// held.
+func (st *Stream) freeEnded() {
+	if st.ended && st.ring.Len() == 0 {
+		st.ring.Trim()
+	}
 }
 
 // trim frees the ring if it is empty: the reader of a quiet stream may wait for long.
