@@ -127,6 +127,9 @@ func (x *session) found(ctx context.Context) (*engine.Sandbox, error) {
 
 // drop ends the sandbox. The caller has the turn.
 func (x *session) drop() {
+	if x.box == "" {
+		return
+	}
 	if box := x.server.config.Engine.Living(x.box); box != nil {
 		if err := box.Close(); err != nil {
 			x.server.config.Log.Warn("could not remove all of a sandbox", "sandbox", x.box, "err", err)
