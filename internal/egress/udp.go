@@ -33,7 +33,7 @@ type session struct {
 	inner  *gonet.UDPConn
 	outer  net.Conn
 	active atomic.Int64 // when the last datagram passed, in Unix nanoseconds
-	byName atomic.Bool  // it is allowed by a name alone
+	named  atomic.Bool  // names decide about it: rules.Rules.Names
 }
 
 // datagram handles the first datagram of a session, on the device's goroutine. If it returns false, the stack answers
@@ -45,7 +45,7 @@ func (g *gate) datagram(r *udp.ForwarderRequest) bool {
 	s := &session{flow: flow{gate: g, to: to, attempt: Attempt{Time: time.Now(), Protocol: sandbox.ProtocolUDP,
 		Address: to.Addr(), Port: to.Port()}}}
 	v := s.decide(policy, func() string { return g.takeSession(policy.Bounds, s.attempt.Time) }, g.giveSession)
-	s.byName.Store(v.ByName)
+	s.named.Store(policy.Names(v))
 	if !s.attempt.Allowed {
 		g.add(s.attempt)
 		return false
@@ -125,7 +125,7 @@ func (s *session) run(policy *rules.Rules) {
 	})
 	checked := time.Now()
 	s.relay(s.inner, outer, func(b []byte) error {
-		if s.byName.Load() && sniff.BeginsQUIC(b) { // which would be for any name of the server
+		if s.named.Load() && sniff.BeginsQUIC(b) { // which would be for any name of the server
 			s.refuse()
 			return errRefused
 		}
@@ -170,10 +170,11 @@ func (s *session) relay(from, to net.Conn, count func(b []byte) error) {
 // reconsider implements openFlow.
 func (s *session) reconsider(r *rules.Rules) {
 	v := r.Decide(s.destination())
-	switch was := s.byName.Swap(v.ByName); {
+	named := r.Names(v)
+	switch was := s.named.Swap(named); {
 	case !v.Allowed:
 		s.cut(policyChanged + v.Reason)
-	case v.ByName && !was:
+	case named && !was:
 		s.cut(policyChanged + notChecked)
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// TestQUICByName: at no port does a rule with a name pass QUIC, in which a client could state another name of the
-// server. Other datagrams pass, and QUIC passes to an address that a rule lists.
-func TestQUICByName(t *testing.T) {
-	p := newPlace(t, allow("site.example:8443", "9.9.9.9:8443"))
+// initial is the first datagram of a connection of QUIC.
+var initial = append([]byte{0xc3, 0, 0, 0, 1, 8}, make([]byte, 1194)...)
+
+// echo returns all datagrams to addresses.
+func (p *place) echo(addresses ...string) {
 	echo, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	defer echo.Close()
+	p.t.Cleanup(func() { echo.Close() })
 	go func() {
 		b := make([]byte, 2000)
 		for {
@@ -27,14 +28,20 @@ func TestQUICByName(t *testing.T) {
 			_, _ = echo.WriteTo(b[:n], from)
 		}
 	}()
-	for _, to := range []string{site, "9.9.9.9"} {
-		p.world.at("udp", to+":8443", echo.LocalAddr().String())
+	for _, to := range addresses {
+		p.world.at("udp", to, echo.LocalAddr().String())
 	}
+}
+
+// TestQUICByName: at no port does a rule with a name pass QUIC, in which a client could state another name of the
+// server. Other datagrams pass, and QUIC passes to an address that a rule lists.
+func TestQUICByName(t *testing.T) {
+	p := newPlace(t, allow("site.example:8443", "9.9.9.9:8443"))
+	p.echo(site+":8443", "9.9.9.9:8443")
 	p.world.name("site.example", site)
 	if _, err := p.look("ip4", "site.example"); err != nil {
 		t.Fatal(err)
 	}
-	initial := append([]byte{0xc3, 0, 0, 0, 1, 8}, make([]byte, 1194)...)
 	for _, c := range []struct {
 		to     string
 		sent   []byte
@@ -56,4 +63,35 @@ func TestQUICByName(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// TestQUICWithDeniedNames: in mode full, QUIC could state a denied name at every port. A session that began before the
+// name was denied may be one of QUIC.
+func TestQUICWithDeniedNames(t *testing.T) {
+	full := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
+	p := newPlace(t, full)
+	p.echo(site + ":8443")
+	send := func(datagram []byte) net.Conn {
+		conn := p.mustDial("udp", site+":8443")
+		t.Cleanup(func() { conn.Close() })
+		if _, err := conn.Write(datagram); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	passes := func(datagram []byte) {
+		t.Helper()
+		if n, err := send(datagram).Read(make([]byte, 2000)); n != len(datagram) {
+			t.Fatal(n, err)
+		}
+	}
+	passes(initial)
+	seq := p.gate.Position()
+	full.Deny = []string{"bad.example"}
+	p.setPolicy(full)
+	p.loggedAfter(seq, "ends the session", func(a Attempt) bool { return a.Reason == policyChanged+notChecked })
+	seq = p.gate.Position()
+	send(initial)
+	p.loggedAfter(seq, "refuses QUIC", func(a Attempt) bool { return !a.Allowed && a.Reason == rules.QUIC })
+	passes(make([]byte, 1200))
 }

@@ -23,3 +23,6 @@ func (r *Rules) checkName(d Destination, name string) Verdict {
 	}
 	return stated
 }
+
+// Names reports whether names decide about datagrams that a verdict allows: its rule has one, or some are denied.
+func (r *Rules) Names(v Verdict) bool { return v.ByName || r.DeniesNames() }
