@@ -433,7 +433,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) 
 	if f.pull && len(f.images) == 0 {
 		return invalid("--pull-images", "clients could fill the disk", "name what they may fetch: --allow-image")
 	}
-	if len(f.images) > 0 || reachable(addr) {
+	if f.images != nil || reachable(addr) { // an empty list offers none
 		if config.Images, err = settings.Patterns("--allow-image", f.images); err != nil {
 			return err
 		}

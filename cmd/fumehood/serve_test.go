@@ -203,6 +203,23 @@ func TestServeWarns(t *testing.T) {
 	}
 }
 
+// TestServeOffersNothing: an empty list in the file of settings opens and offers nothing.
+func TestServeOffersNothing(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(config, []byte("network_allow = []\nallow_image = []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--config", config)
+	if _, answer := s.send(t, http.MethodGet, "/v1/capabilities", ""); fmt.Sprint(answer["network"],
+		answer["network_allow"]) != "[none restricted] []" {
+		t.Error(answer)
+	}
+	code, answer := s.post(t, "/v1/run", `{"command":["true"],"image":"any"}`)
+	if code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(answer), "does not offer") {
+		t.Error(code, answer)
+	}
+}
+
 // TestServeOffers: the operator chooses the backends and images of clients.
 func TestServeOffers(t *testing.T) {
 	run := func(s *served, fields string) (int, string) {

@@ -141,7 +141,7 @@ func (o *Options) complete(key *httpd.Key) error {
 		own.OfKey = true
 		key.Limits.Ceiling = &own
 	}
-	if len(o.images) > 0 {
+	if o.images != nil { // an empty list offers none
 		var err error
 		if key.Limits.Images, err = settings.Patterns("allow-image", o.images); err != nil {
 			return err

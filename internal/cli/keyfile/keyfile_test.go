@@ -26,8 +26,8 @@ func TestParse(t *testing.T) {
 	entries, err := parse("keys", "# clients\n\nalice "+hashA+"\r\nbob "+hashB+" operator expires=2027-01-31 "+
 		"rate=600/m max-memory=1GiB max-timeout=5m owner-sandboxes=3 max-network=restricted "+
 		"network-allow=public,10.0.0.0/8 "+
-		"allow-image=python:*,node:*")
-	if err != nil || len(entries) != 2 {
+		"allow-image=python:*,node:*\ncarol sha256:"+strings.Repeat("c", 64)+" allow-image=")
+	if err != nil || len(entries) != 3 {
 		t.Fatal(entries, err)
 	}
 	l := entries[1].Limits
@@ -35,6 +35,9 @@ func TestParse(t *testing.T) {
 		l.Max.Timeout != 5*time.Minute || l.Sandboxes != 3 || l.Ceiling.Mode != sandbox.NetworkRestricted ||
 		len(l.Ceiling.Allow) != 2 || !l.Images("python:3") || l.Images("php:8") || entries[0].Limits.Images != nil {
 		t.Errorf("%+v", l)
+	}
+	if none := entries[2].Limits.Images; none == nil || none("python:3") {
+		t.Error("an empty list offers images")
 	}
 	if day := time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC); !entries[1].Expires.Equal(day) ||
 		entries[1].Expired(day.Add(-1)) || !entries[1].Expired(day) {

@@ -207,7 +207,7 @@ func texts(value any) ([]string, error) {
 	case bool, int64, float64:
 		return []string{fmt.Sprint(v)}, nil
 	case []any:
-		var out []string
+		out := []string{} // an empty list is set, too
 		for _, element := range v {
 			text, err := texts(element)
 			if err != nil || len(text) != 1 {
