@@ -28,7 +28,7 @@ type pattern struct {
 }
 
 // finder finds values in text, in any letter case, also in Base64. It searches the text as it is, and once more for
-// each kind of escapes in it, as a decoder reads it. The running time of a search does not depend on how many
+// each kind of escapes in it, as decoders read it. The running time of a search does not depend on how many
 // characters of a value a text contains, nor on the length of patterns, of which hostile ones could begin and end
 // alike: it compares hashes of whole patterns. Which patterns it compares at a position is a secret random function of
 // the eight bytes before. That has only as many results as there are patterns, so its time reveals some bits of the
@@ -77,19 +77,24 @@ func newFinder(secrets []rules.Secret) *finder {
 func (all patternSet) addValue(value, placeholder string) {
 	form := strings.ReplaceAll(value, " ", "+")
 	for _, text := range []string{value, form} {
-		all.add(text, pattern{placeholder: placeholder})
-		for _, layers := range readings { // some encoders do not escape what seems to be an escape
-			d := decoded{text: []byte(text)}
-			for _, e := range layers {
-				d.read(bytes.Clone(d.text), e)
-			}
-			all.add(string(d.text), pattern{placeholder: placeholder})
-		}
+		all.addDecoded(text, placeholder, maxLayers)
 	}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text, whole := rules.InBase64(alphabet, before, value)
 			all.add(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
+		}
+	}
+}
+
+// addDecoded adds a text as it is, and as decoders of some layers of escapes read it: some encoders do not escape what
+// seems to be an escape.
+func (all patternSet) addDecoded(text, placeholder string, layers int) {
+	all.add(text, pattern{placeholder: placeholder})
+	for _, e := range kinds {
+		var d decoded
+		if d.read([]byte(text), e); layers > 0 && len(d.some) > 0 {
+			all.addDecoded(string(d.text), placeholder, layers-1)
 		}
 	}
 }
@@ -147,6 +152,7 @@ func (h hashes) has(p *pattern, end int) bool {
 // search is the memory of a search.
 type search struct {
 	hashes  hashes
+	begin   int // of the text that is decoded, in the text as it is
 	decoded [maxLayers]decoded
 	found   []span // in the text as it is
 	escaped []span
@@ -162,9 +168,7 @@ func (f *finder) find(b []byte, from, to int, found func(span)) {
 	for ; from <= to; from += cleanSize { // hashes take eight times the memory of a text
 		last := min(to, from+cleanSize-1)
 		s.found = f.findIn(s.found[:0], s, b, from, last)
-		for _, layers := range readings {
-			f.findEscaped(s, b, from, last, layers)
-		}
+		f.findEscaped(s, b, from, last)
 		slices.SortFunc(s.found, func(a, b span) int { return cmp.Or(a.end-b.end, a.start-b.start) })
 		for _, one := range s.found {
 			found(one)
@@ -191,38 +195,67 @@ func (f *finder) findIn(found []span, s *search, b []byte, from, to int) []span 
 	return found
 }
 
-// readings are the kinds of escapes, one inside the other, of which a text is decoded. In attributes of HTML, URLs and
-// strings of ECMAScript are in markup.
-var readings = [][]*escape{{&percents}, {&backslashes}, {&references}, {&references, &percents},
-	{&references, &backslashes}}
+// kinds are the kinds of escapes. One may be inside another, or inside itself: a URL in JSON, JSON in JSON.
+var kinds = []*escape{&percents, &backslashes, &references}
 
 const maxLayers = 2
 
-// findEscaped finds what find finds in a text as a decoder of escapes reads it, and not as a decoder of fewer kinds.
-func (f *finder) findEscaped(s *search, b []byte, from, to int, layers []*escape) {
-	begin := max(0, from-min(escapedSize*f.longest, maxHeld))
-	begin -= trailingBackslash(b[:begin])
-	text, first, last := b[begin:min(len(b), to+maxEscape)], from-begin, to-begin
-	for i, e := range layers {
-		d := &s.decoded[i]
-		if d.read(text, e); len(d.some) == 0 {
-			return
+// part is a part of a text, with the positions at which the patterns to find end.
+type part struct {
+	text        []byte
+	first, last int
+}
+
+// findEscaped finds what find finds in a text as decoders of escapes read it.
+func (f *finder) findEscaped(s *search, b []byte, from, to int) {
+	s.begin = max(0, from-min(escapedSize*f.longest, maxHeld))
+	s.begin -= trailingBackslash(b[:s.begin])
+	f.findInside(s, 0, part{b[s.begin:min(len(b), to+maxEscape)], from - s.begin, to - s.begin})
+}
+
+// manyBackslashes at the beginning of a part may go back further than it, so that the first one may be the second of a
+// pair. Fewer can matter only if a pattern is almost as long as the part.
+var manyBackslashes = bytes.Repeat([]byte{'\\'}, 64)
+
+// findInside finds what further decoders find in a text of which some layers of escapes have been decoded.
+func (f *finder) findInside(s *search, layers int, of part) {
+	for _, e := range kinds {
+		f.findDecoded(s, layers, e, of)
+		if e != &backslashes || layers == 0 {
+			continue
 		}
-		text, first, last = d.text, d.upTo(first-1)+1, d.upTo(last)
+		if i := bytes.Index(of.text[:min(len(of.text), maxEscape+len(manyBackslashes))], manyBackslashes); i >= 0 {
+			of.text[i] = 0
+			f.findDecoded(s, layers, e, of)
+			of.text[i] = e.begin
+		}
 	}
-	s.escaped = f.findAround(s.escaped[:0], s, &s.decoded[len(layers)-1], first, last)
+}
+
+// findDecoded finds what find finds in a text as a decoder of one more layer of escapes reads it, and not as a decoder
+// of fewer layers. Then it does so for further layers.
+func (f *finder) findDecoded(s *search, layer int, e *escape, of part) {
+	d := &s.decoded[layer]
+	if d.read(of.text, e); len(d.some) == 0 {
+		return
+	}
+	inside := part{d.text, d.upTo(of.first-1) + 1, d.upTo(of.last)}
+	s.escaped = f.findAround(s.escaped[:0], s, d, inside)
 	for _, one := range s.escaped {
-		for n := len(layers) - 1; n >= 0; n-- {
+		for n := layer; n >= 0; n-- {
 			one.start, one.end = s.decoded[n].beginOf(one.start), s.decoded[n].endOf(one.end)
 		}
-		one.start, one.end = begin+one.start, begin+one.end
+		one.start, one.end = s.begin+one.start, s.begin+one.end
 		s.found = append(s.found, one)
+	}
+	if layer+1 < maxLayers {
+		f.findInside(s, layer+1, inside)
 	}
 }
 
 // findAround finds what findIn finds in a decoded text, where a pattern can have one of the replaced escapes.
-func (f *finder) findAround(found []span, s *search, d *decoded, from, to int) []span {
-	some := d.some
+func (f *finder) findAround(found []span, s *search, d *decoded, of part) []span {
+	some, from, to := d.some, of.first, of.last
 	for len(some) > 0 && from <= to {
 		from = max(from, some[0].textBegin) // the character after a pattern may be escaped
 		end := from - 1
@@ -230,7 +263,7 @@ func (f *finder) findAround(found []span, s *search, d *decoded, from, to int) [
 			end, some = max(end, some[0].textEnd+f.longest), some[1:]
 		}
 		end = min(end, to)
-		found = f.findIn(found, s, d.text, from, end)
+		found = f.findIn(found, s, of.text, from, end)
 		from = end + 1
 	}
 	return found

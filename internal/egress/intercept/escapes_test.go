@@ -1,0 +1,83 @@
+package intercept
+
+import (
+	"encoding/json"
+	"html"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// inJSON writes a text as json_encode of PHP does within a string.
+func inJSON(text string) string {
+	quoted, _ := json.Marshal(text) // a string always has a JSON form
+	return strings.ReplaceAll(string(quoted[1:len(quoted)-1]), "/", `\/`)
+}
+
+// TestEscapes: a value is found whichever of its characters are escaped, and where an escape seems to be in it.
+func TestEscapes(t *testing.T) {
+	const value = `sk-Ab_c.9+/=&<'"\ %41\x41&amp;`
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	for name, text := range map[string]string{
+		"Django's escapejs":       `sk\u002DAb_c.9+/\u003D\u0026\u003C\u0027\u0022\u005C %41\u005Cx41\u0026amp\u003B`,
+		"a string of Go's pages":  `sk-Ab_c.9\u002b\/=\u0026\u003c\u0027\u0022\\ %41\\x41\u0026amp;`,
+		"an attribute of Go":      `sk-Ab_c.9&#43;/&#61;&amp;&lt;&#39;&#34;\&#32;%41\x41&amp;amp;`,
+		"Rust's NON_ALPHANUMERIC": `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C%20%2541%5Cx41%26amp%3B`,
+		"ASP's URLEncode":         `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C+%2541%5Cx41%26amp%3B`,
+		"a URL as it is":          `sk-Ab_c.9+/=&%3C'%22\%20%41\x41&amp;`,
+		"Twig's js":               `sk\x2DAb_c.9\x2B\/\x3D\x26\x3C\x27\x22\x5C\x20\x2541\x5Cx41\x26amp\x3B`,
+		"markup in markup":        `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
+		"Python's repr":           `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
+		"C with octal numbers":    `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
+		"all, in JSON":            `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
+	} {
+		for _, before := range []string{"", `\\`, "%", "&#", `\\` + strings.Repeat(`\\`, maxHeld)} {
+			whole := before + text + "\n"
+			for _, size := range []int{len(whole), 7, 4999} {
+				got := strings.Join(pieces(f, append(chunks(whole, size), "")...), "")
+				left, hidden := strings.CutSuffix(got, "<1>\n")
+				// Two backslashes may be the begin of an escape in an escape.
+				if !hidden || !strings.HasPrefix(before, left) || len(left)+2 < len(before) {
+					t.Errorf("%s, in pieces of %d: %.200q", name, size, got[max(0, len(got)-200):])
+				}
+			}
+		}
+	}
+}
+
+// TestEscapesInEscapes: a value is found in a text that is escaped twice, such as a URL in JSON.
+func TestEscapesInEscapes(t *testing.T) {
+	const value = `ab/cd+e&f==;"<{n'`
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	encoders := map[string]func(string) string{"path": url.PathEscape, "form": url.QueryEscape, "JSON": inJSON,
+		"HTML": html.EscapeString}
+	for inside, first := range encoders {
+		for outside, second := range encoders {
+			text := second("x: " + first(value))
+			if got := strings.Join(pieces(f, text, ""), ""); got != second("x: ")+"<1>" {
+				t.Errorf("%s in %s: %s became %s", inside, outside, text, got)
+			}
+		}
+	}
+}
+
+// TestBackslashesBefore: a value is found behind any number of backslashes that are escaped twice.
+func TestBackslashesBefore(t *testing.T) {
+	const value = `nab/cdef&gh`
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	attribute := func(text string) string { return strings.ReplaceAll(inJSON(text), `\`, "&#x5C;") }
+	for _, encode := range []func(string) string{attribute, func(text string) string { return inJSON(inJSON(text)) }} {
+		for n := range 12 {
+			before := encode(strings.Repeat(`\`, maxHeld/4+n))
+			for _, size := range []int{1 << 20, 5000 + n} {
+				got := strings.Join(pieces(f, append(chunks(before+encode(value), size), "")...), "")
+				if got != before+"<1>" {
+					t.Fatalf("%d, in pieces of %d: %.99q", n, size, got[len(before)-8:])
+				}
+			}
+		}
+	}
+}
