@@ -81,3 +81,18 @@ func TestBackslashesBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestPercentBefore: a value is found behind a percent sign that an encoder of URLs leaves as it is, since an escape
+// seems to begin there. Code can send one before its placeholder.
+func TestPercentBefore(t *testing.T) {
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `4bCdef{ghi}j`, Placeholder: "<1>"}}})
+	for _, before := range []string{"%", "%4", "%u20a", "%25"} {
+		text := "/login?" + before + `4bCdef%7Bghi%7Dj` // as Express and WHATWG write a redirect
+		for _, text := range []string{text, inJSON(text), url.QueryEscape(text)} {
+			got := strings.Join(pieces(f, text, ""), "")
+			if strings.Contains(got, "bCdef") || strings.Contains(got, "4b") {
+				t.Errorf("%s became %s", text, got)
+			}
+		}
+	}
+}

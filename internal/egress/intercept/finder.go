@@ -25,6 +25,7 @@ type pattern struct {
 	placeholder string
 	// The characters before and after the text, if they are of Base64, have further bits of the value.
 	before, after bool
+	cut           bool // the character before the text has the beginning of the value
 }
 
 // finder finds values in text, in any letter case, also in Base64. It searches the text as it is, and once more for
@@ -78,6 +79,7 @@ func (all patternSet) addValue(value, placeholder string) {
 	form := strings.ReplaceAll(value, " ", "+")
 	for _, text := range []string{value, form} {
 		all.addDecoded(text, placeholder, maxLayers)
+		all.addCut(text, placeholder)
 	}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
@@ -98,6 +100,26 @@ func (all patternSet) addDecoded(text, placeholder string, layers int) {
 		}
 	}
 }
+
+// maxCut is how many digits an escape of URLs may take of what follows an incomplete one: four of %u20ac.
+const maxCut = 4
+
+// addCut adds what is left of a text if its first digits end an escape of URLs. Code can send a percent sign before a
+// placeholder, and some encoders do not escape what seems to be an escape.
+func (all patternSet) addCut(text, placeholder string) {
+	if strings.Trim(text, unescaped) == "" { // it is found as it is
+		return
+	}
+	for i := range maxCut {
+		if _, ok := number([]byte(text), i, 1, 16); !ok {
+			return
+		}
+		all.add(text[i+1:], pattern{placeholder: placeholder, cut: true})
+	}
+}
+
+// unescaped are characters that encoders of URLs do not escape if they keep what seems to be an escape.
+const unescaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // add adds a pattern of a text, unless it is too short for a value.
 func (all patternSet) add(text string, p pattern) {
@@ -292,7 +314,7 @@ func join(list []span, one span) []span {
 
 // span is the part to hide, where the pattern is found.
 func (p *pattern) span(b []byte, start, end int) span {
-	if p.before && start > 0 && isBase64(b[start-1]) {
+	if start > 0 && (p.cut || p.before && isBase64(b[start-1])) {
 		start--
 	}
 	if p.after && end < len(b) && isBase64(b[end]) {
