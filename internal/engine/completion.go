@@ -62,6 +62,7 @@ func (c *Context) ask(ctx context.Context, kind driver.Kind, fields ...[]byte) (
 			if string(fields[0]) != string(id) {
 				continue // to a question that was given up
 			}
+			in.forgetSplit()
 			return fields[1:], nil
 		case <-in.gone:
 			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: string(kind), Msg: "the interpreter ended"}
@@ -109,10 +110,11 @@ func (in *interpreter) isAsked() bool {
 	return in.answers != nil
 }
 
-// answer passes an answer to the caller that waits. A second answer is forged.
-func (in *interpreter) answer(fields [][]byte) {
+// answer passes an answer, which ends at an offset of the channel, to the caller that waits. A second answer is forged.
+func (in *interpreter) answer(fields [][]byte, end uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.at.ended = end
 	select {
 	case in.answers <- fields:
 	default:

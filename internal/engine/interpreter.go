@@ -55,7 +55,7 @@ type interpreter struct {
 type offsets struct {
 	sent  uint64 // bytes to its stdin
 	split bool   // the guest has dropped the beginning of a report
-	ended uint64 // offset of the channel before the last done report
+	ended uint64 // offset of the channel before the last done report, or after the last answer to a question
 }
 
 func newInterpreter(c *Context, id sandbox.ID, p *client.Process) *interpreter {
@@ -252,7 +252,7 @@ func (in *interpreter) report(f driver.Frame, stdout, stderr uint64) error {
 		return fmt.Errorf("a %.20q without an id", f.Kind)
 	}
 	if f.Kind == driver.Matches || f.Kind == driver.State {
-		in.answer(f.Fields)
+		in.answer(f.Fields, in.from+in.parser.Used())
 		return nil
 	}
 	late := lateReport{frame: f, end: in.from + in.parser.Used(), stdout: stdout, stderr: stderr}
@@ -347,7 +347,7 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		channel = max(min(channel, in.late.before), in.acked.Channel)
 	}
 	split := false
-	if at := p.Offsets().Channel; at-in.acked.Channel > channelBuffer/2 {
+	if at := p.Offsets().Channel; at > channel && at-channel > channelBuffer/2 {
 		channel, split = at, true
 	}
 	if at := p.Offsets().Channel; channel > at { // that may be the middle of a report
@@ -376,8 +376,8 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	return nil
 }
 
-// forgetSplit lets the guest drop the rest of a report whose beginning it dropped, once the run of it has ended: the
-// next server could not read from there.
+// forgetSplit lets the guest drop the rest of a report whose beginning it dropped, once the run of it has ended, or its
+// caller has the answer: the next server could not read from there.
 func (in *interpreter) forgetSplit() {
 	in.mu.Lock()
 	split, ack := in.at.split, guest.Ack{ID: string(in.id), Channel: in.at.ended}

@@ -50,6 +50,12 @@ func TestManyRunsBeforeKill(t *testing.T) {
 			do(t, s, code("python", "'v' * 100000"))
 		}
 		do(t, s, code("python", "'v' * 700000"))
+		do(t, s, code("python", "large = 'v' * 700000"))
+		if c, err := s.DefaultContext("python"); err != nil {
+			t.Fatal(err)
+		} else if _, err := c.Export(within(t), []string{"large"}); err != nil {
+			t.Fatal(err)
+		}
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
