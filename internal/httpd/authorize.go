@@ -123,7 +123,9 @@ func (s *Server) Admit(w *Response, r *http.Request, id Identity) error {
 		if err := s.admitKey(w, key); err != nil {
 			return err
 		}
+		w.cost.owner = w.owner
 	}
+	w.cost.pay()
 	admitted(r.Context(), w.owner)
 	return nil
 }

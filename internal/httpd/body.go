@@ -19,6 +19,7 @@ type bodyBounds struct {
 	most  int64
 	pace  pace
 	total time.Duration
+	cost  *cost // of reading it
 }
 
 // freeBody is how much of each body needs no room, so that small requests are read even if it is full. Connections are
@@ -116,13 +117,13 @@ func (s *Server) ReadJSON(w *Response, r *http.Request, into any) (release func(
 
 // ReadBytes is ReadBody for a body of any type.
 func (s *Server) ReadBytes(w *Response, r *http.Request) (*Body, error) {
-	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal}
+	bounds := bodyBounds{s.config.MaxBody, pace{rate: leastRate, timeout: s.waits.body}, s.waits.bodyTotal,
+		&w.cost}
 	b, err := readBody(w.control, r, bounds, s.bodies, w.owner)
 	if w.revoked.Load() {
 		err = errKey
 	}
 	w.unread = w.unread && err != nil
-	w.cost.addBytes(len(b.Data), encodeTime)
 	return b, err
 }
 
@@ -150,6 +151,7 @@ func readBody(control *http.ResponseController, r *http.Request, bounds bodyBoun
 		control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))
 		n, err := r.Body.Read(b.Data[len(b.Data):cap(b.Data)])
 		pace.moved(n, time.Now())
+		bounds.cost.read(n, encodeTime)
 		b.Data = b.Data[:len(b.Data)+n]
 		if int64(len(b.Data)) > bounds.most {
 			return b, overBound(bounds.most)
@@ -199,11 +201,12 @@ func (s *Server) drain(w *Response, r *http.Request) {
 		pace.timeout = min(pace.timeout, unreadTime)
 	}
 	defer context.AfterFunc(s.stopping, func() { w.control.SetReadDeadline(time.Now()) })()
-	buf := make([]byte, drainPiece)
+	buf, cost := make([]byte, drainPiece), w.cost.another()
 	for left := s.config.MaxFile; left > 0 && s.stopping.Err() == nil; {
 		w.control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))
 		n, err := r.Body.Read(buf)
 		pace.moved(n, time.Now())
+		cost.read(n, copyTime)
 		left -= int64(n)
 		if err != nil {
 			return

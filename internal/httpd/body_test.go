@@ -23,6 +23,10 @@ func TestBodyTimes(t *testing.T) {
 		"/drip":  {most: 1 << 20, pace: pace{rate: leastRate, timeout: brief}, total: long},
 		"/late":  {most: 1 << 20, pace: pace{rate: 1, timeout: long}, total: brief},
 	}
+	for path, b := range bounds {
+		b.cost = &cost{}
+		bounds[path] = b
+	}
 	bodies := room.New(4<<20, 2<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := readBody(http.NewResponseController(w), r, bounds[r.URL.Path], bodies, "me")

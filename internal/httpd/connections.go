@@ -24,7 +24,8 @@ const sendBuffer = 256 << 10
 // may still be carried out; its client sees a broken connection.
 type connections struct {
 	most   int
-	refuse func() // called for each connection that is closed past the limit
+	refuse func()  // called for each connection that is closed past the limit
+	shares *shares // nil in tests
 
 	mu      sync.Mutex // guards all below
 	open    map[io.Closer]*connection
@@ -45,6 +46,9 @@ type connection struct {
 	http2    bool
 	headRead bool // the head is complete
 	pending  int  // bytes; see pendingBudget
+
+	beside int           // bytes that came in a head, or in HTTP/2 beside bodies, and are not work yet
+	unpaid time.Duration // work
 }
 
 func newConnections(most int, refuse func()) *connections {
@@ -104,7 +108,7 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 		both := carriers{c.connections, []io.Closer{c.each[0], s}}
 		counted = r.WithContext(context.WithValue(r.Context(), carrier{}, both))
 		if r.Body != http.NoBody {
-			counted.Body = countedBody{r.Body, func(n int) { c.processed(c.each[0], n) }}
+			counted.Body = countedBody{r.Body, func(n int) { c.read(c.each[0], n) }}
 		}
 		return counted, func() { c.endStream(s) }, nil
 	}
@@ -190,6 +194,7 @@ func (c *connections) active(conn io.Closer, http2 bool) {
 	if known == nil { // closed past the limit
 		return
 	}
+	known.beside = 0
 	if known.headRead, known.http2 = true, http2; !http2 {
 		c.done(known, known.pending)
 	}
@@ -203,7 +208,7 @@ func (c *connections) idle(conn io.Closer) {
 	if known == nil { // closed past the limit
 		return
 	}
-	known.headRead = false
+	known.headRead, known.beside = false, 0
 	if known.waits == nil {
 		c.drop(known)
 		known.waits = c.waiting.PushBack(known)
@@ -214,7 +219,12 @@ func (c *connections) idle(conn io.Closer) {
 func (c *connections) renew(conn io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil && known.waits != nil {
+	known := c.open[conn]
+	if known == nil { // closed past the limit
+		return
+	}
+	known.beside = max(0, known.beside-usualHead)
+	if known.waits != nil {
 		c.waiting.MoveToBack(known.waits)
 	}
 }
@@ -271,6 +281,7 @@ func (c *connections) drop(entry *connection) {
 }
 
 func (c *connections) remove(entry *connection) {
+	c.leave(entry)
 	c.done(entry, entry.pending)
 	if entry.waits != nil {
 		c.waiting.Remove(entry.waits)

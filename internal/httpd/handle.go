@@ -68,6 +68,9 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 		refused = s.admit(out, r, mux, route)
 	}
 	out.cost.begin(s.shares, out.owner)
+	if refused != nil || !route.Open {
+		out.cost.pay()
+	}
 	if refused != nil {
 		for _, fail := range []func(*Response, error){route.Fail, in.fail, s.fail} {
 			if fail != nil {
@@ -82,12 +85,15 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 		admitted(r.Context(), out.owner)
 	}
 	in.mux.ServeHTTP(out, r)
+	if route.Open {
+		out.cost.pay() // unless Admit has done so
+	}
 }
 
 // admit checks the number of headers, the Host header, the origin, the key and the path, in this order: without a key,
 // the answer reveals nothing about paths.
 func (s *Server) admit(w *Response, r *http.Request, h http.Handler, route Route) error {
-	w.owner = "address " + addressOf(r.RemoteAddr)
+	w.owner = addressOwner + addressOf(r.RemoteAddr)
 	if err := checkHeader(r.Header); err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func (l *List) Add(entry any) error {
 	}
 	largejson.Encode(&l.buf, entry)
 	l.buf.Truncate(l.buf.Len() - 1) // the newline
+	l.w.Steps(1)
 	if l.buf.Len() < FreeAnswer {
 		return nil
 	}

@@ -185,10 +185,14 @@ func (c keyCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// metricsSteps is the work of gathering and compressing the metrics.
+const metricsSteps = 200
+
 // ShowMetrics is the handler of GET /metrics. While the client reads, the answer is held as text alone, and counted.
 func (s *Server) ShowMetrics(w *Response, r *http.Request) error {
 	text := buffered{ResponseWriter: w, status: http.StatusOK}
 	s.metrics.handler.ServeHTTP(&text, r)
+	w.Steps(metricsSteps)
 	if err := s.TryReserve(w, int64(text.Cap())-FreeAnswer); err != nil {
 		return err
 	}

@@ -30,13 +30,16 @@ func (l countedListener) Accept() (net.Conn, error) {
 // countedConn counts what its server reads and writes.
 type countedConn struct {
 	net.Conn
-	in, out func(n int) // set before the first Read; nil: not counted
+	in  func(n int) error // may wait; set before the first Read, as out; nil: not counted
+	out func(n int)
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.in != nil && n > 0 {
-		c.in(n)
+		if refused := c.in(n); refused != nil {
+			return 0, refused
+		}
 	}
 	return n, err
 }
@@ -60,14 +63,21 @@ func (c *countedConn) CloseWrite() error {
 // counted begins to count the bytes of a new connection, if Listen accepted it. It returns the TCP or Unix connection.
 func (c *connections) counted(conn net.Conn) net.Conn {
 	inner := conn
-	if secure, ok := conn.(*tls.Conn); ok {
+	secure, isTLS := conn.(*tls.Conn)
+	if isTLS {
 		inner = secure.NetConn()
 	}
 	bytes, ok := inner.(*countedConn)
 	if !ok {
 		return inner
 	}
-	bytes.in = func(n int) { c.received(conn, n) }
+	begin := isTLS
+	bytes.in = func(n int) error {
+		c.received(conn, n)
+		handshake := begin
+		begin = false
+		return c.work(conn, n, handshake)
+	}
 	bytes.out = func(n int) { c.processed(conn, n/3) } // a record of TLS makes 39 bytes of an answer to 17
 	return bytes.Conn
 }
@@ -104,6 +114,17 @@ func (c *connections) processed(conn io.Closer, n int) {
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil && known.http2 {
 		c.done(known, n)
+		known.beside = max(0, known.beside-n/answerPart)
+	}
+}
+
+// read is processed for n bytes of a body.
+func (c *connections) read(conn io.Closer, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil && known.http2 {
+		c.done(known, n)
+		known.beside = max(0, known.beside-n)
 	}
 }
 

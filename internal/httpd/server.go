@@ -172,6 +172,7 @@ func (s *Server) HTTPServer() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
+	connections.shares = s.shares
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,

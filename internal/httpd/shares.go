@@ -16,8 +16,10 @@ import (
 const (
 	requestTime = 100 * time.Microsecond // to receive, check and answer a request
 	flushTime   = 20 * time.Microsecond  // to send a small piece of an answer
+	readTime    = 40 * time.Microsecond  // to read a piece of a body, of up to 4 KiB of chunks
 	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
+	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
 )
 
 const (
@@ -25,22 +27,37 @@ const (
 	sharesPart  = 2
 	sharesBurst = 25 * time.Millisecond // of CPU time, that a client may take at once
 	sharesWait  = time.Second           // the longest wait of a request that has to wait
-	sharesSweep = time.Second           // after which clients without debt are forgotten
+	sharesSweep = 10 * time.Millisecond // after which clients without work are forgotten
 )
 
 // shares bounds the CPU time that the server spends on requests and answers. Without it, a hundred streams of one
 // client keep all processors busy until their connections are full, and each step of another client's run waits behind
-// them. Clients that together want more than all may have get equal parts.
+// them. Clients that together want more than all may have get equal parts. All addresses of clients without a key
+// together are one client beside those with keys: otherwise a thousand addresses would leave little to a key.
 type shares struct {
 	total float64 // CPU seconds a second
 
-	mu    sync.Mutex           // guards all below
-	due   map[string]time.Time // when the client's work so far is paid for
-	swept time.Time
+	mu     sync.Mutex // guards all below
+	each   map[string]*account
+	due    time.Time // when all of their work would be paid for
+	swept  time.Time
+	active [2]int // accounts that had recent work when they were swept: of keys, of addresses
 }
 
+// account is the work of a client.
+type account struct {
+	due    time.Time // when it is paid for
+	active bool      // when the accounts were swept
+}
+
+// kinds of accounts
+const (
+	ofKeys = iota
+	ofAddresses
+)
+
 func newShares() *shares {
-	return &shares{total: float64(runtime.GOMAXPROCS(0)) / sharesPart, due: map[string]time.Time{}}
+	return &shares{total: float64(runtime.GOMAXPROCS(0)) / sharesPart, each: map[string]*account{}}
 }
 
 // use notes work for an owner, and returns how long the owner must wait before more; at most 0 is not at all.
@@ -48,29 +65,70 @@ func (s *shares) use(owner string, work time.Duration, now time.Time) time.Durat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.swept) > sharesSweep {
-		s.swept = now
-		for other, due := range s.due {
-			if due.Before(now) {
-				delete(s.due, other)
-			}
-		}
+		s.sweep(now)
 	}
-	waiting := 1
-	for other, due := range s.due {
-		if other != owner && due.Sub(now) > sharesBurst {
-			waiting++
-		}
+	a := s.each[owner]
+	if a == nil {
+		a = &account{}
+		s.each[owner] = a
 	}
-	due := s.due[owner]
-	if due.Before(now) {
-		due = now
-	}
-	if rest := due.Sub(now) - sharesBurst; rest > sharesWait { // its requests wait that long already
+	a.due, s.due = later(a.due, now), later(s.due, now)
+	if rest := a.due.Sub(now) - sharesBurst; rest > sharesWait { // its requests wait that long already
 		return rest
 	}
-	due = due.Add(time.Duration(float64(work) / s.total * float64(waiting)))
-	s.due[owner] = due
-	return due.Sub(now) - sharesBurst
+	parts := 1
+	if s.due.Sub(now) > sharesBurst { // all together want more than they may have
+		parts = s.parts(owner, a)
+	}
+	work = time.Duration(float64(work) / s.total)
+	a.due = a.due.Add(work * time.Duration(parts))
+	if s.due.Sub(now) < sharesWait {
+		s.due = s.due.Add(work)
+	}
+	return a.due.Sub(now) - sharesBurst
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sweep forgets the accounts without recent work, and counts the others. The caller holds mu.
+func (s *shares) sweep(now time.Time) {
+	s.swept, s.active = now, [2]int{}
+	for owner, a := range s.each {
+		if now.Sub(a.due) > sharesSweep {
+			delete(s.each, owner)
+			continue
+		}
+		a.active = true
+		s.active[kindOf(owner)]++
+	}
+}
+
+// parts returns in how many equal parts the total is divided for an owner. The caller holds mu.
+func (s *shares) parts(owner string, a *account) int {
+	active, kind := s.active, kindOf(owner)
+	if !a.active {
+		active[kind]++
+	}
+	if kind == ofAddresses {
+		return active[ofAddresses] * (active[ofKeys] + 1)
+	}
+	return active[ofKeys] + min(active[ofAddresses], 1)
+}
+
+// addressOwner begins the names of owners without a key. All clients of a Unix socket are "address " alone, which has
+// a part as a key has.
+const addressOwner = "address "
+
+func kindOf(owner string) int {
+	if len(owner) > len(addressOwner) && strings.HasPrefix(owner, addressOwner) {
+		return ofAddresses
+	}
+	return ofKeys
 }
 
 // cost is the work of one request that its owner has not paid for. Its methods wait until the owner may have more.
@@ -84,10 +142,9 @@ type cost struct {
 // another returns one for another goroutine that works for the request.
 func (c *cost) another() cost { return cost{shares: c.shares, owner: c.owner} }
 
-// begin notes a request.
+// begin notes a request, which is not paid for yet.
 func (c *cost) begin(shares *shares, owner string) {
 	c.shares, c.owner, c.unpaid = shares, owner, requestTime
-	c.pay()
 }
 
 // add notes work, and pays for it once there is enough of it.
@@ -95,6 +152,12 @@ func (c *cost) add(work time.Duration) {
 	if c.unpaid += work; c.unpaid >= encodeTime {
 		c.pay()
 	}
+}
+
+// read notes work for one read of a body, of n bytes. However few bytes they are, it may have parsed 4 KiB of chunks.
+func (c *cost) read(n int, piece time.Duration) {
+	c.add(readTime)
+	c.addBytes(n, piece)
 }
 
 // addBytes notes work for n bytes.
@@ -114,7 +177,7 @@ func (c *cost) pay() {
 // pieceTime returns the CPU time for paceBytes of an answer with this Content-Type.
 func pieceTime(contentType string) time.Duration {
 	if strings.Contains(contentType, "json") || strings.HasPrefix(contentType, api.MediaEvents) ||
-		strings.HasPrefix(contentType, "application/connect") {
+		strings.HasPrefix(contentType, "application/connect") || contentType == "application/proto" {
 		return encodeTime
 	}
 	return copyTime
@@ -122,6 +185,9 @@ func pieceTime(contentType string) time.Duration {
 
 // Work notes n bytes that a handler has decoded or searched, besides those of the body and of the answer.
 func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
+
+// Steps notes n steps of work, each as costly as an entry of a list.
+func (w *Response) Steps(n int) { w.cost.add(time.Duration(n) * stepTime) }
 
 // Working returns a reader whose bytes are work for the client, as those that unpacking makes are.
 func (w *Response) Working(r io.Reader) io.Reader { return &paidReader{r, w.cost.another()} }
@@ -145,8 +211,7 @@ type paidConn struct {
 
 func (c *paidConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.in.add(flushTime)
-	c.in.addBytes(n, copyTime)
+	c.in.read(n, copyTime)
 	return n, err
 }
 

@@ -2,12 +2,18 @@ package httpd
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/room"
 )
 
 // TestShares: clients that want more than all may have wait for equal parts, and one that wants little never waits.
@@ -35,8 +41,8 @@ func TestShares(t *testing.T) {
 	if most := seconds * steps; sum < most*8/10 || sum > most*11/10 || max(apart, -apart) > most/20 {
 		t.Errorf("they were served %v times, of %d", served, most)
 	}
-	if s.use("new", 0, now.Add(time.Minute)); len(s.due) != 1 {
-		t.Errorf("%d clients are kept", len(s.due))
+	if s.use("new", 0, now.Add(time.Minute)); len(s.each) != 1 {
+		t.Errorf("%d clients are kept", len(s.each))
 	}
 }
 
@@ -67,5 +73,176 @@ func TestAnswerCost(t *testing.T) {
 		if took, least := time.Since(began), 10*(pieces-1)*encodeTime-sharesBurst; took < least {
 			t.Errorf("%s: it took %s, but its work takes %s", name, took, least)
 		}
+	}
+}
+
+// TestSharesOfAddresses: however many addresses want more than all may have, a key gets its part beside them.
+func TestSharesOfAddresses(t *testing.T) {
+	s, now := newShares(), time.Now()
+	s.total = 1
+	served, wakes := map[string]int{}, map[string]time.Time{}
+	owners := []string{"key a"}
+	for i := range 50 {
+		owners = append(owners, addressOwner+strconv.Itoa(i))
+	}
+	const seconds, steps = 10, 1000 // steps a second
+	for range seconds * steps {
+		now = now.Add(time.Second / steps)
+		for _, owner := range owners {
+			if !wakes[owner].After(now) {
+				served[owner]++
+				wakes[owner] = now.Add(s.use(owner, time.Millisecond, now))
+			}
+		}
+	}
+	sum := 0
+	for _, owner := range owners[1:] {
+		sum += served[owner]
+	}
+	if part := seconds * steps / 2; served["key a"] < part*8/10 || sum > part*13/10 {
+		t.Errorf("the key was served %d times, the addresses %d times", served["key a"], sum)
+	}
+}
+
+// TestAdmitCost: what a request with a token costs is work of its key, not of its address, which others may have.
+func TestAdmitCost(t *testing.T) {
+	key, err := NewKey("a", NewSecret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{config: Config{Keys: NewKeyring(key)}, shares: newShares()}
+	for _, id := range []Identity{{}, key.Hash} {
+		w := NewResponse(httptest.NewRecorder(), time.Minute)
+		w.owner = addressOwner + "192.0.2.1"
+		w.cost.begin(s.shares, w.owner)
+		if err := s.Admit(w, httptest.NewRequest("GET", "/", nil), id); err != nil {
+			t.Fatal(err)
+		}
+		if s.shares.each[w.owner] == nil || len(s.shares.each) != 1 {
+			t.Errorf("the work of %s is of %v", w.owner, s.shares.each)
+		}
+		clear(s.shares.each)
+	}
+}
+
+// TestBodyCost: each read of a body is work, as it parses up to 4 KiB of chunks for some bytes; so is each of a body
+// that was refused.
+func TestBodyCost(t *testing.T) {
+	const reads = 5000
+	s := &Server{config: Config{MaxBody: 1 << 20, MaxFile: 1 << 20}, bodies: room.Halves(1 << 30), waits: defaultWaits,
+		stopping: context.Background()}
+	for name, read := range map[string]func(w *Response, r *http.Request) error{
+		"whole": func(w *Response, r *http.Request) error {
+			b, err := s.ReadBytes(w, r)
+			b.Release()
+			return err
+		},
+		"stream": func(w *Response, r *http.Request) error {
+			body, err := s.StreamBody(w, r, 1<<20)
+			if err == nil {
+				_, err = io.Copy(io.Discard, body)
+			}
+			return err
+		},
+		"refused": func(w *Response, r *http.Request) error {
+			s.drain(w, r)
+			return nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := NewResponse(httptest.NewRecorder(), time.Minute)
+			shares := newShares()
+			shares.total = 1
+			w.cost.begin(shares, "one")
+			began := time.Now()
+			body := iotest.OneByteReader(bytes.NewReader(make([]byte, reads)))
+			if err := read(w, httptest.NewRequest("PUT", "/", body)); err != nil {
+				t.Fatal(err)
+			}
+			if took, least := time.Since(began), reads*readTime-sharesBurst-encodeTime; took < least {
+				t.Errorf("%s: it took %s, but its work takes %s", name, took, least)
+			}
+		})
+	}
+}
+
+// TestConnectionCost: long heads, frames of HTTP/2 that are not of bodies and handshakes are work, also of connections
+// that end. Usual heads and bodies are none, and an address with much work begins no connection.
+func TestConnectionCost(t *testing.T) {
+	const frames = 4 << 20
+	var c *connections
+	open := func(http2 bool) *known {
+		conn := &known{from: "192.0.2.1:1"}
+		c.state(conn, http.StateNew)
+		if http2 {
+			c.active(conn, true)
+		}
+		return conn
+	}
+	send := func(t *testing.T, conn *known, n int, handshake bool) {
+		if err := c.work(conn, n, handshake); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, one := range map[string]struct {
+		do   func(*testing.T)
+		want time.Duration
+	}{
+		"usual heads": {func(t *testing.T) {
+			conn := open(false)
+			for range frames / usualHead {
+				send(t, conn, usualHead, false)
+				c.active(conn, false)
+				c.state(conn, http.StateIdle)
+			}
+			c.end(conn)
+		}, 0},
+		"a long head": {func(t *testing.T) {
+			conn := open(false)
+			send(t, conn, frames, false)
+			c.end(conn)
+		}, frames * besideTime},
+		"a body": {func(t *testing.T) {
+			conn := open(true)
+			for range frames >> 10 {
+				send(t, conn, 1<<10, false)
+				c.read(conn, 1<<10)
+			}
+			c.end(conn)
+		}, 0},
+		"frames": {func(t *testing.T) {
+			conn := open(true)
+			send(t, conn, frames-receiveBuffer, false)
+			send(t, conn, receiveBuffer, false)
+			c.end(conn)
+		}, frames * besideTime},
+		"handshakes": {func(t *testing.T) {
+			for range 500 {
+				conn := open(false)
+				send(t, conn, 1<<10, true)
+				c.end(conn)
+			}
+		}, 500 * handshakeTime},
+		"too many": {func(t *testing.T) {
+			c.shares.use(addressOwner+"192.0.2.1", time.Hour, time.Now())
+			if err := c.work(open(false), 1<<10, true); err == nil {
+				t.Error("an address with an hour of work begins a connection")
+			}
+		}, time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c = newConnections(8, func() {})
+			c.shares = newShares()
+			c.shares.total = 1
+			began := time.Now()
+			one.do(t)
+			got := time.Since(began)
+			for _, a := range c.shares.each {
+				got += time.Until(a.due)
+			}
+			if got < one.want-one.want/10 || got > one.want+one.want/10 {
+				t.Errorf("%s: %s of work, want %s", name, got, one.want)
+			}
+		})
 	}
 }

@@ -62,12 +62,12 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Body.Read(p)
 	b.pace.moved(n, time.Now())
+	b.cost.read(n, copyTime)
 	if err == io.EOF || err == nil && b.w.http2 {
 		b.w.control.SetReadDeadline(time.Time{}) // or it would expire later and look like a lost client
 	}
 	switch {
 	case err == nil:
-		b.cost.addBytes(n, copyTime)
 		return n, nil
 	case err == io.EOF:
 		b.w.unread = false

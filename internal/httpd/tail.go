@@ -110,8 +110,7 @@ type passedBody struct {
 
 func (b *passedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.cost.add(flushTime)
-	b.cost.addBytes(n, copyTime)
+	b.cost.read(n, copyTime)
 	if err == io.EOF {
 		b.ended = true
 	}
