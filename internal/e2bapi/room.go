@@ -39,6 +39,7 @@ const (
 // hold counts an entry of an answer with these texts.
 func (c *call) hold(texts ...string) error {
 	c.held += entryBytes
+	c.w.Steps(1)
 	for _, text := range texts {
 		c.held += int64(len(text) + textCopies*quoted(text))
 	}

@@ -37,6 +37,9 @@ const (
 	maxLink     = 4096 // PATH_MAX
 )
 
+// entrySteps is the work of packing or unpacking an entry, besides its bytes.
+const entrySteps = 3
+
 // archiveOf returns the kind of archive that a request wants or sends, or "".
 func archiveOf(r *http.Request) (string, error) {
 	switch kind := (&query{r: r}).text("archive"); kind {
@@ -79,6 +82,7 @@ func (a *apiV1) sendFolder(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	}
 	links, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of their paths, which may have 4 KiB each
 	err := s.PackFolder(r.Context(), folder, func(f sandbox.FileInfo, content io.Reader) error {
+		w.Steps(entrySteps)
 		if !filepath.IsLocal(f.Path) || links[maphash.String(seed, path.Dir(f.Path))] || len(links) > maxZipFiles {
 			return sandbox.Invalidf("path", "the sandbox has a file that no archive can hold")
 		}
@@ -234,6 +238,7 @@ func bounded(w *httpd.Response, next nextEntry, most int64) nextEntry {
 	total := int64(0)
 	return func() (sandbox.FileInfo, io.Reader, error) {
 		f, content, err := next()
+		w.Steps(entrySteps)
 		if err == nil && f.Size > most-total {
 			return f, nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "body",
 				Msg: "the files of the archive have more than " + sandbox.FormatBytes(most),
