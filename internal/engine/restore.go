@@ -104,7 +104,9 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		req.Terminal = &TerminalSize{}
 	}
 	saved := !log.Last().Finished && s.loadRequest(&req)
-	x, err := s.planned(req)
+	rules := s.engine.rulesOf(s.owner)
+	rules.Max = sandbox.Limits{} // it was accepted: this server may have lower limits for further runs
+	x, err := s.plannedBy(&rules, req)
 	if err != nil {
 		s.engine.log.Warn("cannot continue a run", "sandbox", s.id, "run", entry.ID, "err", err)
 		if !log.Last().Finished { // so that its log is removed in its turn

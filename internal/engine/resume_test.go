@@ -74,8 +74,8 @@ func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
 }
 
 // TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody
-// follows it. What the next server finds is a copy of the state at that moment, without what a server that stops
-// writes.
+// follows it, and though the next server permits only shorter runs. What it finds is a copy of the state at that
+// moment, without what a server that stops writes.
 func TestResumeAfterKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir, killed := t.TempDir(), t.TempDir()
@@ -100,6 +100,10 @@ func TestResumeAfterKill(t *testing.T) {
 
 	second := open(killed)
 	defer second.Close()
+	short := sandbox.Limits{Timeout: time.Second}
+	if err := second.SetLimits(engine.Config{Defaults: short, Max: short}); err != nil {
+		t.Fatal(err)
+	}
 	if gone := second.Resume(within(t), []sandbox.Record{k.records[s.ID()]}); len(gone) != 0 {
 		t.Fatalf("gone: %+v", gone)
 	}

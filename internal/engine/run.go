@@ -12,6 +12,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -160,7 +161,11 @@ func (s *Sandbox) newRun(j job, req RunRequest) *Run {
 // planned returns a run of a request, without its context.
 func (s *Sandbox) planned(req RunRequest) (*Run, error) {
 	rules := s.engine.rulesOf(s.owner)
-	j, err := newJob(&rules, req.ID, s.backend.Name(), req.Request, s.spec())
+	return s.plannedBy(&rules, req)
+}
+
+func (s *Sandbox) plannedBy(rules *plan.Rules, req RunRequest) (*Run, error) {
+	j, err := newJob(rules, req.ID, s.backend.Name(), req.Request, s.spec())
 	if err != nil {
 		return nil, err
 	}
