@@ -308,7 +308,7 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 		in = seconds(*req.Seconds)
 	}
 	if time.Now().Add(in).After(s.Info().Spec.Lifetime.EndsAt) {
-		if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}}); err != nil {
+		if err := s.Update(engine.Patch{Ends: engine.Ends{In: in}, Extend: true}); err != nil {
 			return err
 		}
 	}

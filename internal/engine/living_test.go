@@ -153,6 +153,9 @@ func TestEnds(t *testing.T) {
 	if err := s.Update(engine.Patch{Ends: engine.Ends{Idle: &day, At: at}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Update(engine.Patch{Ends: engine.Ends{In: time.Minute}, Extend: true}); err != nil {
+		t.Fatal(err)
+	}
 	if i := s.Info(); i.IdleEnds.IsZero() || !i.Spec.Lifetime.EndsAt.Equal(at) {
 		t.Errorf("after a change: %+v", i.Spec.Lifetime)
 	}

@@ -423,6 +423,7 @@ func (s *Sandbox) Name() string { return s.name }
 type Patch struct {
 	Metadata map[string]string // all of them
 	Ends     Ends              // an end in the past ends it at once
+	Extend   bool              // an end before the present one is no change
 	Network  *sandbox.NetworkPolicy
 	// timeout and output of later runs; memory and CPUs, on backends that can change them
 	Limits sandbox.Limits
@@ -441,8 +442,12 @@ func (s *Sandbox) Update(p Patch) (err error) {
 	s.locks.updating.Lock()
 	defer s.locks.updating.Unlock()
 	life, network := s.spec().Lifetime, s.spec().Network
+	before := life.EndsAt
 	if err := p.Ends.set(&life); err != nil {
 		return err
+	}
+	if p.Extend && life.EndsAt.Before(before) {
+		life.EndsAt = before
 	}
 	if p.Network != nil {
 		if network, err = s.newNetwork(*p.Network); err != nil {
