@@ -40,7 +40,7 @@ def test_http(sandbox):
 
 
 def test_http_to_other_hosts():
-    """The key reaches its server, and no host to which a link of a program leads."""
+    """The key reaches a port, and nothing else to which a link of the program there leads."""
     seen: list[str | None] = []
 
     class Echo(BaseHTTPRequestHandler):
@@ -53,12 +53,12 @@ def test_http_to_other_hosts():
         own_url, other_url = (f"http://127.0.0.1:{server.server_port}/" for server in (own, other))
         for server in own, other:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-        with Transport(own_url, "fhx_key").client(own_url) as http:
-            for url in "page", own_url, other_url:
+        with Transport(own_url, "fhx_key").client(own_url + "ports/8000/") as http:
+            for url in "page", own_url + "ports/8000/", other_url + "ports/8000/", "../../v1/run", own_url + "v1/run":
                 assert http.get(url).status_code == 204
         own.shutdown()
         other.shutdown()
-    assert seen == ["Bearer fhx_key", "Bearer fhx_key", None]
+    assert seen == ["Bearer fhx_key", "Bearer fhx_key", None, None, None]
 
 
 def test_tcp(sandbox):

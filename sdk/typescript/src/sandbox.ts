@@ -168,10 +168,16 @@ export class Sandbox implements AsyncDisposable {
     return this.#server.json(sandboxPath(this.id, "stats"), options);
   }
 
-  /** Sends a request to an HTTP server on a port in the sandbox. */
-  fetch(port: number, path = "/", options: CallOptions & { method?: string; headers?: Record<string, string>;
+  /** Sends a request to an HTTP server on a port in the sandbox. A path that leads out of the port is refused. */
+  async fetch(port: number, path = "/", options: CallOptions & { method?: string; headers?: Record<string, string>;
     body?: BodyInit } = {}): Promise<Response> {
-    return this.#server.sendAny(`${sandboxPath(this.id, "ports", String(port))}/${path.replace(/^\//, "")}`, options);
+    const root = `${sandboxPath(this.id, "ports", String(port))}/`;
+    const whole = root + path.replace(/^\//, "");
+    // A link of a program could lead to an operation of the server, which the key permits.
+    if (!new URL(whole, "http://localhost").pathname.startsWith(root)) {
+      throw new FumehoodError("path: it leads out of the port", { kind: "invalid" });
+    }
+    return this.#server.sendAny(whole, options);
   }
 
   /** Empties the workspace. */

@@ -138,6 +138,9 @@ test("ports", async (t) => {
   }
   assert.equal(await (await s.fetch(8000, "/page.html")).text(), "hi");
   assert.equal((await s.fetch(8000, "/none")).status, 404);
+  for (const path of ["../../../../run", "a/%2e%2e/.\t./../../../v1/run", "..\\..\\x"]) {
+    await rejectsWith(s.fetch(8000, path, { method: "POST" }), "invalid", /out of the port/);
+  }
 });
 
 test("a stream survives a restart of the server", async (t) => {

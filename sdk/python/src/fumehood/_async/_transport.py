@@ -63,9 +63,10 @@ class AsyncTransport:
         key, base = self._key, httpx.URL(base_url)
 
         def authorize(request: httpx.Request) -> httpx.Request:
-            # A program in a sandbox may answer with links to other hosts, which must not get the key.
+            # A program may answer with links to other hosts, or out of its port. They must not get the key.
             url = request.url
-            if key and (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port):
+            same = (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port)
+            if key and same and url.raw_path.startswith(base.raw_path):
                 request.headers["authorization"] = f"Bearer {key}"
             return request
 
