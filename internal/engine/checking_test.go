@@ -14,8 +14,8 @@ func TestToolsInTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range e.checking.slots {
-		if err := e.checking.acquire(t.Context(), "key", func() {}); err != nil {
+	for range e.checking.long.slots {
+		if err := e.checking.long.acquire(t.Context(), "key", func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}

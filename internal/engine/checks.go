@@ -27,7 +27,8 @@ type Checks struct {
 const (
 	// bytes of its code and files; what lies beyond is not checked, and refused where checks are enforced
 	maxChecked      = 4 << 20
-	freeChecked     = 4 << 10 // bytes that are checked at once: they take less than a millisecond
+	freeChecked     = 4 << 10  // bytes that are checked at once: they take less than a millisecond
+	briefChecked    = 64 << 10 // bytes that do not wait for longer texts and for tools: they take some milliseconds
 	maxAllFindings  = 100
 	maxShownRefusal = 10 // findings on stderr
 )
@@ -71,15 +72,23 @@ func (c *Checks) modeOf(asked sandbox.CheckMode) (sandbox.CheckMode, error) {
 	return mode, nil
 }
 
+// checkTurns are those of checks of long texts and of tools, and those of shorter texts.
+type checkTurns struct{ long, brief *admission }
+
 // inTurn calls check, which checks so many bytes. If they are many, it waits until it is the owner's turn: at a time,
-// half of the CPUs check texts, as each step of other runs would wait behind them. An error may be that of ctx.
+// half of the CPUs check texts, as each step of other runs would wait behind them. Texts up to briefChecked have other
+// turns. An error may be that of ctx.
 func (e *Engine) inTurn(ctx context.Context, owner string, bytes int, check func() error) error {
 	if bytes > freeChecked {
-		if err := e.checking.acquire(ctx, owner, func() {}); err != nil {
+		turns := e.checking.long
+		if bytes <= briefChecked {
+			turns = e.checking.brief
+		}
+		if err := turns.acquire(ctx, owner, func() {}); err != nil {
 			return err
 		}
 		started := time.Now()
-		defer func() { e.checking.release(owner, time.Since(started)) }() // also when something panics
+		defer func() { turns.release(owner, time.Since(started)) }() // also when something panics
 	}
 	return check()
 }

@@ -104,7 +104,7 @@ func TestChecksInTurn(t *testing.T) {
 			return nil
 		}}})
 	living := rig.make(t, engine.Create{})
-	slow := sandbox.Request{Language: "bash", Code: []byte(slowly + strings.Repeat("w", 8<<10))}
+	slow := sandbox.Request{Language: "bash", Code: []byte(slowly + strings.Repeat("w", 128<<10))}
 	ended := make(chan error, turns+9)
 	run := func(ctx context.Context, in *engine.Sandbox) {
 		var r *sandbox.Result
@@ -133,9 +133,11 @@ func TestChecksInTurn(t *testing.T) {
 		go run(within(t), nil)
 		<-begun
 	}
-	short := sandbox.Request{Language: "bash", Code: []byte("true")}
-	if _, err := rig.Run(within(t), engine.OneShot{Request: short}); err != nil {
-		t.Errorf("a short text: %v", err)
+	for _, bytes := range []int{0, 8 << 10} {
+		short := sandbox.Request{Language: "bash", Code: []byte("true #" + strings.Repeat("w", bytes))}
+		if _, err := rig.Run(within(t), engine.OneShot{Request: short}); err != nil {
+			t.Errorf("a short text: %v", err)
+		}
 	}
 	gone, leave := context.WithCancel(within(t))
 	leave()

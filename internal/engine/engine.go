@@ -116,7 +116,7 @@ type Engine struct {
 	rules     atomic.Pointer[plan.Rules] // of requests without an owner
 	log       *slog.Logger
 	admission *admission
-	checking  *admission // of requests with much text to check, which needs a CPU, before they have a slot
+	checking  checkTurns // of requests with much text to check, which needs a CPU, before they have a slot
 	counts    counts
 	auto      autoChoice
 	closers   closers
@@ -179,9 +179,10 @@ func New(config Config) (*Engine, error) {
 		log:       config.Log,
 		admission: newAdmission(config.Slots, config.Queue, config.QueueTimeout),
 		// the queue of checks has no bound: the wait for a slot has one
-		checking: newAdmission(max(1, runtime.GOMAXPROCS(0)/2), math.MaxInt, config.QueueTimeout),
-		living:   newTable(&config.Living),
-		state:    state{dir: config.Living.StateDir},
+		checking: checkTurns{long: newAdmission(max(1, runtime.GOMAXPROCS(0)/2), math.MaxInt, config.QueueTimeout),
+			brief: newAdmission(max(1, runtime.GOMAXPROCS(0)/2), math.MaxInt, config.QueueTimeout)},
+		living: newTable(&config.Living),
+		state:  state{dir: config.Living.StateDir},
 	}
 	e.counts.totals = Stats{Ended: map[sandbox.Status]uint64{}, Refused: map[sandbox.Kind]uint64{}}
 	e.rules.Store(&plan.Rules{Languages: languages, Defaults: config.Defaults, Max: config.Max,
