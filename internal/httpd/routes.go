@@ -61,6 +61,9 @@ func (s *Server) addTo(p *paths, routes []Route) {
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out := w.(*Response)
 			if err := route.Handler(out, r); err != nil {
+				if out.Revoked() { // its context ended; the error may be any
+					err = errKey
+				}
 				route.Fail(out, err)
 			}
 		})
