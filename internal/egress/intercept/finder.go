@@ -78,25 +78,18 @@ func newFinder(secrets []rules.Secret) *finder {
 func (all patternSet) addValue(value, placeholder string) {
 	form := strings.ReplaceAll(value, " ", "+")
 	for _, text := range []string{value, form} {
-		all.addDecoded(text, placeholder, maxLayers)
+		all.add(text, pattern{placeholder: placeholder})
+		for _, e := range kinds { // some encoders do not escape what seems to be an escape
+			var d decoded
+			d.read([]byte(text), e)
+			all.add(string(d.text), pattern{placeholder: placeholder})
+		}
 		all.addCut(text, placeholder)
 	}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text, whole := rules.InBase64(alphabet, before, value)
 			all.add(text, pattern{placeholder: placeholder, before: before > 0, after: !whole})
-		}
-	}
-}
-
-// addDecoded adds a text as it is, and as decoders of some layers of escapes read it: some encoders do not escape what
-// seems to be an escape.
-func (all patternSet) addDecoded(text, placeholder string, layers int) {
-	all.add(text, pattern{placeholder: placeholder})
-	for _, e := range kinds {
-		var d decoded
-		if d.read([]byte(text), e); layers > 0 && len(d.some) > 0 {
-			all.addDecoded(string(d.text), placeholder, layers-1)
 		}
 	}
 }
