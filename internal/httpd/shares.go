@@ -16,11 +16,14 @@ import (
 const (
 	requestTime = 100 * time.Microsecond // to receive, check and answer a request
 	flushTime   = 20 * time.Microsecond  // to send a small piece of an answer
-	readTime    = 40 * time.Microsecond  // to read a piece of a body, of up to 4 KiB of chunks
+	readTime    = 40 * time.Microsecond  // to read a small piece of a body, of up to chunkedRead bytes of chunks
 	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
 	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
 )
+
+// chunkedRead is the most bytes of small chunks that net/http parses for one read of a body.
+const chunkedRead = 4 << 10
 
 const (
 	// All clients together may have this part of the CPUs of this process: 1/2. The rest is for runs and the gates.
@@ -154,9 +157,11 @@ func (c *cost) add(work time.Duration) {
 	}
 }
 
-// read notes work for one read of a body, of n bytes. However few bytes they are, it may have parsed 4 KiB of chunks.
+// read notes work for one read of a body, of n bytes. If they are few, net/http may have parsed 4 KiB of chunks.
 func (c *cost) read(n int, piece time.Duration) {
-	c.add(readTime)
+	if n < chunkedRead {
+		c.add(readTime)
+	}
 	c.addBytes(n, piece)
 }
 
