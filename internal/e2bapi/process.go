@@ -18,6 +18,7 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -234,6 +235,7 @@ func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.St
 	for in.Receive() {
 		var err error
 		w.Work(proto.Size(in.Msg()))
+		w.Steps(httpd.InputSteps)
 		switch m := in.Msg(); {
 		case m.GetStart() != nil && x == nil:
 			x, err = find(ctx, m.GetStart().Process)

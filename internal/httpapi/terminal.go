@@ -89,7 +89,7 @@ func (a *apiV1) terminal(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	defer work.Wait()
 	defer func() { _ = conn.CloseNow() }()
 	defer cancel()
-	t := &terminalConn{Conn: conn, run: x}
+	t := &terminalConn{Conn: conn, run: x, out: w}
 	work.Go(func() {
 		defer cancel()
 		t.passInput(ctx)
@@ -111,6 +111,7 @@ func (a *apiV1) terminal(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 type terminalConn struct {
 	*websocket.Conn
 	run    *engine.Run
+	out    *httpd.Response
 	typing atomic.Bool // input waits for the program, and so nobody reads the client's pongs
 }
 
@@ -128,6 +129,7 @@ func (t *terminalConn) passInput(ctx context.Context) {
 			return
 		}
 		t.typing.Store(true)
+		t.out.Steps(httpd.InputSteps)
 		if kind == websocket.MessageBinary {
 			err = t.run.Input(ctx, data, false)
 		} else {

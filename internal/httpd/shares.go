@@ -191,6 +191,9 @@ func pieceTime(contentType string) time.Duration {
 // Work notes n bytes that a handler has decoded or searched, besides those of the body and of the answer.
 func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
 
+// InputSteps is the work of passing on a message of input, however short it is, and its echo.
+const InputSteps = 40
+
 // Steps notes n steps of work, each as costly as an entry of a list.
 func (w *Response) Steps(n int) { w.cost.add(time.Duration(n) * stepTime) }
 
