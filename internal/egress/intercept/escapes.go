@@ -78,13 +78,16 @@ func decodeBackslash(out, b []byte) ([]byte, int) {
 	return append(out, b[1]), 2
 }
 
-// namedReferences are the references of XML by name.
-var namedReferences = []struct {
-	name string
-	c    byte
-}{{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}
+// namedReferences are the names of characters of ASCII in HTML, of which XML has five
+// (https://html.spec.whatwg.org/#named-character-references).
+var namedReferences = map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'',
+	"AMP": '&', "LT": '<', "GT": '>', "QUOT": '"', "Tab": '\t', "excl": '!', "num": '#', "dollar": '$', "percnt": '%',
+	"lpar": '(', "rpar": ')', "ast": '*', "midast": '*', "plus": '+', "comma": ',', "period": '.', "sol": '/',
+	"colon": ':', "semi": ';', "equals": '=', "quest": '?', "commat": '@', "lbrack": '[', "lsqb": '[', "bsol": '\\',
+	"rbrack": ']', "rsqb": ']', "Hat": '^', "lowbar": '_', "UnderBar": '_', "grave": '`', "lbrace": '{', "lcub": '{',
+	"verbar": '|', "vert": '|', "rbrace": '}', "rcub": '}'}
 
-// decodeReference decodes a reference of HTML or XML: by number, or by a name that XML has too.
+// decodeReference decodes a reference of HTML or XML: by number, or by the name of a character of ASCII.
 func decodeReference(out, b []byte) ([]byte, int) {
 	end := bytes.IndexByte(b[:min(len(b), maxEscape)], ';')
 	if end < 0 {
@@ -93,10 +96,8 @@ func decodeReference(out, b []byte) ([]byte, int) {
 	c, ok := rune(0), false
 	switch {
 	case b[1] != '#':
-		for _, named := range namedReferences {
-			if string(b[:end+1]) == named.name {
-				return append(out, named.c), end + 1
-			}
+		if c, ok := namedReferences[string(b[1:end])]; ok {
+			return append(out, c), end + 1
 		}
 	case b[2]|' ' == 'x':
 		c, ok = number(b, 3, end-3, 16)

@@ -29,10 +29,12 @@ func TestEscapes(t *testing.T) {
 		"ASP's URLEncode":         `sk%2DAb%5Fc%2E9%2B%2F%3D%26%3C%27%22%5C+%2541%5Cx41%26amp%3B`,
 		"a URL as it is":          `sk-Ab_c.9+/=&%3C'%22\%20%41\x41&amp;`,
 		"Twig's js":               `sk\x2DAb_c.9\x2B\/\x3D\x26\x3C\x27\x22\x5C\x20\x2541\x5Cx41\x26amp\x3B`,
-		"markup in markup":        `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
-		"Python's repr":           `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
-		"C with octal numbers":    `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
-		"all, in JSON":            `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
+		"PHP's ENT_HTML5": `sk-Ab&lowbar;c&period;9&plus;&sol;&equals;&amp;&lt;&apos;&quot;&bsol; ` +
+			`&percnt;41&bsol;x41&amp;amp&semi;`,
+		"markup in markup":     `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
+		"Python's repr":        `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
+		"C with octal numbers": `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
+		"all, in JSON":         `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
 	} {
 		for _, before := range []string{"", `\\`, "%", "&#", `\\` + strings.Repeat(`\\`, maxHeld)} {
 			whole := before + text + "\n"
