@@ -23,6 +23,7 @@ const (
 	maxChanges      = 4096     // of one watcher
 	maxChangesBytes = 64 << 20 // of all watchers, half of it for one owner
 	changeBytes     = 128      // of one change, besides its path
+	changeSteps     = 10       // of work for a change whose file is described
 )
 
 // Waits for the changes of a watcher. They come on another way than the answers to calls that made them.
@@ -81,7 +82,12 @@ func (filesystem) WatchDir(ctx context.Context, r *connect.Request[pb.WatchDirRe
 			Keepalive: &pb.WatchDirResponse_KeepAlive{}}})
 	}}
 	defer out.keep()()
-	send := func(m *pb.WatchDirResponse) error { return out.send(func() error { return stream.Send(m) }) }
+	send := func(m *pb.WatchDirResponse) error {
+		return out.send(func() error {
+			callIn(ctx).w.Steps(changeSteps)
+			return stream.Send(m)
+		})
+	}
 	s := sandboxIn(ctx)
 	err = s.Watch(ctx, dir, r.Msg.Recursive, func() {
 		_ = send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Start{Start: &pb.WatchDirResponse_StartEvent{}}})
@@ -362,6 +368,7 @@ func (f filesystem) GetWatcherEvents(ctx context.Context, r *connect.Request[pb.
 	out := &pb.GetWatcherEventsResponse{}
 	in := callIn(ctx)
 	for _, c := range changes {
+		in.w.Steps(changeSteps)
 		e := changeOf(ctx, w.dir, c, w.entry)
 		out.Events = append(out.Events, e)
 		err := in.hold(e.Name)
