@@ -205,15 +205,23 @@ func settingChanges(before, after *pflag.FlagSet) (changes, restart []string) {
 	after.VisitAll(func(f *pflag.Flag) {
 		old := before.Lookup(f.Name)
 		switch {
-		case old == nil || old.Value.String() == f.Value.String():
+		case old == nil || shownValue(old) == shownValue(f):
 		case isReloadable(f.Name):
-			changes = append(changes, fmt.Sprintf("%s is %s, was %s", f.Name, cmp.Or(f.Value.String(), unset),
-				cmp.Or(old.Value.String(), unset)))
+			changes = append(changes, fmt.Sprintf("%s is %s, was %s", f.Name, cmp.Or(shownValue(f), unset),
+				cmp.Or(shownValue(old), unset)))
 		default:
 			restart = append(restart, f.Name)
 		}
 	})
 	return changes, restart
+}
+
+// shownValue returns the value of a flag; "" is none. A list that is set and empty is "[]".
+func shownValue(f *pflag.Flag) string {
+	if _, isList := f.Value.(pflag.SliceValue); isList && !f.Changed {
+		return ""
+	}
+	return f.Value.String()
 }
 
 // reloadKeys reads the keys again.

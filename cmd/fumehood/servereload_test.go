@@ -91,10 +91,10 @@ func TestServeReload(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(answer), `does not offer "other"`) {
 		t.Error(code, answer)
 	}
-	write(common + "max_memory = \"600MiB\"\nwarm = 0\n")
+	write(common + "max_memory = \"600MiB\"\nwarm = 0\nnetwork_allow = []\n")
 	interrupts <- syscall.SIGHUP
 	s.said.wait(t, `changes of these settings need a restart: warm`)
-	s.said.wait(t, `reloaded the settings: max-memory is 600MiB, was 1GiB`)
+	s.said.wait(t, `reloaded the settings: max-memory is 600MiB, was 1GiB, network-allow is \[\], was unset`)
 	told(t, "RELOADING=1\nMONOTONIC_USEC=")
 	told(t, "READY=1")
 	if code, answer := run(alice, `"memory_mib":700`); !strings.Contains(fmt.Sprint(answer), "600MiB") {
