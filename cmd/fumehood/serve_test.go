@@ -206,7 +206,8 @@ func TestServeWarns(t *testing.T) {
 // TestServeOffersNothing: an empty list in the file of settings opens and offers nothing.
 func TestServeOffersNothing(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(config, []byte("network_allow = []\nallow_image = []\n"), 0o600); err != nil {
+	text := []byte("network_allow = []\nallow_image = []\nallow_backend = []\n")
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startServer(t, "--config", config)
@@ -214,9 +215,12 @@ func TestServeOffersNothing(t *testing.T) {
 		answer["network_allow"]) != "[none restricted] []" {
 		t.Error(answer)
 	}
-	code, answer := s.post(t, "/v1/run", `{"command":["true"],"image":"any"}`)
-	if code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(answer), "does not offer") {
-		t.Error(code, answer)
+	for named, want := range map[string]string{"image": "does not offer",
+		"backend": "gvisor is not offered here hint:leave it out kind"} {
+		code, answer := s.post(t, "/v1/run", `{"command":["true"],"`+named+`":"gvisor"}`)
+		if code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(answer), want) {
+			t.Error(code, answer)
+		}
 	}
 }
 

@@ -224,7 +224,9 @@ func (e *Engine) allowed(ctx context.Context, name string, accepted []string) er
 
 func (e *Engine) notOffered(name string) error {
 	err := sandbox.Invalidf("backend", "%s is not offered here", name)
-	err.Fix = "leave it out, or use one of " + strings.Join(e.config.Allowed, ", ")
+	if err.Fix = "leave it out"; len(e.config.Allowed) > 0 {
+		err.Fix += ", or use one of " + strings.Join(e.config.Allowed, ", ")
+	}
 	return err
 }
 
