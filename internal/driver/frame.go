@@ -59,6 +59,15 @@ func (f Frame) Append(b []byte) []byte {
 	return b
 }
 
+// Size returns the number of the frame's bytes.
+func (f Frame) Size() int {
+	size := len(Frame{Kind: f.Kind}.Append(nil))
+	for _, field := range f.Fields {
+		size += 1 + len(strconv.Itoa(len(field))) + len(field)
+	}
+	return size
+}
+
 // Parser cuts a stream of hostile bytes into frames. Its zero value is ready.
 type Parser struct {
 	buf  []byte

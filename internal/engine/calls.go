@@ -34,6 +34,7 @@ type calls struct {
 	bytes   int64      // of arguments and answers
 	pending map[uint64]*call
 	queued  []*reply
+	after   uint64 // offset in the stdin of the interpreter after the last answer
 }
 
 // call is a call that waits for its answer.
@@ -59,12 +60,14 @@ type callRecord struct {
 
 // reply is an answer on its way to the driver.
 type reply struct {
-	record answerRecord
-	end    uint64        // of a refused call: offset in the channel after it
-	sent   chan struct{} // closed once the driver's pipe holds it
+	record   answerRecord
+	end      uint64        // of a refused call: offset in the channel after it
+	sent     chan struct{} // closed once the driver's pipe holds it
+	unlogged error         // why the log lacks it
 }
 
-// answerRecord is an answer in the log. It is there before any of it is sent: the next server can send the rest.
+// answerRecord is an answer in the log, in the order in which the driver gets them. It is there before any of it is
+// sent: the next server can send the rest.
 type answerRecord struct {
 	ID      uint64          `json:"id"`
 	Driver  string          `json:"driver"`
@@ -75,12 +78,12 @@ type answerRecord struct {
 }
 
 // frame is the answer as the driver gets it.
-func (a *answerRecord) frame() []byte {
+func (a *answerRecord) frame() driver.Frame {
 	f := driver.Frame{Kind: driver.Answer, Fields: [][]byte{[]byte(a.Driver), []byte("1"), a.Value}}
 	if a.Value == nil {
 		f.Fields[1], f.Fields[2] = []byte("0"), []byte(a.Error)
 	}
-	return f.Append(nil)
+	return f
 }
 
 // newCalls returns the calls of a run with these tools, which plan has checked; nil if there are none.
@@ -134,7 +137,7 @@ func (x *Run) takeCall(f driver.Frame, end uint64) error {
 	}
 	if err != nil {
 		refusal := answerRecord{ID: r.ID, Driver: r.Driver, Name: r.Name, Error: err.Error()}
-		x.calls.queue(&reply{record: refusal, end: end})
+		x.queueAnswer(&reply{record: refusal, end: end})
 	}
 	return nil
 }
@@ -235,8 +238,11 @@ func (c *calls) withdraw(id uint64) {
 
 // expire answers a call whose answer did not come in time.
 func (x *Run) expire(id uint64) {
-	_, _ = x.calls.settle(id, sandbox.CallAnswer{Error: fmt.Sprintf("TimeoutError: no answer in %s",
-		x.calls.set.Limits.Timeout)}) // or an answer came meanwhile
+	r, err := x.calls.settle(id, sandbox.CallAnswer{Error: fmt.Sprintf("TimeoutError: no answer in %s",
+		x.calls.set.Limits.Timeout)})
+	if err == nil { // or an answer came meanwhile
+		x.queueAnswer(r)
+	}
 }
 
 // waits returns why a call does not wait for an answer, or nil.
@@ -270,10 +276,8 @@ func (c *calls) settle(id uint64, a sandbox.CallAnswer) (*reply, error) {
 	delete(c.pending, id)
 	c.clock.start(len(c.pending))
 	c.mu.Unlock()
-	r := &reply{record: answerRecord{ID: id, Driver: p.record.Driver, Name: p.record.Name, Value: a.Value,
-		Error: a.Error}, sent: make(chan struct{})}
-	c.queue(r)
-	return r, nil
+	return &reply{record: answerRecord{ID: id, Driver: p.record.Driver, Name: p.record.Name, Value: a.Value,
+		Error: a.Error}, sent: make(chan struct{})}, nil
 }
 
 // noCall is the error of an answer to a call that does not wait. The caller holds mu.
@@ -290,10 +294,21 @@ func (c *calls) noCall(id uint64) error {
 		Fix: "ignore it: the code got one answer"}
 }
 
-// queue puts an answer behind the others for the driver.
-func (c *calls) queue(r *reply) {
+// queueAnswer logs an answer, for the next server, and puts it behind the others for the driver. A refusal is in the
+// log before later reports: the next server reads only what comes after these.
+func (x *Run) queueAnswer(r *reply) {
+	c := x.calls
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r.record.Request = c.after
+	r.unlogged = x.logAnswer(r)
+	if sandbox.KindOf(r.unlogged) == sandbox.TooLarge { // the code learns it, and the next server would not
+		r.record.Value, r.record.Error = nil, "the log of this run is full"
+		if r.unlogged = x.logAnswer(r); sandbox.KindOf(r.unlogged) == sandbox.TooLarge {
+			r.unlogged = nil
+		}
+	}
+	c.after += uint64(r.record.frame().Size())
 	c.queued = append(c.queued, r)
 	c.wake()
 }
@@ -355,6 +370,7 @@ func (x *Run) Answer(ctx context.Context, id uint64, a sandbox.CallAnswer) error
 	if err != nil {
 		return err
 	}
+	x.queueAnswer(r)
 	select {
 	case <-r.sent:
 	case <-x.calls.life.Done():
@@ -363,7 +379,7 @@ func (x *Run) Answer(ctx context.Context, id uint64, a sandbox.CallAnswer) error
 	return nil
 }
 
-// passAnswers sends answers to the driver until ctx ends. Each is in the log first.
+// passAnswers sends answers to the driver until ctx ends. Each is on the disk first.
 func (x *Run) passAnswers(ctx context.Context, in *interpreter) {
 	if x.calls == nil {
 		return
@@ -386,19 +402,15 @@ func (x *Run) passAnswers(ctx context.Context, in *interpreter) {
 
 // passAnswer sends one answer, and reports whether another can follow.
 func (x *Run) passAnswer(ctx context.Context, in *interpreter, r *reply) bool {
-	r.record.Request = in.sentSoFar()
-	err := x.logAnswer(r)
-	if sandbox.KindOf(err) == sandbox.TooLarge { // the code learns it, and the next server would not
-		r.record.Value, r.record.Error = nil, "the log of this run is full"
-		if err = x.logAnswer(r); sandbox.KindOf(err) == sandbox.TooLarge {
-			err = nil
-		}
+	err := r.unlogged
+	if err == nil {
+		err = x.log.Sync()
 	}
 	if err != nil {
 		x.sandbox.engine.log.Warn("could not log an answer", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 		return false
 	}
-	x.passCode(ctx, in, r.record.frame())
+	x.passCode(ctx, in, r.record.frame().Append(nil))
 	if show := x.Request.Calls.Answered; show != nil {
 		show(sandbox.Call{ID: r.record.ID, Name: r.record.Name}, r.record.Error)
 	}
@@ -408,12 +420,9 @@ func (x *Run) passAnswer(ctx context.Context, in *interpreter, r *reply) bool {
 	return true
 }
 
-// logAnswer logs an answer, for the next server.
 func (x *Run) logAnswer(r *reply) error {
-	if _, err := x.log.Append(eventlog.Answered, r.end, encode(r.record)); err != nil {
-		return err
-	}
-	return x.log.Sync()
+	_, err := x.log.Append(eventlog.Answered, r.end, encode(r.record))
+	return err
 }
 
 // decodeCall parses the data of a call or of an answer.

@@ -398,6 +398,9 @@ func (in *interpreter) begin(x *Run, request int) {
 	defer in.mu.Unlock()
 	x.base = guest.Attach{Stdout: in.taken.Stdout, Stderr: in.taken.Stderr}
 	x.logBegan(begun{Interpreter: in.id, Request: in.at.sent, Size: uint64(request)}) // before any output
+	if x.calls != nil {
+		x.calls.after = in.at.sent + uint64(request)
+	}
 	in.current, in.stray = x, 0
 }
 
@@ -431,13 +434,6 @@ func (in *interpreter) beginSend(ctx context.Context, request []byte) (answer fu
 		in.at.sent += uint64(len(request))
 	}
 	return answer
-}
-
-// sentSoFar returns how many bytes its stdin got.
-func (in *interpreter) sentSoFar() uint64 {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.at.sent
 }
 
 // interrupt sends SIGINT to the interpreter and the commands that it runs.

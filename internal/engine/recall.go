@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -21,7 +22,7 @@ func (x *Run) recall(e eventlog.Event) {
 	case eventlog.Answered:
 		var r answerRecord
 		if json.Unmarshal(e.Data, &r) == nil {
-			x.resumed.answer = &r
+			x.calls.after = r.Request + uint64(r.frame().Size())
 			x.calls.forget(r, x.resumed.accepted.Add(e.Time))
 		}
 	}
@@ -53,12 +54,19 @@ func (c *calls) forget(r answerRecord, at time.Time) {
 	}
 }
 
-// restOfAnswer returns the bytes of the last answer that the interpreter lacks, which got so many bytes of stdin.
-func (r *resumed) restOfAnswer(sent uint64) []byte {
-	if r.answer == nil {
-		return nil
+// restOfAnswers returns the bytes of the answers in the log that the interpreter lacks, which got so many bytes of
+// stdin.
+func (x *Run) restOfAnswers(ctx context.Context, sent uint64) (rest []byte, err error) {
+	if x.calls == nil || sent >= x.calls.after {
+		return nil, nil
 	}
-	frame := r.answer.frame()
-	had := max(sent, r.answer.Request) - r.answer.Request
-	return frame[min(had, uint64(len(frame))):]
+	err = x.eachLogged(ctx, func(e eventlog.Event) {
+		var r answerRecord
+		if e.Kind == eventlog.Answered && json.Unmarshal(e.Data, &r) == nil {
+			frame := r.frame().Append(nil)
+			had := max(sent, r.Request) - r.Request
+			rest = append(rest, frame[min(had, uint64(len(frame))):]...)
+		}
+	})
+	return rest, err
 }

@@ -77,10 +77,9 @@ type resumed struct {
 	began       *begun // of what waits; nil if it had not begun
 	saved       bool   // its request is whole
 	interpreter *interpreter
-	rest        []byte // of its request or of the last answer, which the interpreter lacks
+	rest        []byte // of its request or of the answers, which the interpreter lacks
 	accepted    time.Time
-	exited      bool          // its process has ended by itself
-	answer      *answerRecord // the last answer to a call; nil is none
+	exited      bool // its process has ended by itself
 }
 
 // attach follows the process from where the log ends.
@@ -179,8 +178,12 @@ func (s *Sandbox) contextNamed(name, language string) *Context {
 // errReplayed ends a replay at the last event.
 var errReplayed = errors.New("replayed")
 
-// replay restores the run from its log, also in a server that is stopping: else a run that goes on would be lost.
-func (x *Run) replay(ctx context.Context) error {
+// replay restores the run from its log.
+func (x *Run) replay(ctx context.Context) error { return x.eachLogged(ctx, x.replayEvent) }
+
+// eachLogged hands the events of an earlier server to take, also in a server that is stopping: else a run that goes on
+// would be lost.
+func (x *Run) eachLogged(ctx context.Context, take func(eventlog.Event)) error {
 	last := x.resumed.last.ID
 	if last == 0 {
 		return nil
@@ -188,7 +191,7 @@ func (x *Run) replay(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
 	defer cancel()
 	err := x.log.Follow(ctx, 0, func(e eventlog.Event) error {
-		x.replayEvent(e)
+		take(e)
 		if e.ID == last {
 			return errReplayed
 		}
@@ -215,6 +218,9 @@ func (x *Run) replayEvent(e eventlog.Event) {
 			x.resumed.began, x.base = &b, b.Base
 			x.began = x.began.Add(e.Time) // until then it waited
 			x.log.began.Store(e.ID)
+			if x.calls != nil {
+				x.calls.after = b.Request + b.Size
+			}
 		}
 		return
 	case eventlog.Call, eventlog.Answered:
@@ -305,7 +311,10 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 			return errors.New("it got only a part of a request, which would spoil the next")
 		}
 		if begun && current.resumed.rest == nil {
-			current.resumed.rest = current.resumed.restOfAnswer(in.at.sent)
+			if current.resumed.rest, err = current.restOfAnswers(s.life, in.at.sent); err != nil {
+				process.Close()
+				return err
+			}
 		}
 		if !begun {
 			current = nil

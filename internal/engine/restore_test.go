@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/fumehood-dev/fumehood/internal/driver"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
+	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -29,5 +31,47 @@ func TestReplayWhileStopping(t *testing.T) {
 	stop()
 	if err := x.replay(ctx); err != nil || x.resumed.began == nil || x.resumed.began.Interpreter != sandbox.ID("i") {
 		t.Errorf("%+v, %v", x.resumed.began, err)
+	}
+}
+
+// TestRefusedCallOutlivesServer: the code gets the refusals of calls before a later one, though a server was killed
+// before it sent the first.
+func TestRefusedCallOutlivesServer(t *testing.T) {
+	log, err := eventlog.Create(t.TempDir()+"/log", nil, eventlog.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	open := func() *Run {
+		x := &Run{job: job{Run: &plan.Run{}}}
+		x.calls, x.log.Log = newCalls(sandbox.Calls{Tools: []sandbox.Tool{{Name: "f",
+			Schema: json.RawMessage(`{"type": "object", "required": ["n"]}`)}}}), log
+		return x
+	}
+	first := open()
+	defer first.calls.close()
+	first.logBegan(begun{Request: 5, Size: 10})
+	first.calls.after = 15
+	for i, arguments := range []string{`{}`, `{}`, `{"n": 1}`} {
+		call := driver.Frame{Kind: driver.Call,
+			Fields: [][]byte{[]byte("run"), {'0' + byte(i)}, []byte("f"), []byte(arguments)}}
+		if err := first.takeCall(call, uint64(100*(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []byte
+	for _, r := range first.calls.queued {
+		want = r.record.frame().Append(want)
+	}
+	next := open()
+	defer next.calls.close()
+	next.resumed = &resumed{last: log.Last()}
+	if err := next.replay(t.Context()); err != nil || next.resumed.reported != 300 || len(next.calls.pending) != 1 {
+		t.Errorf("reports up to %d are in the log, %d calls wait, %v", next.resumed.reported, len(next.calls.pending), err)
+	}
+	const had = 3 // bytes of the first
+	rest, err := next.restOfAnswers(t.Context(), 15+had)
+	if err != nil || len(want) == 0 || string(rest) != string(want[had:]) {
+		t.Errorf("the interpreter gets %q of %q, %v", rest, want, err)
 	}
 }
