@@ -52,8 +52,7 @@ func (c *Context) ask(ctx context.Context, kind driver.Kind, fields ...[]byte) (
 	defer in.dropAnswer()
 	id := sandbox.NewID()
 	request := driver.Frame{Kind: kind, Fields: append([][]byte{[]byte(id)}, fields...)}
-	if err := in.send(ctx, request.Append(nil)); err != nil {
-		in.kill() // half a request would spoil the next
+	if err := in.sendQuestion(ctx, request.Append(nil)); err != nil {
 		return nil, err
 	}
 	for {

@@ -320,6 +320,12 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 			current = nil
 		}
 	}
+	if current == nil {
+		if err := in.completeQuestion(); err != nil {
+			process.Close()
+			return err
+		}
+	}
 	in.first = true
 	close(in.ready)
 	c.interpreter = in

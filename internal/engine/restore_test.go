@@ -66,8 +66,9 @@ func TestRefusedCallOutlivesServer(t *testing.T) {
 	next := open()
 	defer next.calls.close()
 	next.resumed = &resumed{last: log.Last()}
-	if err := next.replay(t.Context()); err != nil || next.resumed.reported != 300 || len(next.calls.pending) != 1 {
-		t.Errorf("reports up to %d are in the log, %d calls wait, %v", next.resumed.reported, len(next.calls.pending), err)
+	err = next.replay(t.Context())
+	if waiting := len(next.calls.pending); err != nil || next.resumed.reported != 300 || waiting != 1 {
+		t.Errorf("reports up to %d are in the log, %d calls wait, %v", next.resumed.reported, waiting, err)
 	}
 	const had = 3 // bytes of the first
 	rest, err := next.restOfAnswers(t.Context(), 15+had)
