@@ -18,6 +18,7 @@ const (
 	flushTime   = 20 * time.Microsecond  // to send a small piece of an answer
 	readTime    = 40 * time.Microsecond  // to read a small piece of a body, of up to chunkedRead bytes of chunks
 	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
+	eventTime   = 200 * time.Microsecond // to make and send paceBytes of events or messages
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
 	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
 )
@@ -181,8 +182,10 @@ func (c *cost) pay() {
 
 // pieceTime returns the CPU time for paceBytes of an answer with this Content-Type.
 func pieceTime(contentType string) time.Duration {
-	if strings.Contains(contentType, "json") || strings.HasPrefix(contentType, api.MediaEvents) ||
-		strings.HasPrefix(contentType, "application/connect") || contentType == "application/proto" {
+	switch {
+	case strings.HasPrefix(contentType, api.MediaEvents), strings.HasPrefix(contentType, "application/connect"):
+		return eventTime
+	case strings.Contains(contentType, "json"), contentType == "application/proto":
 		return encodeTime
 	}
 	return copyTime
