@@ -17,20 +17,26 @@ import (
 	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
-// TestEndedWatcher: a watcher whose folder was removed keeps its changes for its client, and gives their room back once
-// the sandbox has ended.
-func TestEndedWatcher(t *testing.T) {
+// newWatched returns a sandbox and its watchers.
+func newWatched(t *testing.T) (*engine.Engine, *engine.Sandbox, *watchers) {
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
 	s, _, err := e.Create(t.Context(), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := newWatchers()
-	defer all.close()
+	t.Cleanup(all.close)
+	return e, s, all
+}
+
+// TestEndedWatcher: a watcher whose folder was removed keeps its changes for its client, and gives their room back once
+// the sandbox has ended.
+func TestEndedWatcher(t *testing.T) {
+	_, s, all := newWatched(t)
 	const dir = sandbox.Workspace + "/d"
 	if err := s.WriteFile(t.Context(), dir+"/a", 0, strings.NewReader("x")); err != nil {
 		t.Fatal(err)
@@ -118,21 +124,11 @@ func (a asked) Value(key any) any {
 
 // TestDescribedChanges: changes take room until all of their files are described.
 func TestDescribedChanges(t *testing.T) {
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	s, _, err := e.Create(t.Context(), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, s, all := newWatched(t)
 	server, err := httpd.New(httpd.Config{Engine: e})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newWatchers()
-	defer all.close()
 	w := &watcher{sandbox: s, dir: sandbox.Workspace, entry: true, room: all.room, came: make(chan struct{})}
 	all.enter("a", w)
 	const changes = 3
@@ -154,17 +150,7 @@ func TestDescribedChanges(t *testing.T) {
 
 // TestLostChanges: after a loss, a watcher sees nothing until its client knows of it, and all that comes later.
 func TestLostChanges(t *testing.T) {
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	s, _, err := e.Create(t.Context(), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := newWatchers()
-	defer all.close()
+	_, s, all := newWatched(t)
 	w := &watcher{sandbox: s, dir: sandbox.Workspace, room: all.room, came: make(chan struct{})}
 	if err := all.begin(t.Context(), "a", w, false); err != nil {
 		t.Fatal(err)

@@ -94,12 +94,8 @@ func TestCalls(t *testing.T) {
 func TestContextTools(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.CreateContext(within(t), engine.ContextRequest{Name: "c", Language: "python", Calls: sandbox.Calls{
+	first, s := openOne(t, open, stateDir)
+	_, err := s.CreateContext(within(t), engine.ContextRequest{Name: "c", Language: "python", Calls: sandbox.Calls{
 		Tools: []sandbox.Tool{searchTool, {Name: "any"}}, Limits: sandbox.CallLimits{Calls: 2}}})
 	if err != nil {
 		t.Fatal(err)

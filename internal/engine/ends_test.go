@@ -75,11 +75,7 @@ func TestEndIsOnRecordFirst(t *testing.T) {
 func TestStopWhileServerStops(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	deaf := code("python", "import time\nopen('began', 'w').close()\nwhile True:\n  try: time.sleep(0.01)\n"+
 		"  except KeyboardInterrupt: pass")
 	deaf.Background, deaf.Request.Timeout = true, time.Minute
@@ -120,11 +116,7 @@ func TestAnsweredCommandKeepsItsStatus(t *testing.T) {
 	connections := &cutting{Backend: k.Backend, left: -1}
 	k.Backend = connections
 	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	request := script("trap 'exit 3' TERM; touch began; while :; do sleep 0.01; done")
 	request.Request.Timeout = time.Minute
 	x, err := s.Start(within(t), request)
@@ -211,11 +203,7 @@ func (b *silentBox) Dial(ctx context.Context) (net.Conn, error) {
 func TestResumeWaitsBriefly(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +282,8 @@ func TestPutOff(t *testing.T) {
 	if err := s.WriteFile(within(t), "slow", 0, upload); err != nil {
 		t.Error(err)
 	}
-	if err := s.Update(engine.Patch{Metadata: map[string]string{"a": "b"}, Ends: engine.Ends{In: time.Hour}}); err != nil {
+	patch := engine.Patch{Metadata: map[string]string{"a": "b"}, Ends: engine.Ends{In: time.Hour}}
+	if err := s.Update(patch); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // for an end that must not come

@@ -114,11 +114,7 @@ func killAt(t *testing.T, request engine.RunRequest, warm bool, n int, half bool
 	connections := &cutting{Backend: k.Backend, left: -1}
 	k.Backend = connections
 	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	if warm {
 		do(t, s, code("python", "x = 0"))
 	}

@@ -11,7 +11,7 @@ import (
 type OwnerLimits struct {
 	Sandboxes int                         // living sandboxes at once
 	Max       sandbox.Limits              // highest limits that a request may name
-	Ceiling   *sandbox.NetworkCeiling     // of networks; what it does not set is that of the configuration
+	Ceiling   *sandbox.NetworkCeiling     // of networks; unset fields are those of the configuration
 	Images    func(reference string) bool // reports whether requests may name an image
 }
 

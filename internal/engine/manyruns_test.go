@@ -35,11 +35,7 @@ func TestRunsOfContextsOutliveLogs(t *testing.T) {
 func TestManyRunsBeforeKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	e := open(stateDir)
-	s, _, err := e.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, s := openOne(t, open, stateDir)
 	do(t, s, code("bash", "x=1"))
 	for range 300 {
 		do(t, s, code("bash", ":"))
@@ -61,6 +57,7 @@ func TestManyRunsBeforeKill(t *testing.T) {
 		}
 		e = open(stateDir)
 		e.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+		var err error
 		if s, err = e.Sandbox(within(t), "", string(s.ID())); err != nil {
 			t.Fatal(err)
 		}

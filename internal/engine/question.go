@@ -52,7 +52,7 @@ func (in *interpreter) completeQuestion() error {
 	text, err := os.ReadFile(in.questionFile())
 	var q question
 	if err != nil || json.Unmarshal(text, &q) != nil {
-		return nil // there is none, or nothing of it was sent
+		return nil // no question was under way, or its server was killed before it sent any of it
 	}
 	s, end := in.context.sandbox, q.Request+q.Size
 	missing := end - min(in.at.sent, end)

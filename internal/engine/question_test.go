@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -14,11 +13,7 @@ import (
 func TestQuestionInParts(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	do(t, s, code("python", `import os, subprocess
 x = 1
 steps = "while [ ! -e ended ]; do sleep 0.01; done; kill -STOP %d; > stopped" \

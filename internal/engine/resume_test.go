@@ -73,17 +73,24 @@ func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
 	}
 }
 
-// TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody
-// follows it, and though the next server permits only shorter runs. What it finds is a copy of the state at that
-// moment, without what a server that stops writes.
-func TestResumeAfterKill(t *testing.T) {
-	k, open := keeping(t)
-	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
+// openOne opens an engine by the function of keeping, and makes a sandbox in it.
+func openOne(t *testing.T, open func(string) *engine.Engine, stateDir string) (*engine.Engine, *engine.Sandbox) {
+	t.Helper()
+	e := open(stateDir)
+	s, _, err := e.Create(within(t), engine.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e, s
+}
+
+// TestResumeAfterKill: code that runs when the server is killed goes on, though it has shown nothing yet and nobody
+// follows it, and though the next server permits only shorter runs. That server reads a copy of the state at the moment
+// of the kill.
+func TestResumeAfterKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first, s := openOne(t, open, stateDir)
 	asks := code("python", "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('end'): time.sleep(0.01)\nprint('end')")
 	asks.Background, asks.Request.Timeout = true, time.Minute
 	x, err := s.Start(within(t), asks)
@@ -132,11 +139,7 @@ func TestResumeAfterKill(t *testing.T) {
 func TestOrderAfterKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	var accepted []sandbox.ID
 	begin := func(text string) {
 		asks := code("python", text)
@@ -159,6 +162,7 @@ func TestOrderAfterKill(t *testing.T) {
 	second := open(killed)
 	defer second.Close()
 	second.Resume(within(t), []sandbox.Record{k.records[s.ID()]})
+	var err error
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +189,7 @@ func TestOrderAfterKill(t *testing.T) {
 func TestAcceptedWhileDraining(t *testing.T) {
 	k, open := keeping(t)
 	stateDir := t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	var runs []*engine.Run
 	for _, text := range []string{
 		"import os, time\nopen('began', 'w')\nwhile not os.path.exists('end'): time.sleep(0.01)", "v = 1"} {
@@ -216,6 +216,7 @@ func TestAcceptedWhileDraining(t *testing.T) {
 	second := open(stateDir)
 	defer second.Close()
 	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+	var err error
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
 		t.Fatal(err)
 	}
@@ -283,11 +284,7 @@ func TestAnsweredContextsAreOnRecord(t *testing.T) {
 func TestAnsweredRunsAreFoundAfterKill(t *testing.T) {
 	k, open := keeping(t)
 	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	for _, r := range []engine.RunRequest{code("python", "x = 1"), code("python", "y = 2"),
 		{Request: sandbox.Request{Command: []string{"true"}}}} {
 		do(t, s, r)
@@ -303,6 +300,7 @@ func TestAnsweredRunsAreFoundAfterKill(t *testing.T) {
 	second := open(killed)
 	defer second.Close()
 	second.Resume(within(t), []sandbox.Record{record})
+	var err error
 	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
 		t.Fatal(err)
 	}
@@ -338,11 +336,7 @@ func TestAcknowledgedIsLogged(t *testing.T) {
 		}
 	}}
 	stateDir, killed := t.TempDir(), t.TempDir()
-	first := open(stateDir)
-	s, _, err := first.Create(within(t), engine.Create{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, s := openOne(t, open, stateDir)
 	asks := code("python", fmt.Sprintf("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n_ = os.write(1, b'x' * %d)", size))
 	asks.Background, asks.Request.Timeout = true, time.Minute
 	x, err := s.Start(within(t), asks)

@@ -59,7 +59,7 @@ type facts struct {
 	found      []sandbox.Hint // while files were collected, and about the context
 }
 
-// ending is how a run in a living sandbox ended, and whether its log tells of all.
+// ending is the end of a run in a living sandbox, and the state of its log.
 type ending struct {
 	unlogged atomic.Bool // to write the log failed, which was reported
 

@@ -235,7 +235,10 @@ func TestFull(t *testing.T) {
 func TestSpace(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("volume-test", dir, "tmpfs", 0, "size=36m"); err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: no mount: %v", err)
+		if os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		t.Skipf("SKIPPED, NOT TESTED: an ordinary user cannot mount: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	s := open(t, dir, boxes{})

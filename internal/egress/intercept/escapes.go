@@ -11,7 +11,8 @@ import (
 // reads the text as a decoder does.
 type escape struct {
 	begin byte // of each escape
-	// decode appends the bytes that stand for the escape at the beginning of b. The size is 0 if there is none.
+	// decode decodes the escape at the beginning of b. It appends the result to out, and returns the size of the
+	// escape, or 0 if b does not begin with one.
 	decode func(out, b []byte) (_ []byte, size int)
 }
 

@@ -55,7 +55,8 @@ func isRequestLine(line []byte) bool {
 	return end > 0 && end < len(rest) && isBlank(rest[end])
 }
 
-// beginsRequest reports whether a line may begin the first line of a request: with a method and a blank, or only blanks.
+// beginsRequest reports whether a line may begin the first line of a request: with a method and a blank, or only
+// blanks.
 func beginsRequest(line []byte) bool {
 	line = bytes.TrimLeft(line, " \t")
 	end := tokenEnd(line)
