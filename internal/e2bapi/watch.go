@@ -255,15 +255,22 @@ func (w *watcher) watch(ctx context.Context, recursive bool, ready chan struct{}
 	}
 }
 
-// resume watches the folder again after a loss. It returns when no later change will be missed, or none will be seen.
+// resume watches the folder again after a loss, and returns when no later change will be missed. It also returns if the
+// folder is not watched any more, or the client has left: then the next call reports the loss.
 func (w *watcher) resume(ctx context.Context) {
 	ready := make(chan struct{})
 	select {
 	case w.again <- ready:
-		select {
-		case <-ready:
-		case <-w.gone:
-		}
+	case <-w.gone:
+		return
+	case <-ctx.Done():
+		w.mu.Lock()
+		w.lost = true
+		w.mu.Unlock()
+		return
+	}
+	select {
+	case <-ready:
 	case <-w.gone:
 	case <-ctx.Done():
 	}

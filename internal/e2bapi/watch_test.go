@@ -170,6 +170,12 @@ func TestLostChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	left, leave := context.WithCancel(ctx)
+	leave()
+	w.resume(left)
+	if _, lost, _ := w.drop(); !lost {
+		t.Error("a loss is forgotten whose client has left")
+	}
 	for range maxChanges {
 		_ = w.take(engine.Change{Kind: engine.ChangeWrite, Path: "a"})
 	}
