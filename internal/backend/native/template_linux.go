@@ -256,7 +256,9 @@ func (b *Backend) makeTemplate(ts *templates) (*template, error) {
 		return nil, err
 	}
 	// Look at the host's mounts and files before using them: a change in between then makes the template stale.
-	changes, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	// These are the mounts of this thread: /proc/self has those of the process's first thread, which may have got other
+	// ones for a task (overlay.New), and does not end.
+	changes, err := unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}

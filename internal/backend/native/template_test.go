@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,12 +267,34 @@ func TestTemplateOfLayers(t *testing.T) {
 	}
 }
 
+// divertFirstThread gives the first thread of the process a mount namespace of its own, as overlay.New may do. That
+// thread does not end with its goroutine. Goroutines rarely run on it: it gives up after many.
+func divertFirstThread() {
+	for range 20_000 {
+		diverted := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			if unix.Gettid() == unix.Getpid() {
+				diverted <- unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS) == nil &&
+					unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil
+				return
+			}
+			runtime.UnlockOSThread()
+			diverted <- false
+		}()
+		if <-diverted {
+			return
+		}
+	}
+}
+
 // TestTemplateIsStale changes what the host shows: every later sandbox sees it, the first one before there is a new
 // template.
 func TestTemplateIsStale(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
+	divertFirstThread()
 	dir, err := os.MkdirTemp("", "stale") // open to the ids of sandboxes, which t.TempDir is not
 	if err != nil {
 		t.Fatal(err)
