@@ -14,7 +14,7 @@ import (
 // The CPU time that the server needs for a client besides runs, on a virtual machine with 2 CPUs (AMD EPYC). It is
 // spread over goroutines of net/http and of handlers, so it is estimated, not measured.
 const (
-	requestTime = 100 * time.Microsecond // to receive, check and answer a request
+	requestTime = 200 * time.Microsecond // to receive, check and answer a request
 	flushTime   = 20 * time.Microsecond  // to send a small piece of an answer
 	readTime    = 40 * time.Microsecond  // to read a small piece of a body, of up to chunkedRead bytes of chunks
 	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
