@@ -3,6 +3,7 @@ package rootfs
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,4 +79,22 @@ func TestLinksOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict(steps)
+}
+
+// TestWideRoot: a root with many entries in a folder whose entries are mounts is refused.
+func TestWideRoot(t *testing.T) {
+	for _, folder := range []string{".", "opt"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, folder, "usr"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range maxListed {
+			if err := os.Mkdir(filepath.Join(dir, folder, strconv.Itoa(i)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := System(dir, sandbox.DefaultUser); sandbox.KindOf(err) != sandbox.Invalid {
+			t.Errorf("%d entries in %s: %v", maxListed+1, folder, err)
+		}
+	}
 }

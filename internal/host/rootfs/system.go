@@ -4,6 +4,8 @@ package rootfs
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -73,9 +75,9 @@ var BuilderFiles = map[string]string{"etc/hostname": Hostname + "\n", "etc/hosts
 func System(dir string, user sandbox.User) ([]confine.Step, error) {
 	names := hostDirs
 	if dir != "/" {
-		entries, err := os.ReadDir(dir)
+		entries, err := list(dir, ".")
 		if err != nil {
-			return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir, Err: err}
+			return nil, err
 		}
 		names = nil
 		for _, e := range entries {
@@ -118,12 +120,7 @@ func System(dir string, user sandbox.User) ([]confine.Step, error) {
 
 // entriesOf returns the shown entries of a merged folder, at most maxMerged, as each is a mount.
 func entriesOf(dir, top string) (names []string, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), top)
+	entries, err := list(dir, top)
 	for _, e := range entries {
 		if name := path.Join(top, e.Name()); Shows("/"+name) && len(names) < maxMerged {
 			names = append(names, name)
@@ -131,6 +128,34 @@ func entriesOf(dir, top string) (names []string, err error) {
 	}
 	return names, err
 }
+
+// list returns the entries of a folder of a root by name. It refuses a folder with many: the root may be hostile, and
+// each entry of the root itself is a mount.
+func list(dir, name string) ([]fs.DirEntry, error) {
+	invalid := func(err error) error { return &sandbox.Error{Kind: sandbox.Invalid, Op: "root " + dir, Err: err} }
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(maxListed + 1)
+	if err != nil && err != io.EOF {
+		return nil, invalid(err)
+	}
+	if len(entries) > maxListed {
+		return nil, &sandbox.Error{Kind: sandbox.Invalid, Op: "root",
+			Msg: fmt.Sprintf("%s has more than %d entries", path.Join("/", name), maxListed)}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+const maxListed = 500
 
 const maxMerged = 32
 
