@@ -37,13 +37,13 @@ type shown struct {
 }
 
 // root returns a box's root for a host folder: the shared one, made on first use, or the box's own in dir if the box
-// needs mount points.
+// needs mount points or has an image. A client can build any number of images, and shared roots stay.
 func (b *Backend) root(in *instance.Instance, spec *sandbox.Spec, dir string) (*root, error) {
 	folder, err := rootfs.Folder(spec.Root)
 	if err != nil {
 		return nil, err
 	}
-	if len(spec.Mounts)+len(spec.Layers)+len(spec.MemoryVolumes()) > 0 {
+	if spec.Root.Image != "" || len(spec.Mounts)+len(spec.Layers)+len(spec.MemoryVolumes()) > 0 {
 		r := &root{dir: filepath.Join(dir, "root")}
 		if err := r.build(in, folder, spec.User, b.options.Lines); err != nil {
 			return nil, err

@@ -78,6 +78,11 @@ func TestRootIsBuiltAgain(t *testing.T) {
 	if again, err := b.root(in, &s, ""); err != nil || again != r {
 		t.Errorf("the second time it is another: %v", err)
 	}
+	own := t.TempDir()
+	s.Root.Image = "image"
+	if r, err := b.root(in, &s, own); err != nil || filepath.Dir(r.dir) != own || len(b.roots) != 1 {
+		t.Errorf("the root of an image stays after its box: %v, %d shared roots", err, len(b.roots))
+	}
 }
 
 // TestPlacesInWhatIsShown: no mount point is made in a host folder, even a writable one.
