@@ -9,8 +9,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/internal/trees"
-	"github.com/fumehood-dev/fumehood/internal/walk"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -154,32 +151,10 @@ func (s *Store) copyBelow(ctx context.Context, draft *trees.Draft, layers []stri
 		if _, _, err := s.trees.Record(digest, &best); err != nil {
 			return best, err
 		}
-		_, err = copyTree(ctx, s.trees.Files(digest), draft.Files())
+		_, err = copyTree(ctx, s.trees.Files(digest), draft.Files(), func(int64) error { return nil })
 		return best, err
 	}
 	return best, nil
-}
-
-// copyTree copies folders, and links everything else. It returns the bytes of the folders on the disk. Nobody else
-// changes either tree.
-func copyTree(ctx context.Context, from, to string) (folders int64, err error) {
-	return folders, walk.Dir(os.DirFS(from), ".", func(name string, e fs.DirEntry) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !e.IsDir() {
-			return os.Link(filepath.Join(from, name), filepath.Join(to, name)) // of a symbolic link it links the link
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		if err := os.Mkdir(filepath.Join(to, name), 0o700); err != nil {
-			return err
-		}
-		folders += trees.SizeOnDisk(info.Size())
-		return os.Chmod(filepath.Join(to, name), info.Mode()&(fs.ModePerm|fs.ModeSticky))
-	})
 }
 
 // unpackLayer unpacks one layer, and verifies its digest.

@@ -65,10 +65,11 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
-	folders := int64(0) // bytes; they cannot be shared, as files are
+	own := int64(0) // bytes of folders, which cannot be shared as files are, and of files with too many names for that
 	if parent != "" {
 		if err = layer.spend(record.Entries, 0); err == nil {
-			folders, err = copyTree(ctx, s.trees.Files(parent), draft.Files())
+			own, err = copyTree(ctx, s.trees.Files(parent), draft.Files(),
+				func(bytes int64) error { return layer.spend(0, bytes) })
 		}
 		if err != nil {
 			return "", err
@@ -81,7 +82,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	if err != nil {
 		return "", err
 	}
-	if err = space.open(u, folders); err != nil {
+	if err = space.open(u, own); err != nil {
 		return "", errors.Join(err, u.Close())
 	}
 	u.spend = layer.spend
@@ -96,7 +97,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
 	added := limits.Bytes - u.limits.Bytes
-	record.Added, record.Owner = added+folders, layer.Owner
+	record.Added, record.Owner = added+own, layer.Owner
 	record.Bytes, record.Entries = record.Bytes+added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err

@@ -3,6 +3,7 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -28,3 +29,7 @@ func (u *unpacker) isFolder(string) bool  { return false }
 func (u *unpacker) Close() error          { return nil }
 
 func openInside(string, string, bool) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func copyTree(context.Context, string, string, func(int64) error) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
