@@ -263,7 +263,7 @@ func TestMessageRoom(t *testing.T) {
 	r.waitHeld(0)
 }
 
-// TestPackedStream: the message of a stream may be packed.
+// TestPackedStream: the message of a stream may be packed. Others are refused, and not unpacked.
 func TestPackedStream(t *testing.T) {
 	r := newRig(t, httpd.Config{})
 	words := zipped([]byte(`{"process":{"cmd":"/bin/echo","args":["a packed word"]}}`))
@@ -273,6 +273,23 @@ func TestPackedStream(t *testing.T) {
 	_, text := r.do("POST", "/process.Process/Start", "application/connect+json", stream, header)
 	if !bytes.Contains(text, []byte(`"exited":true`)) {
 		t.Errorf("%.500q", text)
+	}
+	stream = append(stream, 1, 0, 0, 0, 1, 'x')
+	if _, text = r.do("POST", "/process.Process/Start", "application/connect+json", stream, header); bytes.Contains(text,
+		[]byte(`"exited":true`)) || bytes.Contains(text, []byte("is not gzip")) {
+		t.Errorf("two messages: %.500q", text)
+	}
+}
+
+// TestPlainAnswer: no answer is packed, also if the message is.
+func TestPlainAnswer(t *testing.T) {
+	r := newRig(t, httpd.Config{})
+	header := r.to(envd)
+	header.Set("Content-Encoding", "gzip")
+	header.Set("Accept-Encoding", "gzip")
+	status, text := r.do("POST", "/filesystem.Filesystem/Stat", "application/json", zipped([]byte(`{"path":"/"}`)), header)
+	if status != 200 || !bytes.Contains(text, []byte(`"path":"/"`)) {
+		t.Errorf("%d: %.300q", status, text)
 	}
 }
 

@@ -1,7 +1,6 @@
 package e2bapi
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -76,11 +75,9 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 		return err
 	}
 	if packed {
-		unpacked, err := gzip.NewReader(body)
-		if err != nil {
-			return httpd.BodyError(err, notGzip)
+		if body, err = gunzip(w, body, f.MaxFile()); err != nil {
+			return err
 		}
-		body = httpd.Bound(w.Working(httpd.Decoded{Reader: unpacked, Malformed: notGzip}), f.MaxFile())
 	}
 	list, in := []written{}, &call{server: f.Server, w: w}
 	put := func(name string, content io.Reader) error {
@@ -111,8 +108,6 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	return f.WriteJSON(w, list)
 }
-
-const notGzip = "is not gzip"
 
 // eachPart writes the files of a form. A name in the query wins over that of the part.
 func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader) error) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +77,10 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 			"DELETE /contexts/{context}":       f.insideAsPort(f.inContext(f.deleteContext)),
 			"POST /contexts/{context}/restart": f.insideAsPort(f.inContext(f.restartContext)),
 		}, true)})
-	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{})}
+	// Without gzip, as readMessage unpacks messages, and to pack answers takes ten times as long as to make and send
+	// them, for few bytes.
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(problems{}),
+		connect.WithCompression("gzip", nil, nil)}
 	processPath, processes := processconnect.NewProcessHandler(processes{}, options...)
 	filesPath, files := filesystemconnect.NewFilesystemHandler(filesystem{watchers: watchers}, options...)
 	server.AddSide(httpd.Side{Match: f.addressed(func(a address) bool { return a.port == portEnvd }), Fail: f.fail,
@@ -130,23 +134,16 @@ func (f *face) serve(service http.Handler) inside {
 		if err != nil {
 			return err
 		}
-		for _, header := range answerEncodings {
-			r.Header.Del(header)
-		}
 		in := &call{sandbox: s, server: f.Server, w: w, files: f.files}
 		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, in)))
 		return nil
 	}
 }
 
-// answerEncodings are headers that let connect compress answers. That takes ten times as long as making and sending
-// them, for few bytes.
-var answerEncodings = []string{"Accept-Encoding", "Connect-Accept-Encoding", "Grpc-Accept-Encoding"}
-
 // readMessage reads the body of a call into memory, and counts what its decoded form may take.
 func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	const header = "Content-Encoding"
-	encoding := r.Header[header] // connect unpacks the message, within its limit
+	encoding := r.Header[header] // connect refuses others than gzip
 	r.Header.Del(header)
 	body, err := f.StreamBody(w, r, maxMessage)
 	if err != nil {
@@ -163,20 +160,25 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if streamed(r.Header) {
-		if err := f.Reserve(r.Context(), w, maxMessage-most); err != nil {
+	whole := slices.Equal(encoding, []string{"gzip"})
+	if whole || streamed(r.Header) {
+		err := f.Reserve(r.Context(), w, maxMessage-most)
+		switch {
+		case err != nil:
+		case whole:
+			encoding = nil
+			message, err = unpackAll(w, message)
+		default:
+			message, err = unpack(w, r.Header, message)
+		}
+		if err != nil {
 			return err
 		}
-		if message, err = unpack(r.Header, message); err != nil {
-			return err
-		}
-		w.Work(len(message))
 	}
-	size := int64(len(message))
 	if encoding != nil {
 		r.Header[header] = encoding
-		size = min(size*maxDeflate, maxMessage)
 	}
+	size := int64(len(message))
 	if err := f.Reserve(r.Context(), w, decodedBytes*size); err != nil {
 		return err
 	}
@@ -186,10 +188,9 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 }
 
 const (
-	maxDeflate   = 1032    // bytes that one byte of gzip can become
 	maxMessage   = 1 << 20 // bytes of one message of a client
 	decodedBytes = 32      // that a byte of a message can become: an empty string of a list takes two bytes
-	streamBytes  = 4 << 20 // of a message of a stream: as it came, unpacked, decoded, and on its way
+	streamBytes  = 4 << 20 // of a message of a stream: as it came, decoded, and on its way
 )
 
 // flusher lets connect flush each message.

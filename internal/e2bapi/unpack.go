@@ -27,34 +27,43 @@ func streamed(h http.Header) bool {
 	return h.Get(headerConnectEncoding) == "gzip" || h.Get(headerGRPCEncoding) == "gzip"
 }
 
-// unpack returns a stream whose messages are not packed, so that its size is known before it is decoded. It leaves what
-// is no whole envelope to connect.
-func unpack(h http.Header, stream []byte) (out []byte, err error) {
+// unpack returns a stream whose first message is not packed, so that its size is known before it is decoded. Connect
+// refuses further messages.
+func unpack(w *httpd.Response, h http.Header, stream []byte) (out []byte, err error) {
 	h.Del(headerConnectEncoding)
 	h.Del(headerGRPCEncoding)
-	for len(stream) >= envelopeHead {
-		flags, rest := stream[0], stream[envelopeHead:]
-		size := int64(binary.BigEndian.Uint32(stream[1:]))
-		if size > int64(len(rest)) {
-			break
-		}
-		var message []byte
-		if message, stream = rest[:size], rest[size:]; flags&envelopePacked != 0 {
-			if message, err = gunzip(message, maxMessage-int64(len(out))); err != nil {
-				return nil, err
-			}
-		}
-		out = append(out, flags&^envelopePacked)
-		out = append(binary.BigEndian.AppendUint32(out, uint32(len(message))), message...)
+	if len(stream) < envelopeHead || stream[0]&envelopePacked == 0 {
+		return stream, nil
 	}
-	return append(out, stream...), nil
+	size, rest := int64(binary.BigEndian.Uint32(stream[1:])), stream[envelopeHead:]
+	if size > int64(len(rest)) {
+		return stream, nil // connect refuses an incomplete message
+	}
+	message, err := unpackAll(w, rest[:size])
+	if err != nil {
+		return nil, err
+	}
+	out = binary.BigEndian.AppendUint32([]byte{stream[0] &^ envelopePacked}, uint32(len(message)))
+	return append(append(out, message...), rest[size:]...), nil
 }
 
-// gunzip returns what gzip has packed, of at most so many bytes.
-func gunzip(packed []byte, most int64) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+// unpackAll returns what gzip has packed, of at most maxMessage bytes.
+func unpackAll(w *httpd.Response, packed []byte) ([]byte, error) {
+	message, err := gunzip(w, bytes.NewReader(packed), maxMessage)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(message)
+}
+
+const notGzip = "is not gzip"
+
+// gunzip returns a reader of what gzip has packed, of at most so many bytes.
+func gunzip(w *httpd.Response, packed io.Reader, most int64) (io.Reader, error) {
+	u := w.Unpacking()
+	z, err := gzip.NewReader(u.Packed(packed))
 	if err != nil {
 		return nil, httpd.BodyError(err, notGzip)
 	}
-	return io.ReadAll(httpd.Bound(httpd.Decoded{Reader: z, Malformed: notGzip}, most))
+	return httpd.Bound(w.Working(httpd.Decoded{Reader: u.Unpacked(z), Malformed: notGzip}), most), nil
 }
