@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -218,7 +219,7 @@ func (a *apiV1) receiveFolder(w *httpd.Response, r *http.Request, s *engine.Sand
 		body, err := a.ReadBytes(w, r)
 		defer body.Release()
 		if err == nil {
-			next, err = fromZip(body)
+			next, err = fromZip(w, body)
 		}
 		if err != nil {
 			return err
@@ -257,8 +258,10 @@ func notArchive(kind string, err error) error {
 	if errors.As(err, &known) { // of the body
 		return err
 	}
-	return sandbox.Invalidf("body", "is not a whole %s archive", kind)
+	return sandbox.Invalidf("body", "%s", notWhole(kind))
 }
+
+func notWhole(kind string) string { return "is not a whole " + kind + " archive" }
 
 // entryName returns the name of an entry, relative to the folder; "." is the folder itself.
 func entryName(name string) (string, error) {
@@ -303,7 +306,7 @@ func fromTar(body io.Reader) func() (sandbox.FileInfo, io.Reader, error) {
 				return f, nil, err
 			}
 			if f.Path != "." {
-				return f, in, nil
+				return f, httpd.Decoded{Reader: in, Malformed: notWhole(archiveTar)}, nil
 			}
 		}
 	}
@@ -339,7 +342,7 @@ func zipDirectory(zip []byte) (entries int, size int64) {
 }
 
 // fromZip returns the entries of a zip archive, in the order of its directory.
-func fromZip(body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), error) {
+func fromZip(w *httpd.Response, body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), error) {
 	entries, size := zipDirectory(body.Data)
 	if entries > engine.MaxArchived {
 		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "body", Msg: "the zip has too many files",
@@ -348,16 +351,18 @@ func fromZip(body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), err
 	if err := body.Hold(size); err != nil {
 		return nil, err
 	}
-	in, err := zip.NewReader(bytes.NewReader(body.Data), int64(len(body.Data)))
+	u := w.Unpacking()
+	in, err := zip.NewReader(u.PackedAt(bytes.NewReader(body.Data)), int64(len(body.Data)))
 	if err != nil {
 		return nil, notArchive(archiveZip, err)
 	}
-	files := in.File
+	files := slices.Clone(in.File)
+	in.File = nil // its capacity is a number of the archive
 	return func() (f sandbox.FileInfo, content io.Reader, err error) {
 		for len(files) > 0 {
 			entry := files[0]
 			files = files[1:]
-			f, content, err = fromEntry(entry)
+			f, content, err = fromEntry(u, entry)
 			if err != nil || f.Path != "." {
 				return f, content, err
 			}
@@ -367,7 +372,7 @@ func fromZip(body *httpd.Body) (func() (sandbox.FileInfo, io.Reader, error), err
 }
 
 // fromEntry returns an entry of a zip and its content.
-func fromEntry(entry *zip.File) (f sandbox.FileInfo, content io.Reader, err error) {
+func fromEntry(u *httpd.Unpacking, entry *zip.File) (f sandbox.FileInfo, content io.Reader, err error) {
 	mode := entry.Mode()
 	f = sandbox.FileInfo{Mode: uint32(mode.Perm()), Modified: entry.Modified, Type: sandbox.TypeFile,
 		Size: int64(min(entry.UncompressedSize64, 1<<62))}
@@ -382,14 +387,30 @@ func fromEntry(entry *zip.File) (f sandbox.FileInfo, content io.Reader, err erro
 	if err != nil {
 		return f, nil, notArchive(archiveZip, err)
 	}
+	content = httpd.Decoded{Reader: &toItsEnd{u.Unpacked(opened), f.Size}, Malformed: notWhole(archiveZip)}
 	switch {
 	case mode&fs.ModeSymlink != 0:
-		target, err := io.ReadAll(io.LimitReader(opened, maxLink))
+		target, err := io.ReadAll(io.LimitReader(content, maxLink))
 		f.Type, f.Size, f.Target = sandbox.TypeSymlink, 0, string(target)
 		return f, nil, err
 	case !mode.IsRegular():
 		return f, nil, sandbox.Invalidf("body", "%.80q in the archive is not a file, folder or symbolic link",
 			entry.Name)
 	}
-	return f, opened, nil
+	return f, content, nil
+}
+
+// toItsEnd reads to the end of a file in a zip, where package archive/zip compares its checksum, if all of its bytes are
+// read.
+type toItsEnd struct {
+	io.Reader
+	left int64
+}
+
+func (r *toItsEnd) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if r.left -= int64(n); r.left <= 0 && err == nil {
+		_, err = r.Reader.Read(make([]byte, 1)) // more than all is an error, too
+	}
+	return n, err
 }

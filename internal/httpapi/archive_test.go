@@ -121,6 +121,11 @@ func TestBadArchives(t *testing.T) {
 	w, _ := z.Create("../up")
 	io.WriteString(w, "x")
 	z.Close()
+	var stored bytes.Buffer
+	z = zip.NewWriter(&stored)
+	w, _ = z.CreateHeader(&zip.FileHeader{Name: "a"})
+	io.WriteString(w, "hello")
+	z.Close()
 	var bomb bytes.Buffer // its files have 5 MiB, and one name
 	z = zip.NewWriter(&bomb)
 	for range 5 {
@@ -138,10 +143,12 @@ func TestBadArchives(t *testing.T) {
 		{"?archive=tar", tarOf(t, "a/../../up=x"), 400},
 		{"?archive=tar", tarOf(t, "l -> /tmp", "l/x=x"), 400},
 		{"?archive=tar", whole[:1100], 400},
+		{"?archive=tar", whole[:514], 400},
 		{"?archive=tar", "no archive at all" + strings.Repeat(" ", 2000), 400},
 		{"?archive=tar", tarOf(t, "big="+strings.Repeat("x", 5<<20)), 413},
 		{"?archive=zip", many.String(), 400},
 		{"?archive=zip", "PK", 400},
+		{"?archive=zip", strings.Replace(stored.String(), "hello", "other", 1), 400},
 		{"?archive=zip", bomb.String(), 413},
 		{"?archive=zip", strings.Repeat("PK\x01\x02", 200_000), 413},
 		{"?archive=zip", strings.Repeat("x", 2<<20), 413},
