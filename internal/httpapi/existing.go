@@ -39,19 +39,32 @@ func differencesFrom(asked *engine.Create, i *engine.Info) (all []sandbox.Differ
 			add("network.secrets", "set", "other values")
 		}
 	}
+	has := map[string]string{} // both may have a thousand variables
+	for _, variable := range i.Spec.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		has[name] = value
+	}
 	for _, variable := range asked.Spec.Env {
-		name, _, _ := strings.Cut(variable, "=")
-		if !slices.Contains(i.Spec.Env, variable) {
-			add("env."+name, "set", stateOf(i.Spec.Env, name))
+		name, value, _ := strings.Cut(variable, "=")
+		switch old, set := has[name]; {
+		case !set:
+			add("env."+name, "set", "not set")
+		case old != value:
+			add("env."+name, "set", "another value")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked.Spec.Metadata)) {
 		add("metadata."+name, asked.Spec.Metadata[name], i.Spec.Metadata[name])
 	}
+	installed := map[string]bool{}
+	for _, added := range i.Packages {
+		for _, requirement := range added.Requirements {
+			installed[requirement] = true
+		}
+	}
 	for _, language := range slices.Sorted(maps.Keys(asked.Packages)) {
 		for _, requirement := range asked.Packages[language].Requirements {
-			if !slices.ContainsFunc(slices.Collect(maps.Values(i.Packages)),
-				func(a sandbox.Added) bool { return slices.Contains(a.Requirements, requirement) }) {
+			if !installed[requirement] {
 				add("packages", requirement, "not installed")
 			}
 		}
@@ -68,14 +81,6 @@ func differencesFrom(asked *engine.Create, i *engine.Info) (all []sandbox.Differ
 		add("ends_at", ends.UTC().Format(time.RFC3339), life.EndsAt.UTC().Format(time.RFC3339))
 	}
 	return all
-}
-
-// stateOf reports whether a list of NAME=VALUE has a name.
-func stateOf(variables []string, name string) string {
-	if slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
-		return "another value"
-	}
-	return "not set"
 }
 
 // describeNetwork returns the rules of a policy in one line. Two policies with the same rules have the same line.
