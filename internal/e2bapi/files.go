@@ -52,6 +52,9 @@ type written struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
+// fileSteps is the work of writing a file of a form, besides its bytes.
+const fileSteps = 20
+
 // writeFile is POST /files: one file as bytes, or files as the parts of a form.
 func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -81,6 +84,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	}
 	list, in := []written{}, &call{server: f.Server, w: w}
 	put := func(name string, content io.Reader) error {
+		w.Steps(fileSteps)
 		file := pathIn(s, name)
 		if i, err := s.Stat(r.Context(), file); err == nil && i.Type == sandbox.TypeFolder {
 			return sandbox.Invalidf("path", "path '%s' is a directory", name)

@@ -34,7 +34,9 @@ const tagVariable = "e2b.tag"
 func find(ctx context.Context, by *pb.ProcessSelector) (*engine.Run, error) {
 	s := sandboxIn(ctx)
 	var found sandbox.ID
-	for _, x := range s.Runs() {
+	runs := s.Runs()
+	callIn(ctx).w.Steps(len(runs) / httpd.StepRuns)
+	for _, x := range runs {
 		matches := by.GetTag() == "" && by.GetPid() != 0 && uint32(x.PID) == by.GetPid() ||
 			by.GetTag() != "" && x.Metadata[tagVariable] == by.GetTag()
 		if matches {

@@ -138,9 +138,12 @@ func (a *apiV1) listRuns(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if err != nil {
 		return err
 	}
-	out := a.NewList(w, "runs")
+	out, omitted := a.NewList(w, "runs"), 0
 	err = s.EachRun(func(x engine.RunInfo) error {
 		if !includes(x.Metadata, metadata) {
+			if omitted++; omitted%httpd.StepRuns == 0 {
+				w.Steps(1)
+			}
 			return nil
 		}
 		return out.Add(showRun(x))

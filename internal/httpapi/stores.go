@@ -24,6 +24,9 @@ type Stores struct {
 	Packages  func() (*packages.Cache, error)
 }
 
+// imageSteps is the work of reading the record of an image.
+const imageSteps = 8
+
 // listImages is GET /v1/images. An operator sees all. Other keys see what they may name, but no templates of others.
 func (a *apiV1) listImages(w *httpd.Response, _ *http.Request) error {
 	if a.stores.Images == nil {
@@ -43,6 +46,7 @@ func (a *apiV1) listImages(w *httpd.Response, _ *http.Request) error {
 	})
 	out := a.NewList(w, "images")
 	for i := range images {
+		w.Steps(imageSteps) // also of images that the answer omits
 		image := &images[i]
 		shown := api.StoredImage{Name: image.Name, Digest: image.Digest, Bytes: image.Bytes, Template: image.Built,
 			AddedAt: image.AddedAt.UTC(), UsedAt: image.UsedAt.UTC()}
@@ -235,6 +239,7 @@ func (a *apiV1) eachLiving(w *httpd.Response, take func(*engine.Info)) {
 			return // the last of the page has ended meanwhile
 		}
 		for _, id := range page {
+			w.Steps(1)
 			if s := a.Engine().Living(id); s != nil {
 				info := s.Info()
 				take(&info)

@@ -197,6 +197,9 @@ func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
 // InputSteps is the work of passing on a message of input, however short it is, and its echo.
 const InputSteps = 40
 
+// StepRuns is the number of runs that one step visits in a search.
+const StepRuns = 8
+
 // Steps notes n steps of work, each as costly as an entry of a list.
 func (w *Response) Steps(n int) { w.cost.add(time.Duration(n) * stepTime) }
 

@@ -206,6 +206,7 @@ func (f *face) listContainers(w *httpd.Response, r *http.Request) error {
 			return err
 		}
 		for _, id := range some {
+			w.Steps(1) // also of containers that the answer omits
 			if s := f.Engine().Living(id); s != nil {
 				if c := show(s); c.Name != "" {
 					list = append(list, c)
