@@ -102,6 +102,21 @@ func TestAnswerHeads(t *testing.T) {
 	p.logged("has too many lines", func(a Attempt) bool { return strings.Contains(a.Reason, "500 lines of headers") })
 }
 
+// TestAnswerStatus: an answer with a status that is not one of HTTP, at which net/http panics, is refused. The gate
+// remains.
+func TestAnswerStatus(t *testing.T) {
+	p, outside, trust := openPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Inspect: []string{"api.test"}})
+	p.world.at("tcp", "93.184.216.40:443", listenTLS(t, outside.TLS, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1<<10))
+		_, _ = io.WriteString(c, "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n")
+	}))
+	for range 2 {
+		if got := p.run("curl -sS --cacert " + trust + " https://api.test"); !strings.Contains(got, "not one of HTTP") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // listenTLS is listen, with TLS of HTTP/1.
 func listenTLS(t *testing.T, config *tls.Config, f func(net.Conn)) string {
 	return listen(t, func(c net.Conn) {

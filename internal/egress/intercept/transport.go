@@ -23,7 +23,9 @@ const (
 	headTime   = 20 * time.Nanosecond  // of a byte of a field: of Connection, net/http reads each name
 )
 
-// refunding refunds the bytes of the bodies of answers, as they came, and bounds their other fields.
+const noStatus rules.Refusal = "its answer has a status that is not one of HTTP"
+
+// refunding refunds the bytes of the bodies of answers, as they came, and checks their heads.
 type refunding struct {
 	http.RoundTripper
 	fields *answerFields
@@ -34,7 +36,10 @@ func (t refunding) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.fields.add(answer.Header); err != nil {
+	if err = t.fields.add(answer.Header); err == nil && (answer.StatusCode < 100 || answer.StatusCode > 999) {
+		err = noStatus // http.Server panics at it
+	}
+	if err != nil {
 		answer.Body.Close()
 		return nil, err
 	}
