@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,7 @@ type flow struct {
 	gate  *gate
 	to    netip.AddrPort
 	route rules.Route // of the host to the address, when the flow began
+	names []string    // of the address, when the flow began
 
 	sent, received atomic.Int64
 
@@ -38,6 +40,7 @@ type flow struct {
 // decide decides about a new flow and claims what it needs by take, which returns the reason of a refusal. It asks for
 // the host's route last, so the meter bounds that cost. After a refusal nothing is claimed.
 func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rules.Verdict {
+	f.names = f.gate.pins.names(f.to.Addr(), time.Now())
 	v := policy.Decide(f.destination())
 	if v.Allowed {
 		v.Reason = take()
@@ -57,9 +60,15 @@ func (f *flow) decide(policy *rules.Rules, take func() string, give func()) rule
 	return v
 }
 
-// destination charges the decision about its names.
+// destination charges the decision about its names. Those of its beginning count until it ends: the gate forgets names
+// that were resolved long ago.
 func (f *flow) destination() rules.Destination {
 	names := f.gate.pins.names(f.to.Addr(), time.Now())
+	for _, name := range f.names {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	f.gate.meter.pace.spend(time.Duration(len(names)) * nameTime)
 	return rules.Destination{To: f.to, UDP: f.attempt.Protocol == sandbox.ProtocolUDP, Route: f.route, Names: names}
 }

@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -220,6 +221,38 @@ func TestLateDeny(t *testing.T) {
 		t.Error("the connection reached a denied name")
 	}
 	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) })
+}
+
+// TestForgottenName: an open connection goes on after the gate has forgotten the name of its address, also under new
+// rules that allow the name.
+func TestForgottenName(t *testing.T) {
+	p := newPlace(t, allow("site.example"))
+	p.web(hello1, site)
+	p.world.name("site.example", site)
+	if _, err := p.look("ip4", "site.example"); err != nil {
+		t.Fatal(err)
+	}
+	c := p.mustDial("tcp", site+":80")
+	in := bufio.NewReader(c)
+	ask := func() {
+		t.Helper()
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
+		if answer, err := http.ReadResponse(in, nil); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatal(err)
+		} else if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	p.gate.pins.mu.Lock()
+	clear(p.gate.pins.by)
+	p.gate.pins.mu.Unlock()
+	ask()
+	p.setPolicy(allow("site.example", "other.example"))
+	ask()
+	if _, err := p.dial("tcp", site+":80"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a new connection: %v", err)
+	}
 }
 
 // TestClosedForGood: a connection ends if its program has closed it, also if the server never answers.
