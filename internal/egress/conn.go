@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,9 +201,18 @@ func (c *conn) reconsider(r *rules.Rules) {
 		c.cut(policyChanged + "its requests are read now")
 	case c.inspector.mustHide(r):
 		c.cut(policyChanged + "values are removed from its answers now")
-	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""):
+	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""),
+		v.ByName && name == "" && !c.inspector.strict && c.mustState(r):
 		c.cut(policyChanged + notChecked)
 	}
+}
+
+// mustState reports whether the connection must state a name if names allow it: at the ports of the web, and at those
+// where the gate reads the requests to a name of its address, whose server could answer in other protocols, too.
+func (c *conn) mustState(r *rules.Rules) bool {
+	port := c.to.Port()
+	return port == 80 || port == 443 ||
+		slices.ContainsFunc(c.names, func(name string) bool { return r.Intercepts(name, port) })
 }
 
 // forget ends a connection from whose answers values are removed, once the rules hide fewer of them: its requests may

@@ -34,7 +34,7 @@ var (
 // them (Rules.CheckName).
 type inspector struct {
 	c        *conn
-	strict   bool // at ports 80 and 443, if allowed by name: it must state a name before anything passes
+	strict   bool // conn.mustState: it must state a name before anything passes
 	enforces bool // names matter, so only checked bytes pass; otherwise the inspector only reads along
 
 	kind     kind
@@ -69,7 +69,7 @@ func newInspector(c *conn) *inspector {
 	i := &inspector{c: c}
 	i.ctx, i.end = context.WithCancel(c.gate.ending.ctx)
 	policy, port := c.gate.rules.Load(), c.to.Port()
-	i.strict = c.verdict.ByName && (port == 80 || port == 443)
+	i.strict = c.verdict.ByName && c.mustState(policy)
 	i.enforces = c.verdict.ByName || policy.DeniesNames() || policy.InterceptsPort(port)
 	if i.strict || policy.InterceptsPort(port) {
 		i.serverMay = make(chan struct{})

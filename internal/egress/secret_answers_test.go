@@ -318,3 +318,32 @@ func TestSecretHostWithoutTLS(t *testing.T) {
 		t.Errorf("the server saw %q", got)
 	}
 }
+
+// TestSecretHostInOtherProtocols: at the port of a host of secrets, other protocols than TLS do not pass, in which its
+// server could send a value, whether they begin before the host has a secret or after.
+func TestSecretHostInOtherProtocols(t *testing.T) {
+	policy := allow("api.test:8443", "other.test:8443")
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"other.test:8443"}, Value: token}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, _, _ := openPlace(t, policy)
+	p.world.at("tcp", "93.184.216.40:8443", listen(t, func(c net.Conn) { _, _ = io.Copy(c, c) }))
+	if _, err := p.look("ip4", "api.test"); err != nil {
+		t.Fatal(err)
+	}
+	open := p.mustDial("tcp", "93.184.216.40:8443")
+	fmt.Fprintln(open, "a")
+	if _, err := io.ReadFull(open, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	policy.Secrets[0].Hosts = []string{"api.test:8443"}
+	p.setPolicy(policy)
+	late := p.mustDial("tcp", "93.184.216.40:8443")
+	for _, c := range []net.Conn{open, late} {
+		fmt.Fprintln(c, "a")
+		if n, err := c.Read(make([]byte, 2)); err == nil {
+			t.Errorf("%d bytes passed", n)
+		}
+	}
+}
