@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process"
 	"github.com/fumehood-dev/fumehood/internal/e2bapi/generated/process/processconnect"
@@ -236,7 +235,6 @@ func (processes) StreamInput(ctx context.Context, in *connect.ClientStream[pb.St
 	w := callIn(ctx).w
 	for in.Receive() {
 		var err error
-		w.Work(proto.Size(in.Msg()))
 		w.Steps(httpd.InputSteps)
 		switch m := in.Msg(); {
 		case m.GetStart() != nil && x == nil:

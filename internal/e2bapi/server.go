@@ -127,6 +127,7 @@ func (f *face) serve(service http.Handler) inside {
 		var err error
 		if strings.HasSuffix(r.URL.Path, "/StreamInput") {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of a whole body; this one lasts
+			r.Body = workingBody{r.Body, w, r.Header.Get("Content-Type")}
 			err = f.Reserve(r.Context(), w, streamBytes)
 		} else {
 			err = f.readMessage(w, r)
@@ -182,7 +183,7 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 	if err := f.Reserve(r.Context(), w, decodedBytes*size); err != nil {
 		return err
 	}
-	w.Work(int(size))
+	work(w, r.Header.Get("Content-Type"), message)
 	r.Body = io.NopCloser(bytes.NewReader(message))
 	return nil
 }
@@ -192,6 +193,34 @@ const (
 	decodedBytes = 32      // that a byte of a message can become: an empty string of a list takes two bytes
 	streamBytes  = 4 << 20 // of a message of a stream: as it came, decoded, and on its way
 )
+
+// protoWork is how often the bytes of a message of Protocol Buffers count as work: a field may have two bytes.
+const protoWork = 4
+
+// work counts a part of a message of a Content-Type as work for its client, before it is decoded.
+func work(w *httpd.Response, contentType string, part []byte) {
+	if !strings.Contains(contentType, "json") {
+		w.Work(protoWork * len(part))
+		return
+	}
+	w.Work(len(part))
+	for _, begin := range []string{"{", "[", ","} {
+		w.Values(bytes.Count(part, []byte(begin)))
+	}
+}
+
+// workingBody is a body whose messages are decoded as they come.
+type workingBody struct {
+	io.ReadCloser
+	w           *httpd.Response
+	contentType string
+}
+
+func (b workingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	work(b.w, b.contentType, p[:n])
+	return n, err
+}
 
 // flusher lets connect flush each message.
 type flusher struct{ *httpd.Response }

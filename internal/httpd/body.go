@@ -89,6 +89,7 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := b.shape.check(); err != nil {
 		return b, err
 	}
+	w.Values(b.shape.values)
 	return b, b.Hold(max(0, b.shape.size-freeBody))
 }
 

@@ -20,6 +20,7 @@ const (
 	encodeTime  = 400 * time.Microsecond // to decode paceBytes of JSON, or to make and send them
 	eventTime   = 200 * time.Microsecond // to make and send paceBytes of events or messages
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
+	valueTime   = 600 * time.Nanosecond  // to decode a value of JSON, besides its bytes
 	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
 )
 
@@ -193,6 +194,9 @@ func pieceTime(contentType string) time.Duration {
 
 // Work notes n bytes that a handler has decoded or searched, besides those of the body and of the answer.
 func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
+
+// Values notes n values of JSON that are decoded, besides their bytes.
+func (w *Response) Values(n int) { w.cost.add(time.Duration(n) * valueTime) }
 
 // InputSteps is the work of passing on a message of input, however short it is, and its echo.
 const InputSteps = 40

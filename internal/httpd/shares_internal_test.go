@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -163,6 +164,18 @@ func TestBodyCost(t *testing.T) {
 				t.Errorf("%s: it took %s, but its work takes %s", name, took, least)
 			}
 		})
+	}
+}
+
+// TestValueCost: each value of a JSON body is work.
+func TestValueCost(t *testing.T) {
+	const values = 1000
+	s := &Server{config: Config{MaxBody: 1 << 20}, bodies: room.Halves(1 << 30), waits: defaultWaits}
+	w := NewResponse(httptest.NewRecorder(), time.Minute)
+	text := "[" + strings.Repeat("0,", values-1) + "0]"
+	b, err := s.ReadBody(w, httptest.NewRequest("POST", "/", strings.NewReader(text)))
+	if b.Release(); err != nil || w.cost.unpaid < values*valueTime {
+		t.Errorf("%s of work: %v", w.cost.unpaid, err)
 	}
 }
 
