@@ -56,7 +56,7 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		record.Layers = append(record.Layers, id.String())
 	}
 	tree := treeOf(record.Layers)
-	if !s.trees.Whole(tree) {
+	if !s.whole(tree) {
 		if err := s.unpack(ctx, from, layers, &record); err != nil {
 			return Image{}, err
 		}

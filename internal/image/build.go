@@ -97,7 +97,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 	}
 	record.Layers = append(record.Layers, "sha256:"+hex.EncodeToString(r.sum.Sum(nil)))
 	added := limits.Bytes - u.limits.Bytes
-	record.Added, record.Owner = added+own, layer.Owner
+	record.Added, record.Owner, record.Parent = added+own, layer.Owner, parent
 	record.Bytes, record.Entries = record.Bytes+added, s.Limits.Entries-u.limits.Entries
 	if err = errors.Join(err, u.Close()); err != nil {
 		return "", err
@@ -142,7 +142,7 @@ func (s *Store) Put(text, owner, tree string, c Config) (Image, error) {
 		return i, err
 	}
 	// The next image tries again.
-	_, _, _, _ = s.prune(s.maxBytes, func(t keptTree) bool { return owner == "" || t.isOf(owner) })
+	_, _, _, _ = s.prune(s.maxBytes, func(t *keptTree) bool { return owner == "" || t.isOf(owner) })
 	return i, nil
 }
 
@@ -203,7 +203,7 @@ func (s *Store) stepFile(key [sha256.Size]byte) string {
 func (s *Store) Step(key [sha256.Size]byte) string {
 	var made step
 	text, err := os.ReadFile(s.stepFile(key))
-	if err != nil || json.Unmarshal(text, &made) != nil || !s.trees.Whole(made.Tree) {
+	if err != nil || json.Unmarshal(text, &made) != nil || !s.whole(made.Tree) {
 		return ""
 	}
 	return made.Tree
@@ -227,7 +227,7 @@ func (s *Store) steps() (map[string]string, error) {
 	for _, file := range files {
 		var made step
 		text, err := os.ReadFile(file)
-		if err == nil && json.Unmarshal(text, &made) == nil && s.trees.Whole(made.Tree) {
+		if err == nil && json.Unmarshal(text, &made) == nil && s.whole(made.Tree) {
 			trees[made.Tree] = file
 			continue
 		}

@@ -41,7 +41,7 @@ func TestPruneNamed(t *testing.T) {
 		}
 	}
 	var named sync.WaitGroup
-	_, _, _, err := s.prune(0, func(k keptTree) bool {
+	_, _, _, err := s.prune(0, func(k *keptTree) bool {
 		if k.digest == old {
 			begun := make(chan struct{})
 			named.Go(func() {

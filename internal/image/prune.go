@@ -29,8 +29,8 @@ func (s *Store) Bound(bytes int64) {
 // keptTree is a tree of the store, and the images with it.
 type keptTree struct {
 	digest string
-	bytes  int64
-	used   time.Time
+	cost   treeCost
+	used   time.Time // or the last use of a tree above it
 	images []Image
 	step   bool // a build can use it again
 }
@@ -45,15 +45,16 @@ func (t *keptTree) isOrphan() bool {
 }
 
 // isOf reports whether all images of the tree are templates of an owner.
-func (t keptTree) isOf(owner string) bool {
+func (t *keptTree) isOf(owner string) bool {
 	return !slices.ContainsFunc(t.images, func(i Image) bool { return !i.Built || i.Owner != owner })
 }
 
 // Prune removes trees that nothing uses, the least recently used first, until the others have at most keep bytes. Files
-// that several trees share count in each. It also removes trees that no image has and nobody used for an hour, or for
-// KeepSteps those of builds. It returns the names of the removed images, and the bytes of the removed trees.
+// that trees of several images from elsewhere share count in each. A tree below another one stays, as its files do. It
+// also removes trees that no image has and nobody used for an hour, or for KeepSteps those of builds. It returns the
+// names of the removed images, and the bytes of the removed trees.
 func (s *Store) Prune(keep int64) (names []string, bytes int64, err error) {
-	names, bytes, _, err = s.prune(keep, func(keptTree) bool { return true })
+	names, bytes, _, err = s.prune(keep, func(*keptTree) bool { return true })
 	return names, bytes, err
 }
 
@@ -62,7 +63,7 @@ func (s *Store) reserve(bytes int64) error {
 	s.reserving.Lock()
 	defer s.reserving.Unlock()
 	drafted := s.drafted + bytes
-	_, _, total, err := s.prune(max(s.maxBytes-drafted, 0), func(keptTree) bool { return true })
+	_, _, total, err := s.prune(max(s.maxBytes-drafted, 0), func(*keptTree) bool { return true })
 	if err == nil && total+drafted > s.maxBytes {
 		err = &sandbox.Error{Kind: sandbox.Busy, Op: "image", RetryAfter: time.Minute,
 			Msg: "images in use and those being unpacked take the " + sandbox.FormatBytes(s.maxBytes) +
@@ -82,7 +83,7 @@ func (s *Store) unreserve(bytes int64) {
 }
 
 // prune is Prune for the trees that may go. It also returns the bytes of those that are left.
-func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, bytes, total int64, err error) {
+func (s *Store) prune(keep int64, may func(*keptTree) bool) (names []string, bytes, total int64, err error) {
 	p := pruned{keep: keep, may: may}
 	err = s.takeUnused(&p)
 	for _, tree := range p.taken { // without the lock, as it takes a while
@@ -94,7 +95,7 @@ func (s *Store) prune(keep int64, may func(keptTree) bool) (names []string, byte
 // pruned is what prune removes.
 type pruned struct {
 	keep int64
-	may  func(keptTree) bool
+	may  func(*keptTree) bool
 
 	names        []string
 	taken        []string // folders that are yet to be removed
@@ -112,12 +113,14 @@ func (s *Store) takeUnused(p *pruned) error {
 	if err != nil {
 		return err
 	}
+	above := map[string]int{} // trees above each one
 	for _, t := range kept {
-		p.total += t.bytes
+		p.total += t.cost.own
+		above[t.cost.parent]++
 	}
 	var errs []error
 	for _, t := range kept {
-		if p.total <= p.keep && !t.isOrphan() || !p.may(t) {
+		if p.total <= p.keep && !t.isOrphan() || above[t.digest] > 0 || !p.may(t) {
 			continue
 		}
 		taken, err := s.trees.Take(t.digest)
@@ -126,7 +129,8 @@ func (s *Store) takeUnused(p *pruned) error {
 			continue // a sandbox uses it
 		}
 		p.taken = append(p.taken, taken)
-		p.total, p.bytes = p.total-t.bytes, p.bytes+t.bytes
+		p.total, p.bytes = p.total-t.cost.own, p.bytes+t.cost.own
+		above[t.cost.parent]--
 		for _, i := range t.images {
 			p.names = append(p.names, i.Name)
 			if err := os.Remove(s.nameFile(i.Name)); !errors.Is(err, fs.ErrNotExist) {
@@ -137,13 +141,9 @@ func (s *Store) takeUnused(p *pruned) error {
 	return errors.Join(errs...)
 }
 
-// kept returns the trees, the least recently used first.
-func (s *Store) kept() ([]keptTree, error) {
+// kept returns the trees, the least recently used first, and each before those below it.
+func (s *Store) kept() ([]*keptTree, error) {
 	images, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	digests, err := s.trees.Digests()
 	if err != nil {
 		return nil, err
 	}
@@ -151,24 +151,26 @@ func (s *Store) kept() ([]keptTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []keptTree
-	for _, digest := range digests {
-		var record treeRecord
-		used, _, err := s.trees.Record(digest, &record)
-		if err != nil && !s.trees.Has(digest) {
-			continue // it was removed meanwhile
-		}
-		if err != nil { // nobody can use it
-			record, used = treeRecord{}, time.Time{}
-		}
-		t := keptTree{digest: digest, bytes: record.Bytes, used: used, step: steps[digest] != ""}
-		for _, i := range images {
-			if i.Tree == digest {
-				t.images = append(t.images, i)
-			}
-		}
-		list = append(list, t)
+	var list []*keptTree
+	known := map[string]*keptTree{}
+	err = s.eachCost(func(digest string, c treeCost) {
+		t := &keptTree{digest: digest, cost: c, used: c.used, step: steps[digest] != ""}
+		list, known[digest] = append(list, t), t
+	})
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b keptTree) int { return a.used.Compare(b.used) })
+	for _, i := range images {
+		if t := known[i.Tree]; t != nil {
+			t.images = append(t.images, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b *keptTree) int { return b.cost.layers - a.cost.layers })
+	for _, t := range list {
+		if below := known[t.cost.parent]; below != nil && below.used.Before(t.used) {
+			below.used = t.used
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *keptTree) int { return a.used.Compare(b.used) })
 	return list, nil
 }

@@ -74,19 +74,17 @@ func (l *layerSpace) release() {
 // needs more. The caller holds the lock of making.
 func (s *Store) left(owner string, held int64) (bytes int64, full, err error) {
 	left, own := s.Space-s.making.space, s.Space/ownerShare-held
-	digests, err := s.trees.Digests()
+	err = s.eachCost(func(_ string, c treeCost) {
+		if !c.built {
+			return
+		}
+		left -= c.own
+		if c.owner == owner {
+			own -= c.own
+		}
+	})
 	if err != nil {
 		return 0, nil, err
-	}
-	for _, digest := range digests {
-		var record treeRecord
-		if _, _, err := s.trees.Record(digest, &record); err != nil {
-			continue // it was removed meanwhile
-		}
-		left -= record.Added
-		if record.Owner == owner {
-			own -= record.Added
-		}
 	}
 	images, err := s.List()
 	if err != nil {

@@ -40,6 +40,7 @@ type Store struct {
 	dir      string
 	trees    *trees.Store
 	making   making
+	costs    costs
 
 	reserving sync.Mutex // guards drafted; held while others make room
 	drafted   int64      // bytes that are reserved for unpublished trees of images
@@ -70,8 +71,9 @@ type treeRecord struct {
 	Layers  []string `json:"layers"` // digests of the uncompressed layers, the lowest first
 	Bytes   int64    `json:"bytes"`
 	Entries int      `json:"entries"`
-	Added   int64    `json:"added,omitempty"` // bytes of the last layer, if a build made it
-	Owner   string   `json:"owner,omitempty"` // the API key that built the last layer
+	Added   int64    `json:"added,omitempty"`  // bytes of the last layer, if a build made it
+	Owner   string   `json:"owner,omitempty"`  // the API key that built the last layer
+	Parent  string   `json:"parent,omitempty"` // the tree below the last layer, if a build made it
 }
 
 // Open opens or creates a store.
@@ -84,7 +86,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept,
-		making: newMaking(), pulls: map[string]chan struct{}{}}, nil
+		making: newMaking(), costs: costs{known: map[string]knownCost{}}, pulls: map[string]chan struct{}{}}, nil
 }
 
 // fullName returns a name with its registry and tag.
@@ -163,7 +165,8 @@ func (s *Store) read(file string) (i Image, err error) {
 	if err != nil && (i.Name == "" || !errors.Is(err, io.EOF)) { // earlier versions wrote one line
 		return Image{}, damaged(file)
 	}
-	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
+	cost, err := s.cost(i.Tree)
+	i.UsedAt = cost.used
 	return i, err
 }
 
@@ -182,7 +185,8 @@ func (s *Store) head(file string) (i Image, err error) {
 		return Image{}, damaged(file)
 	}
 	i.Config, i.recordBytes = Config{}, trees.SizeOnDisk(info.Size())
-	i.UsedAt, _, err = s.trees.Record(i.Tree, &treeRecord{})
+	cost, err := s.cost(i.Tree)
+	i.UsedAt = cost.used
 	return i, err
 }
 
@@ -211,7 +215,8 @@ func (s *Store) Hold(i Image) (dir string, release func(), err error) {
 	return s.trees.Files(i.Tree), release, err
 }
 
-// Remove removes a name, and its tree if no other name refers to it. A tree in use is an error.
+// Remove removes a name, and its tree if no other name refers to it and no tree is above it, whose files are the same.
+// A tree in use is an error.
 func (s *Store) Remove(text string) error {
 	tree, err := s.takeNamed(text)
 	if tree == "" {
@@ -236,7 +241,11 @@ func (s *Store) takeNamed(text string) (tree string, err error) {
 		return "", err
 	}
 	shared := slices.ContainsFunc(list, func(o Image) bool { return o.Tree == i.Tree && o.Name != i.Name })
-	if !shared {
+	above := false
+	if err := s.eachCost(func(_ string, c treeCost) { above = above || c.parent == i.Tree }); err != nil {
+		return "", err
+	}
+	if !shared && !above {
 		if tree, err = s.trees.Take(i.Tree); err != nil {
 			return "", err
 		}
@@ -255,7 +264,7 @@ func (s *Store) name(i Image) error {
 		return err
 	}
 	defer done()
-	if !s.trees.Whole(i.Tree) {
+	if !s.whole(i.Tree) {
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "image", Msg: i.Name + " was removed to make room for others",
 			Fix: "try again"}
 	}

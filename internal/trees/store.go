@@ -182,6 +182,19 @@ func (s *Store) Record(digest string, into any) (used time.Time, uses int64, err
 	return info.ModTime(), info.Size(), nil
 }
 
+// Stat describes the file of a tree's record, and returns the time of the tree's last use.
+func (s *Store) Stat(digest string) (record fs.FileInfo, used time.Time, err error) {
+	record, err = os.Stat(s.path(treesDir, digest, recordFile))
+	if err != nil {
+		return nil, used, err
+	}
+	info, err := os.Stat(s.path(treesDir, digest, usedFile))
+	if err != nil {
+		return nil, used, err
+	}
+	return record, info.ModTime(), nil
+}
+
 // ByUse lists the trees, the most recently used first.
 func (s *Store) ByUse() ([]string, error) {
 	list, err := s.Digests()
