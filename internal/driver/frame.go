@@ -162,6 +162,17 @@ func (p *Parser) Rest() (dropped int) {
 // Dropping reports whether the next bytes are of a frame that Rest dropped.
 func (p *Parser) Dropping() bool { return p.left > 0 }
 
+// Skip drops the next n bytes as the rest of a frame. It is for a parser that has got nothing yet.
+func (p *Parser) Skip(n int) { p.left, p.need, p.at = n, n, 1 }
+
+// Size returns the size of the frame that has begun, or 0 before its header is complete.
+func (p *Parser) Size() int {
+	if p.at == 0 {
+		return 0
+	}
+	return p.need
+}
+
 // Pending returns how many bytes are held of a frame that is not complete.
 func (p *Parser) Pending() int { return len(p.buf) }
 

@@ -81,7 +81,10 @@ func (x *Run) beginInContext(ctx context.Context) (in *interpreter, request []by
 	x.beginNow()
 	in.begin(x, len(request))
 	x.freeBegun()
-	if err := x.log.Sync(); err != nil {
+	if len(request) > guest.MaxData && x.log.Log != nil && !x.kept {
+		err = x.saveRequest()
+	}
+	if err = errors.Join(err, x.log.Sync()); err != nil {
 		in.leave(x)
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -102,6 +103,7 @@ func (in *interpreter) watch() {
 	}
 	if in.err == nil {
 		s.forgetProcess(in.id)
+		_ = os.Remove(in.splitFile()) // if there is one
 	}
 	close(in.gone)
 }
@@ -191,6 +193,9 @@ func (in *interpreter) takeReports(m guest.Output) error {
 	if in.parser.Used() == 0 && in.parser.Empty() { // an earlier server let the guest drop what came before
 		in.from, in.whole, in.acked.Channel = m.Offset, m.Offset, m.Offset
 		in.late.edge = m.Offset
+		if in.late.split.Begin < m.Offset && m.Offset < in.late.split.End {
+			in.parser.Skip(int(in.late.split.End - m.Offset))
+		}
 	}
 	if in.parser.Dropping() {
 		if err := in.countStray(len(m.Data)); err != nil {
@@ -279,6 +284,7 @@ type lateReports struct {
 	ended  *Run   // whose done report was handled, while its log may not be finished
 	before uint64 // offset of the channel before that report
 	edge   uint64 // interpreter.whole before the piece that is being taken
+	split  split  // the last one that the guest dropped in part
 }
 
 // lateReport is a report that waits for the output that was written before it.
@@ -349,6 +355,7 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 	split := false
 	if at := p.Offsets().Channel; at > channel && at-channel > channelBuffer/2 {
 		channel, split = at, true
+		in.noteSplit(at)
 	}
 	if at := p.Offsets().Channel; channel > at { // that may be the middle of a report
 		channel = max(in.late.edge, in.acked.Channel)
@@ -374,21 +381,6 @@ func (in *interpreter) acknowledge(p *client.Process) error {
 		in.mu.Unlock()
 	}
 	return nil
-}
-
-// forgetSplit lets the guest drop the rest of a report whose beginning it dropped, once the run of it has ended, or its
-// caller has the answer: the next server could not read from there.
-func (in *interpreter) forgetSplit() {
-	in.mu.Lock()
-	split, ack := in.at.split, guest.Ack{ID: string(in.id), Channel: in.at.ended}
-	in.at.split = false
-	in.mu.Unlock()
-	if !split {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
-	defer cancel()
-	_ = in.context.sandbox.call(ctx, func(c *client.Client) error { return c.Ack(ctx, ack) }) // else a later one does
 }
 
 // begin makes a run the current one, whose request has so many bytes. Output that came since the last one is background

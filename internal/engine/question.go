@@ -25,8 +25,8 @@ func (in *interpreter) questionFile() string {
 	return filepath.Join(in.context.sandbox.logs.Dir(), string(in.id)+".question")
 }
 
-// sendQuestion sends a request that is no run. If it fails, it ends the interpreter: half a request would spoil the
-// next.
+// sendQuestion sends a request that is no run, all of it, also if its caller leaves meanwhile: half a request would
+// spoil the next. If it fails, it ends the interpreter.
 func (in *interpreter) sendQuestion(ctx context.Context, request []byte) error {
 	if len(request) > guest.MaxData {
 		in.mu.Lock()
@@ -37,7 +37,10 @@ func (in *interpreter) sendQuestion(ctx context.Context, request []byte) error {
 				Fix: "free space in the state folder of Fumehood"}
 		}
 	}
-	err := in.send(ctx, request)
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
+	defer cancel()
+	defer context.AfterFunc(in.context.sandbox.life, cancel)()
+	err := in.send(sending, request)
 	if err != nil {
 		in.kill()
 	}

@@ -120,6 +120,7 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 	}
 	x.log.Log, x.began, x.resumed = log, h.Began, &resumed{last: log.Last(), waits: h.Packages,
 		saved: saved, accepted: h.Began}
+	x.kept = true // or nothing is there to remove
 	x.output = x.newOutput()
 	x.output.forward = nil // what is replayed is in the log
 	if h.Context != "" {
@@ -297,6 +298,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		return err
 	}
 	in := newInterpreter(c, sandbox.ID(p.ID), process)
+	in.loadSplit()
 	if err := s.call(s.life, func(c *client.Client) (err error) {
 		in.at.sent, err = c.Input(s.life, guest.Input{ID: p.ID}) // waits for what the earlier server sent
 		return err
@@ -305,7 +307,7 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 		return err
 	}
 	if current != nil {
-		begun, whole := current.resumed.awaits(in.at.sent, current.forDriver)
+		begun, whole := current.awaits(in.at.sent)
 		if !whole {
 			process.Close()
 			return errors.New("it got only a part of a request, which would spoil the next")
@@ -337,23 +339,6 @@ func (r *takeover) interpreter(c *Context, p guest.ProcessInfo, unfinished []*Ru
 	return nil
 }
 
-// awaits finds out which part of the request of code the interpreter lacks, by the bytes that it got. begun reports
-// whether the code runs or is about to. Otherwise none of it was sent, and nobody can: whole is false if a part was.
-func (r *resumed) awaits(sent uint64, request func() []byte) (begun, whole bool) {
-	missing := r.began.Request + r.began.Size - min(sent, r.began.Request+r.began.Size)
-	switch {
-	case missing == 0:
-		return true, true
-	case r.saved:
-		r.rest = request()
-		r.rest = r.rest[len(r.rest)-min(len(r.rest), int(missing)):]
-		return true, true
-	}
-	whole = missing == r.began.Size
-	r.began = nil
-	return false, whole
-}
-
 // goOn continues a run, or ends it if its caller left with the server. It returns false for a run that is yet to start.
 func (r *takeover) goOn(x *Run) bool {
 	process, lives := r.left[string(x.id)]
@@ -366,7 +351,7 @@ func (r *takeover) goOn(x *Run) bool {
 	case lives:
 		x.enterAgain(x.carryOut) // it takes no slot: it ran on meanwhile
 		return true
-	case x.resumed.saved && (x.context == nil || x.resumed.began == nil):
+	case x.req.Background && x.resumed.saved && (x.context == nil || x.resumed.began == nil):
 		return false
 	}
 	result := lostAtRestart(x)

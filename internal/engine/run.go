@@ -62,6 +62,7 @@ type facts struct {
 // ending is the end of a run in a living sandbox, and the state of its log.
 type ending struct {
 	unlogged atomic.Bool // to write the log failed, which was reported
+	kept     bool        // its request may be in a file
 
 	done    chan struct{} // closed at the end
 	result  *sandbox.Result
