@@ -231,7 +231,7 @@ func (c *Context) replace(ctx context.Context) (*interpreter, error) {
 	id := sandbox.NewID()
 	c.setStarting(id)
 	saved := make(chan error, 1)
-	go func() { saved <- c.sandbox.recordContexts() }()
+	go func() { saved <- c.sandbox.recordContexts(nil) }()
 	in, err := c.startInterpreter(ctx, id)
 	unsaved := <-saved
 	c.mu.Lock()
@@ -326,18 +326,16 @@ func (c *Context) Delete(ctx context.Context) error {
 	if err := c.sandbox.Ended(); err != nil {
 		return err
 	}
-	c.setDeleted(true)
-	if err := c.sandbox.recordContexts(); err != nil { // first, or the next server might find it without its variables
-		c.setDeleted(false)
-		return err
+	err := c.sandbox.recordContexts(c) // first, or the next server might find it without its variables
+	if err == nil {
+		c.leave()
 	}
-	c.leave()
-	return nil
+	return err
 }
 
 // leave ends the context, which is not on record.
 func (c *Context) leave() {
-	c.setDeleted(true)
+	c.setDeleted()
 	s := c.sandbox
 	s.mu.Lock()
 	s.contexts = slices.DeleteFunc(s.contexts, func(other *Context) bool { return other == c })
@@ -345,10 +343,10 @@ func (c *Context) leave() {
 	c.end()
 }
 
-func (c *Context) setDeleted(deleted bool) {
+func (c *Context) setDeleted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deleted = deleted
+	c.deleted = true
 }
 
 // end ends what runs: it kills the interpreter and waits for its end.
@@ -364,17 +362,21 @@ func (c *Context) end() {
 	}
 }
 
-// recordContexts puts the contexts on record.
-func (s *Sandbox) recordContexts() error {
+// recordContexts puts the contexts on record, without one that is deleted thereby; nil is none.
+func (s *Sandbox) recordContexts(deleted *Context) error {
 	list := sync.OnceValue(func() (list []sandbox.ContextRecord) {
 		for _, c := range s.contexts {
-			if r := c.record(); r.ID != "" {
+			if r := c.record(); r.ID != "" && c != deleted {
 				list = append(list, r)
 			}
 		}
 		return list
 	})
-	return s.amend(func(r *sandbox.Record) { r.Contexts = list() })
+	return s.amendThen(func(r *sandbox.Record) { r.Contexts = list() }, func() {
+		if deleted != nil { // before another change puts it on record again
+			deleted.setDeleted()
+		}
+	})
 }
 
 // record returns the context's record. Its ID is "" before the first interpreter, and once the context is deleted.

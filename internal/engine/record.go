@@ -12,7 +12,10 @@ func (s *Sandbox) save() error { return s.amend(func(*sandbox.Record) {}) }
 // amend changes the record, first in the store, and in memory if the store has it: no answer reports what the next
 // server would not find. change is called twice, with mu held, and assigns to fields; it is the only way to change the
 // record of a living sandbox.
-func (s *Sandbox) amend(change func(*sandbox.Record)) error {
+func (s *Sandbox) amend(change func(*sandbox.Record)) error { return s.amendThen(change, func() {}) }
+
+// amendThen is amend, and calls then with mu held if the store has the change.
+func (s *Sandbox) amendThen(change func(*sandbox.Record), then func()) error {
 	s.locks.saving.Lock()
 	defer s.locks.saving.Unlock()
 	if s.locks.ended != nil {
@@ -31,6 +34,7 @@ func (s *Sandbox) amend(change func(*sandbox.Record)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.record)
+	then()
 	return nil
 }
 

@@ -56,7 +56,7 @@ func (s *Sandbox) recordRuns(log eventlog.Last) {
 	}
 	s.mu.Unlock()
 	if due {
-		s.spawn(func() { _ = s.recordContexts() }) // a full disk: a later one does
+		s.spawn(func() { _ = s.recordContexts(nil) }) // a full disk: a later one does
 	}
 }
 

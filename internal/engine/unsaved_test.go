@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,12 +21,14 @@ import (
 type fullDisk struct {
 	*keeper
 	full    atomic.Bool
-	created func(sandbox.Spec) // may be nil
-	memory  atomic.Int64       // the limit of the last box
+	refuse  func(sandbox.Record) bool // these records, too; may be nil
+	created func(sandbox.Spec)        // may be nil
+	memory  atomic.Int64              // the limit of the last box
 }
 
 func (d *fullDisk) Save(r sandbox.Record) error {
-	if d.full.Load() {
+	if d.full.Load() || d.refuse != nil && d.refuse(r) {
+		time.Sleep(d.slow)
 		return errors.New("the disk is full")
 	}
 	return d.keeper.Save(r)
@@ -131,6 +134,48 @@ func TestUnsavedChanges(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnsavedDeletion: a context whose deletion could not be saved stays on record, though another is saved meanwhile.
+func TestUnsavedDeletion(t *testing.T) {
+	d, open := onFullDisk(t, nil)
+	e := open(t.TempDir())
+	defer e.Close()
+	s, _, err := e.Create(within(t), engine.Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.CreateContext(within(t), engine.ContextRequest{Name: "kept", Language: "python"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := code("python", "x = 1")
+	kept.Context = "kept"
+	do(t, s, kept)
+	d.refuse = func(r sandbox.Record) bool { // what has no such context
+		return !slices.ContainsFunc(r.Contexts, func(c sandbox.ContextRecord) bool { return c.Name == "kept" })
+	}
+	d.slow = 10 * time.Millisecond
+	deleted := make(chan error)
+	go func() {
+		for range 20 {
+			if err := c.Delete(within(t)); err == nil {
+				deleted <- errors.New("a deletion that was refused succeeded")
+				return
+			}
+		}
+		deleted <- nil
+	}()
+	for n := range 8 {
+		other := engine.ContextRequest{Name: fmt.Sprint("n", n), Language: "bash"}
+		if _, err := s.CreateContext(within(t), other); err != nil {
+			t.Errorf("context %d: %v", n, err)
+		}
+	}
+	if err := <-deleted; err != nil {
 		t.Error(err)
 	}
 }
