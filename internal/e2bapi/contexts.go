@@ -49,6 +49,7 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
+	defer w.Saves(s)()
 	// A name looks unlike an id of ours, which is reserved.
 	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
 	c, err := s.CreateContext(r.Context(), engine.ContextRequest{Name: name, Language: languageOf(req.Language),
@@ -120,6 +121,7 @@ func (f *face) inContext(h func(*httpd.Response, *http.Request, *engine.Context)
 		if err != nil {
 			return err
 		}
+		defer w.Saves(s)()
 		return h(w, r, c)
 	}
 }

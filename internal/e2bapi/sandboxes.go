@@ -297,6 +297,7 @@ type timeout struct {
 
 // connectSandbox is POST /sandboxes/{id}/connect: it extends the life of the sandbox, and never shortens it.
 func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	defer w.Saves(s)()
 	var req timeout
 	release, err := f.ReadJSON(w, r, &req)
 	defer release()
@@ -317,6 +318,7 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 
 // setTimeout is POST /sandboxes/{id}/timeout.
 func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
+	defer w.Saves(s)()
 	var req timeout
 	release, err := f.ReadJSON(w, r, &req)
 	defer release()

@@ -68,7 +68,7 @@ type LivingConfig struct {
 
 // Store keeps what must outlive the process. Its methods are called off the hot path.
 type Store interface {
-	Save(sandbox.Record) error
+	Save(sandbox.Record) (bytes int, err error)
 	Remove(sandbox.ID) error
 }
 

@@ -255,7 +255,7 @@ type lateStore struct {
 	until time.Time
 }
 
-func (l *lateStore) Save(r sandbox.Record) error {
+func (l *lateStore) Save(r sandbox.Record) (int, error) {
 	if r.Spec.Metadata != nil {
 		time.Sleep(time.Until(l.until))
 	}

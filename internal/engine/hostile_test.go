@@ -158,9 +158,9 @@ func (f *fallen) Reattach(ctx context.Context, _ sandbox.ID) (box sandbox.Box, e
 	return &fallenBox{f.box, f}, err
 }
 
-func (f *fallen) Save(r sandbox.Record) error {
+func (f *fallen) Save(r sandbox.Record) (int, error) {
 	f.saved = r
-	return nil
+	return 0, nil
 }
 
 func (f *fallen) Remove(sandbox.ID) error { return nil }

@@ -83,5 +83,10 @@ func (s *Sandbox) store(record sandbox.Record) error {
 	if !record.Ended.IsZero() {
 		record = tombstone(record)
 	}
-	return s.engine.config.Living.Store.Save(record)
+	n, err := s.engine.config.Living.Store.Save(record)
+	s.locks.saved.Add(int64(n))
+	return err
 }
+
+// Saved returns the bytes of all records of the sandbox that were saved, which take CPU time to encode.
+func (s *Sandbox) Saved() int64 { return s.locks.saved.Load() }

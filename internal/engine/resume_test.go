@@ -41,12 +41,12 @@ func (k *keeper) Reattach(_ context.Context, id sandbox.ID) (sandbox.Box, error)
 	return k.boxes[id], nil
 }
 
-func (k *keeper) Save(r sandbox.Record) error {
+func (k *keeper) Save(r sandbox.Record) (int, error) {
 	time.Sleep(k.slow)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.records[r.ID] = r
-	return nil
+	return 0, nil
 }
 
 // record returns what the next server would read now.

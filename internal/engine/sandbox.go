@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
@@ -57,6 +58,7 @@ type creation struct {
 // locks order what else could undo each other.
 type locks struct {
 	saving     sync.Mutex      // held while a record is saved, so that an older one never replaces a newer
+	saved      atomic.Int64    // bytes of all records that were saved
 	ended      *sandbox.Record // of the end, once the store has it: no other replaces it; saving guards it
 	updating   sync.Mutex      // held by Update, so that the gate and the record have the same policy
 	installing chan struct{}   // has a value while packages are added

@@ -26,10 +26,10 @@ type fullDisk struct {
 	memory  atomic.Int64              // the limit of the last box
 }
 
-func (d *fullDisk) Save(r sandbox.Record) error {
+func (d *fullDisk) Save(r sandbox.Record) (int, error) {
 	if d.full.Load() || d.refuse != nil && d.refuse(r) {
 		time.Sleep(d.slow)
-		return errors.New("the disk is full")
+		return 0, errors.New("the disk is full")
 	}
 	return d.keeper.Save(r)
 }

@@ -27,6 +27,7 @@ func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandb
 }
 
 func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.ContextRequest) error {
+	defer w.Saves(s)()
 	env, err := envOf(req.Env)
 	if err != nil {
 		return err
@@ -46,6 +47,7 @@ func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) li
 		if err != nil {
 			return err
 		}
+		defer w.Saves(s)()
 		return h(w, r, c)
 	}
 }

@@ -236,6 +236,7 @@ func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 const patchSteps = 100
 
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.SandboxPatch) error {
+	defer w.Saves(s)()
 	w.Steps(patchSteps)
 	ends, err := endsOf(&req.Lifetime)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
+	"github.com/fumehood-dev/fumehood/internal/engine"
 )
 
 // The CPU time that the server needs for a client besides runs, on a virtual machine with 2 CPUs (AMD EPYC). It is
@@ -197,6 +198,15 @@ func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
 
 // Values notes n values of JSON that are decoded, besides their bytes.
 func (w *Response) Values(n int) { w.cost.add(time.Duration(n) * valueTime) }
+
+// recordWork is how often the bytes of a saved record count as work: it is encoded, decoded again and compared.
+const recordWork = 5
+
+// Saves returns a function that notes the records of a sandbox that were saved meanwhile as work.
+func (w *Response) Saves(s *engine.Sandbox) (done func()) {
+	before := s.Saved()
+	return func() { w.Work(recordWork * int(s.Saved()-before)) }
+}
 
 // InputSteps is the work of passing on a message of input, however short it is, and its echo.
 const InputSteps = 40

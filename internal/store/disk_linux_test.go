@@ -25,7 +25,7 @@ func TestDisk(t *testing.T) {
 	saved := 0
 	var err error
 	for err == nil && saved < 100 {
-		if err = s.Save(sandbox.Record{ID: sandbox.NewID(), Owner: strings.Repeat("x", 10<<10)}); err == nil {
+		if _, err = s.Save(sandbox.Record{ID: sandbox.NewID(), Owner: strings.Repeat("x", 10<<10)}); err == nil {
 			saved++
 		}
 	}
@@ -76,11 +76,14 @@ func TestSlowDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := make(chan error)
-	go func() { held <- s.Save(sandbox.Record{ID: slow}) }()
+	go func() {
+		_, err := s.Save(sandbox.Record{ID: slow})
+		held <- err
+	}()
 	time.Sleep(50 * time.Millisecond) // until it waits
 	saved := make(chan error)
 	go func() {
-		err := s.Save(sandbox.Record{ID: other})
+		_, err := s.Save(sandbox.Record{ID: other})
 		saved <- errors.Join(err, s.Remove(other))
 	}()
 	select {

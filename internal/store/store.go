@@ -217,27 +217,27 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Save inserts or replaces a record. It is on the disk when Save returns. A record that could not be restored exactly
-// is Invalid.
-func (s *Store) Save(r sandbox.Record) error {
+// Save inserts or replaces a record, and returns its size. It is on the disk when Save returns. A record that could not
+// be restored exactly is Invalid.
+func (s *Store) Save(r sandbox.Record) (bytes int, err error) {
 	b, err := encode(r)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.open.RLock()
 	defer s.open.RUnlock()
 	defer s.claim(r.ID)()
 	if err := s.replace(string(r.ID)+suffix, b); err != nil {
-		return failed("save", s.path, err)
+		return 0, failed("save", s.path, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ended, r.ID)
 	if r.Ended.IsZero() {
-		return nil
+		return len(b), nil
 	}
 	s.ended[r.ID] = endedRecord{r.Ended, r.Owner}
-	return failed("save", s.path, s.prune())
+	return len(b), failed("save", s.path, s.prune())
 }
 
 // replace replaces the content of a file.

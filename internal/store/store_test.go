@@ -33,7 +33,7 @@ func saveForever(path string) {
 	s, err := Open(path)
 	for err == nil {
 		r := sandbox.Record{ID: sandbox.NewID(), Owner: strings.Repeat("x", 3000)}
-		if err = s.Save(r); err == nil {
+		if _, err = s.Save(r); err == nil {
 			fmt.Println(r.ID)
 		}
 	}
@@ -63,8 +63,8 @@ func open(t *testing.T, path string) *Store {
 func save(t *testing.T, s *Store, records ...sandbox.Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := s.Save(r); err != nil {
-			t.Fatal(err)
+		if bytes, err := s.Save(r); err != nil || bytes < len(r.Owner) {
+			t.Fatal(bytes, err)
 		}
 	}
 }
@@ -141,10 +141,10 @@ func TestRoundTrip(t *testing.T) {
 	second.Name = "changed"
 	save(t, s, second)
 	bytes := sandbox.Record{ID: sandbox.NewID(), Spec: sandbox.Spec{Env: []string{"A=\xff"}}}
-	if err := s.Save(bytes); sandbox.KindOf(err) != sandbox.Invalid {
+	if _, err := s.Save(bytes); sandbox.KindOf(err) != sandbox.Invalid {
 		t.Errorf("a text that is not UTF-8: %v", err)
 	}
-	if err := s.Save(sandbox.Record{ID: sandbox.NewID(), Name: strings.Repeat("x", MaxRecord)}); sandbox.KindOf(err) != sandbox.TooLarge {
+	if _, err := s.Save(sandbox.Record{ID: sandbox.NewID(), Name: strings.Repeat("x", MaxRecord)}); sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("a large record: %v", err)
 	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
