@@ -25,7 +25,7 @@ type Config struct {
 	Start *sandbox.Start `json:"start,omitempty"` // what its sandboxes start with; nil is nothing
 }
 
-const maxPasswd = 1 << 20 // bytes that are read of an image's /etc/passwd
+const maxPasswd = 64 << 10 // bytes that are read of an image's /etc/passwd, for each request: as much as code sees
 
 // settings returns how an image is run in sandboxes. Its note says what they cannot have.
 func (s *Store) settings(i Image) sandbox.Image {
@@ -125,7 +125,10 @@ func findEntry(files, file, name string) ([]string, error) {
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
-		if fields := strings.Split(lines.Text(), ":"); len(fields) >= 4 && fields[0] == name {
+		if !bytes.HasPrefix(lines.Bytes(), []byte(name+":")) {
+			continue
+		}
+		if fields := strings.SplitN(lines.Text(), ":", 5); len(fields) >= 4 {
 			return fields, nil
 		}
 	}

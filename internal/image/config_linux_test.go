@@ -41,3 +41,17 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPasswd: each request looks for the user of its image, however many lines and fields the file has.
+func TestLongPasswd(t *testing.T) {
+	s := openStore(t)
+	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t,
+		entry{0, "etc/passwd", strings.Repeat(":::::::\n", maxPasswd), 0o644}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Config = Config{User: "app"}
+	if n := testing.AllocsPerRun(1, func() { s.settings(i) }); n > 200 {
+		t.Errorf("%v pieces of memory", n)
+	}
+}

@@ -179,7 +179,7 @@ func TestDraftsCount(t *testing.T) {
 // TestTemplateRecords: List decodes no configuration. The records of templates and their number are bounded.
 func TestTemplateRecords(t *testing.T) {
 	s := openStore(t)
-	s.Space, s.Limits.Templates = 2<<20, 3 // 1 MiB for one key
+	s.Space, s.Limits.Templates = 800<<10, 3 // 400 KiB for one key
 	base, err := s.add(t.Context(), source{name: "base", image: imageOf(t, layerOf(t, entry{0, "a", "a", 0o644}))})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestTemplateRecords(t *testing.T) {
 	put := func(name string, size int) (Image, error) {
 		return s.Put(name, "key", base.Tree, Config{Env: []string{"A=" + strings.Repeat("x", size)}})
 	}
-	made, err := put("a:1", 500<<10)
+	made, err := put("a:1", 250<<10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +200,12 @@ func TestTemplateRecords(t *testing.T) {
 	if err != nil || len(list) != 2 || list[1].Config.Env != nil {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := put("b:1", 600<<10); sandbox.KindOf(err) != sandbox.Quota {
-		t.Errorf("records of more than 1 MiB: %v", err)
+	if _, err := put("b:1", 200<<10); sandbox.KindOf(err) != sandbox.Quota {
+		t.Errorf("records of more than 400 KiB: %v", err)
+	}
+	long := Config{Dir: strings.Repeat("x", maxConfig)} // each request would decode it
+	if _, err := s.Put("b:1", "", base.Tree, long); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("a long configuration: %v", err)
 	}
 	for n, name := range []string{"b:1", "c:1", "c:1", "d:1"} {
 		if _, err := put(name, 1); (sandbox.KindOf(err) == sandbox.Quota) != (n == 3) {

@@ -271,12 +271,18 @@ func (s *Store) name(i Image) error {
 	return s.write(i)
 }
 
-// write records an image under its name: a line without its configuration, and a line with it. The caller holds the
-// lock of the names.
+// write records an image under its name: a line without its configuration, and a line with it, which each request for
+// the image decodes. The caller holds the lock of the names.
 func (s *Store) write(i Image) error {
-	c := i.Config
+	c, err := json.Marshal(i.Config)
+	if err != nil {
+		return err
+	}
+	if len(c) > maxConfig {
+		return tooLarge("bytes of variables, commands and names")
+	}
 	i.Config = Config{}
-	return writeRecord(s.nameFile(i.Name), i, c)
+	return writeRecord(s.nameFile(i.Name), i, json.RawMessage(c))
 }
 
 // writeRecord replaces a file at once, by a line for each part.

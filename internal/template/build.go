@@ -446,7 +446,7 @@ func (b *build) add(ctx context.Context, st *state, write func(io.Writer) error)
 
 // readFile reads a small file of the current tree, or returns nil.
 func (b *build) readFile(st *state, name string) []byte {
-	const most = 1 << 20
+	const most = 64 << 10 // for each step
 	root, err := os.OpenRoot(b.folder(st))
 	if err != nil {
 		return nil

@@ -119,7 +119,7 @@ func (b *build) userOf(st *state, text string) (u sandbox.User, home string, err
 	found := err == nil
 	u.UID = uint32(id)
 	for line := range strings.Lines(string(b.readFile(st, "etc/passwd"))) {
-		f := strings.Split(strings.TrimSpace(line), ":")
+		f := strings.SplitN(strings.TrimSpace(line), ":", 7)
 		if len(f) < 6 || f[0] != name && f[2] != name {
 			continue
 		}
@@ -144,7 +144,7 @@ func (b *build) userOf(st *state, text string) (u sandbox.User, home string, err
 		return u, home, nil
 	}
 	for line := range strings.Lines(string(b.readFile(st, "etc/group"))) {
-		f := strings.Split(strings.TrimSpace(line), ":")
+		f := strings.SplitN(strings.TrimSpace(line), ":", 4)
 		if len(f) < 3 || f[0] != groupName {
 			continue
 		}
