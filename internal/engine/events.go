@@ -52,12 +52,15 @@ type Ended struct {
 	// Background is that of sandbox.Result.
 	Background sandbox.Captured `json:"background,omitzero"`
 	Failure    string           `json:"failure,omitempty"` // Fumehood failed; there is no status
+
+	pid int32 // of its process
 }
 
 // endRecord is an end in the log.
 type endRecord struct {
 	Ended
 	Hints []api.Hint `json:"hints,omitempty"`
+	PID   int32      `json:"pid,omitempty"`
 }
 
 // maxKeptException limits the text of an exception in the done event; the event of the exception has all of it. JSON
@@ -65,8 +68,8 @@ type endRecord struct {
 // never end.
 const maxKeptException = 8 << 10
 
-func encodeResult(r *sandbox.Result) []byte {
-	e := endRecord{Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
+func encodeResult(r *sandbox.Result, pid int32) []byte {
+	e := endRecord{PID: pid, Ended: Ended{Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
 		Timings: r.Timings, Background: r.Background}}
 	for _, h := range r.Hints {
 		e.Hints = append(e.Hints, api.NewHint(h, ""))
@@ -213,7 +216,7 @@ func (e *Event) decode() error {
 	case eventlog.Done:
 		record := &endRecord{}
 		e.Ended, into = &record.Ended, record
-		defer func() { record.Ended.Hints = api.TypedHints(record.Hints) }()
+		defer func() { record.Ended.Hints, record.Ended.pid = api.TypedHints(record.Hints), record.PID }()
 	default:
 		return nil
 	}

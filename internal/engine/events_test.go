@@ -18,7 +18,7 @@ func TestDoneFits(t *testing.T) {
 		hints[i] = sandbox.HintStateLost{Context: text[:63]}
 	}
 	done := encodeResult(&sandbox.Result{
-		Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints})
+		Exception: &sandbox.Exception{Name: text, Value: text, Traceback: text}, Hints: hints}, 1)
 	if len(done) > eventlog.MaxDone {
 		t.Errorf("%d bytes, of at most %d", len(done), eventlog.MaxDone)
 	}

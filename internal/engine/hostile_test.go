@@ -149,11 +149,15 @@ type fallen struct {
 	sandbox.Backend
 	spec      sandbox.Spec
 	recovered atomic.Bool
+	away      atomic.Bool // the box, too
 	box       sandbox.Box
 	saved     sandbox.Record
 }
 
 func (f *fallen) Reattach(ctx context.Context, _ sandbox.ID) (box sandbox.Box, err error) {
+	if f.away.Load() {
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the box is out of reach"}
+	}
 	f.box, err = f.Backend.Create(ctx, f.spec)
 	return &fallenBox{f.box, f}, err
 }
@@ -180,7 +184,7 @@ func (b *fallenBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 // TestTakeoverFails: a sandbox that cannot be taken over now is not lost: it stays on record and is retried. One whose
 // box has ended is ended, with the reason.
 func TestTakeoverFails(t *testing.T) {
-	for _, end := range []string{"recovers", "dies", "is removed", "is silent", "server stops"} {
+	for _, end := range []string{"recovers", "dies", "is removed", "is removed unseen", "is silent", "server stops"} {
 		t.Run(end, func(t *testing.T) {
 			rig := newRig(t, engine.Config{})
 			record := rig.make(t, engine.Create{}).Info().Record
@@ -191,6 +195,7 @@ func TestTakeoverFails(t *testing.T) {
 			}
 			left := &fallen{Backend: rig.fake, spec: record.Spec}
 			record.Backend = left.Name()
+			left.away.Store(end == "is removed unseen")
 			e, err := engine.New(engine.Config{Backends: []sandbox.Backend{left}, Languages: []sandbox.Language{shell},
 				Living: engine.LivingConfig{StateDir: t.TempDir(), Store: left}})
 			if err != nil {
@@ -229,9 +234,13 @@ func TestTakeoverFails(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
-			case "is removed":
+			case "is removed", "is removed unseen":
+				left.away.Store(false)
 				if err := e.Remove("", "left"); err != nil {
 					t.Error(err)
+				}
+				if _, err := left.box.Wait(within(t)); err != nil {
+					t.Errorf("the box: %v", err)
 				}
 				_, err = e.Sandbox(within(t), "", "left")
 				refused(t, "one that was removed", err, sandbox.NotFound, "it was removed")

@@ -241,6 +241,7 @@ func (x *Run) replayEvent(e eventlog.Event) {
 		x.exception = decoded.Exception
 		x.resumed.reported = e.Offset
 	case decoded.Ended != nil:
+		x.process.pid = decoded.Ended.pid
 		if decoded.Ended.Failure != "" {
 			x.failure = &sandbox.Error{Op: "execute", Msg: decoded.Ended.Failure}
 			return

@@ -180,6 +180,7 @@ func (r *takeover) retry() {
 		case <-time.After(pause):
 		case <-r.life.Done():
 			if s.engine.stop.Err() == nil {
+				r.findBox()
 				r.end(reasonRemoved)
 				return
 			}
@@ -197,6 +198,21 @@ func (r *takeover) retry() {
 			return
 		}
 		s.setPending(err)
+	}
+}
+
+// findBox reattaches the box of a sandbox that is removed: it may be within reach by now. Otherwise it ends with its
+// lease.
+func (r *takeover) findBox() {
+	s := r.sandbox
+	if s.box != nil || s.backend == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.engine.stop, killTimeout)
+	defer cancel()
+	if box, err := s.backend.Reattach(ctx, s.id); err == nil {
+		s.box = box
+		s.engine.boxes.Add(1)
 	}
 }
 

@@ -310,7 +310,7 @@ func TestAnsweredRunsAreFoundAfterKill(t *testing.T) {
 	}
 	for _, x := range runs {
 		if is := found[x.ID]; is.Status != x.Status || is.ExitCode != x.ExitCode || is.Context != x.Context ||
-			is.Language != x.Language || !slices.Equal(is.Command, x.Command) {
+			is.Language != x.Language || !slices.Equal(is.Command, x.Command) || is.PID != x.PID {
 			t.Errorf("the next server has %+v of %+v", is, x)
 		}
 	}

@@ -285,10 +285,11 @@ func (x *Run) finish(result *sandbox.Result) bool {
 		result.Exception = x.exception
 	}
 	x.result = result
+	pid := x.process.pid
 	x.mu.Unlock()
 	x.notify(RunEnded, result, nil)
 	x.logTails(result)
-	err := x.log.Finish(encodeResult(result))
+	err := x.log.Finish(encodeResult(result, pid))
 	if err != nil {
 		x.sandbox.engine.log.Warn("could not finish the log of a run", "sandbox", x.sandbox.id, "run", x.id, "err", err)
 	}
