@@ -62,7 +62,7 @@ func (f *face) execute(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 		return err
 	}
 	stop := lines.keep()
-	err = x.FollowIn(r.Context(), 0, roomOf(f.Server, w), func(e engine.Event) error {
+	err = x.FollowIn(r.Context(), 0, f.RoomForEvents(w, largeFactor), func(e engine.Event) error {
 		if endedWith(s, e) {
 			return s.Ended()
 		}

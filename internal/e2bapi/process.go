@@ -136,7 +136,7 @@ func follow(ctx context.Context, header http.Header, x *engine.Run, after uint64
 	}
 	terminal := x.Info().Terminal
 	in := callIn(ctx)
-	return x.FollowIn(ctx, max(after, 1)-1, roomOf(in.server, in.w), func(e engine.Event) error {
+	return x.FollowIn(ctx, max(after, 1)-1, in.server.RoomForEvents(in.w, largeFactor), func(e engine.Event) error {
 		if e.ID <= after && e.Kind != eventlog.Done {
 			return nil
 		}

@@ -6,7 +6,6 @@ import (
 
 	pb "github.com/fumehood-dev/fumehood/internal/e2bapi/generated/filesystem"
 	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -89,11 +88,4 @@ func quoted(text string) int {
 		}
 	}
 	return n
-}
-
-// roomOf returns the room for the large events of a stream.
-func roomOf(server *httpd.Server, w *httpd.Response) eventlog.Room {
-	return func(ctx context.Context, bytes int64) (func(), error) {
-		return server.TakeRoom(ctx, w, largeFactor*bytes)
-	}
 }

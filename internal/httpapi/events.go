@@ -64,7 +64,7 @@ func (a *apiV1) follow(w *httpd.Response, r *http.Request, x *engine.Run, after,
 		if after >= until || until <= startedID {
 			return nil
 		}
-		room := func(ctx context.Context, bytes int64) (func(), error) { return a.TakeRoom(ctx, w, largeFactor*bytes) }
+		room := a.RoomForEvents(w, largeFactor)
 		err := x.FollowIn(ctx, max(after, startedID)-startedID, room, func(e engine.Event) error {
 			if err := a.sendEvent(w, s, x, e); err != nil || e.ID+startedID < until {
 				return err

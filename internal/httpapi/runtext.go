@@ -33,8 +33,7 @@ func (a *apiV1) textOf(ctx context.Context, w *httpd.Response, x *engine.Run) (s
 	if last == 0 {
 		return answer.NewAccount(wording.HTTP, r).String(), nil
 	}
-	room := func(ctx context.Context, bytes int64) (func(), error) { return a.TakeRoom(ctx, w, textEvent*bytes) }
-	err = x.FollowIn(ctx, 0, room, func(e engine.Event) error {
+	err = x.FollowIn(ctx, 0, a.RoomForEvents(w, textEvent), func(e engine.Event) error {
 		w.Work(len(e.Data))
 		takeEvent(r, e)
 		if e.ID >= last {

@@ -29,6 +29,19 @@ func (s *Server) TryReserve(w *Response, n int64) error {
 	return w.reserve(context.Background(), s.answers, n, 0)
 }
 
+// logWork is how often the bytes of a large event count as work, which is decoded from its log.
+const logWork = 2
+
+// RoomForEvents returns what an eventlog.Log asks for room for its large events, each of which is in memory factor
+// times, and counts them as work.
+func (s *Server) RoomForEvents(w *Response, factor int64) func(context.Context, int64) (release func(), err error) {
+	cost := w.cost.another() // another goroutine may keep the answer alive
+	return func(ctx context.Context, bytes int64) (func(), error) {
+		cost.addBytes(int(logWork*bytes), encodeTime)
+		return s.TakeRoom(ctx, w, factor*bytes)
+	}
+}
+
 // TakeRoom is Reserve for at most the client's share. The caller releases the bytes once.
 func (s *Server) TakeRoom(ctx context.Context, w *Response, n int64) (release func(), err error) {
 	n = min(n, s.answers.Share())

@@ -62,6 +62,11 @@ func TestAnswerCost(t *testing.T) {
 			return err
 		},
 		"decoded": func(w *Response) error { w.Work(len(data)); return nil },
+		"event of a log": func(w *Response) error {
+			s := &Server{answers: room.Halves(1 << 30), waits: defaultWaits}
+			_, err := s.RoomForEvents(w, 1)(t.Context(), int64(len(data)))
+			return err
+		},
 	} {
 		w := NewResponse(httptest.NewRecorder(), time.Minute)
 		shares := newShares()
