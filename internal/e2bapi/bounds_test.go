@@ -275,8 +275,8 @@ func TestPackedStream(t *testing.T) {
 		t.Errorf("%.500q", text)
 	}
 	stream = append(stream, 1, 0, 0, 0, 1, 'x')
-	if _, text = r.do("POST", "/process.Process/Start", "application/connect+json", stream, header); bytes.Contains(text,
-		[]byte(`"exited":true`)) || bytes.Contains(text, []byte("is not gzip")) {
+	_, text = r.do("POST", "/process.Process/Start", "application/connect+json", stream, header)
+	if bytes.Contains(text, []byte(`"exited":true`)) || bytes.Contains(text, []byte("is not gzip")) {
 		t.Errorf("two messages: %.500q", text)
 	}
 }
@@ -287,7 +287,8 @@ func TestPlainAnswer(t *testing.T) {
 	header := r.to(envd)
 	header.Set("Content-Encoding", "gzip")
 	header.Set("Accept-Encoding", "gzip")
-	status, text := r.do("POST", "/filesystem.Filesystem/Stat", "application/json", zipped([]byte(`{"path":"/"}`)), header)
+	message := zipped([]byte(`{"path":"/"}`))
+	status, text := r.do("POST", "/filesystem.Filesystem/Stat", "application/json", message, header)
 	if status != 200 || !bytes.Contains(text, []byte(`"path":"/"`)) {
 		t.Errorf("%d: %.300q", status, text)
 	}

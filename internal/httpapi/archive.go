@@ -400,8 +400,7 @@ func fromEntry(u *httpd.Unpacking, entry *zip.File) (f sandbox.FileInfo, content
 	return f, content, nil
 }
 
-// toItsEnd reads to the end of a file in a zip, where package archive/zip compares its checksum, if all of its bytes are
-// read.
+// toItsEnd reads to the end of a file in a zip, where package archive/zip compares its checksum.
 type toItsEnd struct {
 	io.Reader
 	left int64
