@@ -36,7 +36,7 @@ type conn struct {
 	inner     stream
 	outer     net.Conn
 	inspector *inspector
-	answered  atomic.Bool // the server's side has ended, or TLS ends in the gate
+	answered  atomic.Bool // the server's side has ended, or that of the gate where TLS ends in it
 }
 
 // run copies in both directions until both have ended.
@@ -45,11 +45,11 @@ func (c *conn) run() {
 	go func() { // until down is closed
 		defer close(down)
 		defer c.gate.contain()
-		if err := c.fromServer(); errors.Is(err, errIntercept) {
-			c.answered.Store(true)
-		} else if err != nil {
+		switch err := c.fromServer(); {
+		case errors.Is(err, errIntercept):
+		case err != nil:
 			c.cut(err.Error())
-		} else {
+		default:
 			c.answered.Store(true)
 			c.inner.endpoint.Shutdown(tcpip.ShutdownWrite)
 		}
@@ -236,9 +236,15 @@ func (c *conn) intercept() error {
 	defer c.gate.meter.unreserve(interceptMemory)
 	c.gate.meter.pace.spend(handshakeTime)
 	name, _, _ := c.inspector.state()
-	inner := &innerConn{gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint), &c.inner}
+	inner := &innerConn{gonet.NewTCPConn(&c.inner.queue, c.inner.endpoint), c}
 	var used atomic.Bool // outer
-	s.Serve(c.gate.ending.ctx, &intercept.Conn{
+	served := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { // net/http does not read while it waits for the server's half of a WebSocket
+		defer c.gate.contain()
+		c.awaitAnswer(served)
+	})
+	s.Serve(c.inspector.ctx, &intercept.Conn{
 		Conn: &duplex.Buffered{Conn: inner, First: io.MultiReader(bytes.NewReader(c.inspector.first), inner)},
 		Name: name,
 		To:   c.to,
@@ -252,18 +258,27 @@ func (c *conn) intercept() error {
 			return c.dialAgain(ctx)
 		},
 	})
+	c.answered.Store(true)
+	close(served)
+	watch.Wait()
 	return nil
 }
 
 // innerConn is the sandbox's end of a connection whose TLS ends in the gate.
 type innerConn struct {
 	*gonet.TCPConn
-	stream *stream
+	conn *conn
 }
 
 func (c *innerConn) Write(b []byte) (int, error) {
-	c.stream.boundPieces(len(b))
+	c.conn.inner.boundPieces(len(b))
 	return c.TCPConn.Write(b)
+}
+
+// CloseWrite ends the gate's side.
+func (c *innerConn) CloseWrite() error {
+	c.conn.answered.Store(true)
+	return c.TCPConn.CloseWrite()
 }
 
 // interceptorServer returns the gate's server for intercepted connections. The first call makes it.

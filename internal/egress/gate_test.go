@@ -255,16 +255,9 @@ func TestForgottenName(t *testing.T) {
 	}
 }
 
-// TestClosedForGood: a connection ends if its program has closed it, also if the server never answers.
-func TestClosedForGood(t *testing.T) {
-	usual := probeAfter
-	t.Cleanup(func() { probeAfter = usual })
-	probeAfter = 100 * time.Millisecond
-	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
-	hold := make(chan struct{})
-	t.Cleanup(func() { close(hold) })
-	p.world.at("tcp", site+":25", listen(t, func(net.Conn) { <-hold }))
-	c := p.mustDial("tcp", site+":25")
+// closeForGood closes a connection of the sandbox, whose kernel then answers for it for a second. The gate looks soon.
+func closeForGood(t *testing.T, c net.Conn) {
+	t.Helper()
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -275,5 +268,53 @@ func TestClosedForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// probeSoon shortens probeAfter for a test.
+func probeSoon(t *testing.T) {
+	usual := probeAfter
+	t.Cleanup(func() { probeAfter = usual })
+	probeAfter = 100 * time.Millisecond
+}
+
+// TestClosedForGood: a connection ends if its program has closed it, also if the server never answers.
+func TestClosedForGood(t *testing.T) {
+	probeSoon(t)
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	p.world.at("tcp", site+":25", listen(t, func(net.Conn) { <-hold }))
+	closeForGood(t, p.mustDial("tcp", site+":25"))
 	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
+}
+
+// TestWebSocketClosedForGood: so does one of a WebSocket in TLS that ends in the gate, with all its connections to the
+// server.
+func TestWebSocketClosedForGood(t *testing.T) {
+	probeSoon(t)
+	p, outside, trust, _ := openHostile(t)
+	ended := make(chan struct{})
+	p.world.at("tcp", "93.184.216.40:443", listenTLS(t, outside.TLS, func(c net.Conn) {
+		b := make([]byte, 1<<10)
+		n, _ := c.Read(b)
+		if !strings.Contains(string(b[:n]), "websocket") {
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c)                       // it does not end its half
+		_, _ = io.Copy(io.Discard, c.(*tls.Conn).NetConn()) // until the gate closes the connection
+		close(ended)
+	}))
+	conn := p.secretClient(t, "93.184.216.40:443", "api.test", trust)
+	in := bufio.NewReader(conn)
+	for _, upgrade := range []string{"", "Connection: Upgrade\r\nUpgrade: websocket\r\n"} {
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: api.test\r\n%s\r\n", upgrade)
+		if _, err := http.ReadResponse(in, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeForGood(t, conn.NetConn())
+	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
+	<-ended
 }
