@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,13 +78,16 @@ func (c *conn) awaitAnswer(down <-chan struct{}) {
 		case <-down:
 			return
 		case <-c.inner.readable:
-			if c.inner.ended() && !c.answered.Load() {
+			if c.closedForGood() {
 				c.cut(errReset.Error())
 				return
 			}
 		}
 	}
 }
+
+// closedForGood reports whether the stack is done with the connection, and only because of the sandbox.
+func (c *conn) closedForGood() bool { return c.inner.ended() && !c.answered.Load() }
 
 // finish closes both ends. For a while the stack still sends the bytes that the sandbox has not read.
 func (c *conn) finish() {
@@ -156,12 +160,19 @@ func (c *conn) fromServer() error {
 	return err
 }
 
-// send passes bytes on to the server.
+// send passes bytes on to the server. While the server does not read, it looks whether the program still has a socket.
 func (c *conn) send(b []byte) error {
-	if _, err := c.outer.Write(b); err != nil {
-		return errReset
+	for {
+		_ = c.outer.SetWriteDeadline(time.Now().Add(probeAfter)) // it fails on a connection that has ended
+		n, err := c.outer.Write(b)
+		switch b = b[n:]; {
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.closedForGood():
+			return errReset
+		}
+		c.inner.probe()
 	}
-	return nil
 }
 
 // cut implements openFlow. It resets both ends.

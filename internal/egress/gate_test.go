@@ -318,3 +318,20 @@ func TestWebSocketClosedForGood(t *testing.T) {
 	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
 	<-ended
 }
+
+// TestClosedUnread: so does one whose server does not read, while the gate has bytes for it.
+func TestClosedUnread(t *testing.T) {
+	probeSoon(t)
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	p.world.at("tcp", site+":25", listen(t, func(net.Conn) { <-hold }))
+	c := p.mustDial("tcp", site+":25").(*net.TCPConn)
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	for b, err := make([]byte, 1<<20), error(nil); err == nil; {
+		_, err = c.Write(b)
+	}
+	_ = c.SetLinger(0)
+	c.Close()
+	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
+}
