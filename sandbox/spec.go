@@ -93,10 +93,11 @@ type Root struct {
 	Writable bool
 
 	// The engine sets these from the image (Image).
-	Digest  string // of its content
-	Start   *Start // what the sandbox starts with; nil is nothing
-	WorkDir string // working directory of commands; "" is Workspace
-	Note    string // what of its configuration has no effect; "" is nothing
+	Digest   string // of its content
+	Settings string // hash of what its programs see besides: variables, user and working directory
+	Start    *Start // what the sandbox starts with; nil is nothing
+	WorkDir  string // working directory of commands; "" is Workspace
+	Note     string // what of its configuration has no effect; "" is nothing
 }
 
 // Layer is a read-only, content-addressed directory of installed dependencies.

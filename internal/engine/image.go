@@ -9,7 +9,7 @@ import (
 )
 
 // imageOf returns the image of a spec's root on a backend. It is zero for a root without an image, and if the image is
-// unknown here. With fetch, a missing one may be fetched. A digest of the spec must be that of the image.
+// unknown here. With fetch, a missing one may be fetched. Digest and settings of the spec must be those of the image.
 func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Spec, fetch sandbox.Fetch) (sandbox.Image,
 	error) {
 	rooted, ok := b.(sandbox.Rooted)
@@ -18,7 +18,9 @@ func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 		return sandbox.Image{}, nil
 	}
 	image, err := rooted.ImageOf(ctx, root.Image, fetch)
-	if err == nil && root.Digest != "" && image.Digest != "" && root.Digest != image.Digest {
+	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
+	if err == nil && (differ(root.Digest, image.Digest) ||
+		image.Digest != "" && differ(root.Settings, plan.Settings(image))) {
 		err = &sandbox.Error{Kind: sandbox.Unavailable, Op: "image", Msg: root.Image + " changed meanwhile",
 			Fix: "run it again"}
 	}

@@ -165,6 +165,41 @@ func TestRootOf(t *testing.T) {
 	}
 }
 
+// variable is a backend whose images have the variables.
+type variable struct {
+	rooted
+	env []string
+}
+
+func (v variable) ImageOf(context.Context, string, sandbox.Fetch) (sandbox.Image, error) {
+	return sandbox.Image{Digest: "files", Env: v.env}, nil
+}
+
+// TestInstallerSettings: an installer gets the variables of an image, so packages for images with the same files and
+// other variables are others, and a step does not begin once the image has others.
+func TestInstallerSettings(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.resolve(OneShot{Spec: sandbox.Spec{Root: sandbox.Root{Image: "image"}},
+		Request: sandbox.Request{Command: []string{"true"}}})
+	if err == nil {
+		p.backend = variable{env: []string{"A=1"}}
+		err = e.enterImage(t.Context(), p, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.imageOf(t.Context(), p.backend, p.Spec, nil); err != nil {
+		t.Error(err)
+	}
+	_, err = e.imageOf(t.Context(), variable{env: []string{"A=2"}}, p.Spec, nil)
+	if err == nil || sandbox.KindOf(err) != sandbox.Unavailable {
+		t.Errorf("with another value: %v", err)
+	}
+}
+
 type openGate struct{ sandbox.Gate }
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }

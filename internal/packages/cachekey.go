@@ -108,7 +108,7 @@ func statedImports(need *sandbox.PackageNeed) (stated []string) {
 // rootIdentity identifies a root by the files that installing packages for its interpreter changes.
 func rootIdentity(root sandbox.Root, witnesses []string) []string {
 	if root.Image != "" {
-		return []string{"image", cmp.Or(root.Digest, root.Image)}
+		return []string{"image", cmp.Or(root.Digest, root.Image), root.Settings}
 	}
 	witnessed := []string{"dir", root.Dir}
 	inside, err := os.OpenRoot("/" + strings.TrimPrefix(root.Dir, "/"))
@@ -127,8 +127,8 @@ func rootIdentity(root sandbox.Root, witnesses []string) []string {
 // setKey returns the key of a set of packages. It is the same for all requests.
 func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
-	// The installer is a program of the root, which may be hostile.
-	k.add(cmp.Or(need.Root.Digest, need.Root.Image), need.Root.Dir)
+	// The installer is a program of the root, which may be hostile. So may be the variables that it gets of an image.
+	k.add(cmp.Or(need.Root.Digest, need.Root.Image), need.Root.Settings, need.Root.Dir)
 	k.add(need.Language.Installer.At, platform, withoutPassword(index), strconv.FormatBool(order.AllowBuild))
 	for _, list := range [][]string{order.Requirements, order.Found} {
 		k.add(strconv.Itoa(len(list)))

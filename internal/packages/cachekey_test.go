@@ -30,6 +30,7 @@ func TestRequestKey(t *testing.T) {
 		"build":        func(n *sandbox.PackageNeed, _ *Index) { n.AllowBuild = true },
 		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
 		"image":        func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "e" },
+		"its settings": func(n *sandbox.PackageNeed, _ *Index) { n.Root.Settings = "s" },
 		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "" },
 		"another":      func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Image: "j"} },
 		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -45,13 +48,23 @@ func joinPath(path string, defaults []string) string {
 	return strings.Join(folders, ":")
 }
 
+// Settings returns a hash of what programs of an image see besides its files. Images with the same files may differ.
+func Settings(image sandbox.Image) string {
+	text, err := json.Marshal([]any{image.Env, image.User, image.WorkDir})
+	if err != nil { // it has only texts and numbers
+		panic(err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
 // Rooted returns a spec on an image, with the user of the image unless the spec names one.
 func (r *Rules) Rooted(spec sandbox.Spec, image sandbox.Image) sandbox.Spec {
 	if image.Digest == "" {
 		return spec
 	}
 	spec.Root.Digest, spec.Root.WorkDir, spec.Root.Note = image.Digest, image.WorkDir, image.Note
-	spec.Root.Start = image.Start
+	spec.Root.Settings, spec.Root.Start = Settings(image), image.Start
 	if spec.User == (sandbox.User{}) {
 		spec.User = image.User
 	}
