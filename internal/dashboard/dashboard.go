@@ -110,7 +110,7 @@ func (p *page) serve(w *httpd.Response, r *http.Request) error {
 		if !acceptsGzip(r) {
 			plain, err := gzip.NewReader(bytes.NewReader(p.text))
 			if err == nil {
-				_, _ = io.Copy(w, plain)
+				_, _ = io.Copy(w, w.Working(plain))
 			}
 			return err
 		}
