@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
@@ -77,6 +78,9 @@ type certifier struct {
 // maxChallenges limits connections, so that strangers do not use up the descriptors of the server.
 const maxChallenges = 64
 
+// challengeRate limits connections per second, of one request each, so that strangers take little CPU time.
+const challengeRate = 200
+
 // challengeTimeout limits a request of the ACME server, or of a visitor who is redirected.
 const challengeTimeout = 10 * time.Second
 
@@ -106,13 +110,30 @@ func (a *app) openCertifier(f *acmeFlags, stateDir string) (*certifier, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.door = &http.Server{Handler: withoutPort(c.manager.HTTPHandler(nil)), ReadTimeout: challengeTimeout,
 		WriteTimeout: challengeTimeout, IdleTimeout: challengeTimeout, MaxHeaderBytes: 8 << 10}
+	c.door.SetKeepAlivesEnabled(false) // so the rate of connections is that of requests
 	c.tasks.Go(func() {
-		if err := c.door.Serve(netutil.LimitListener(listener, maxChallenges)); !errors.Is(err, http.ErrServerClosed) {
+		err := c.door.Serve(netutil.LimitListener(newPaced(listener), maxChallenges))
+		if !errors.Is(err, http.ErrServerClosed) {
 			a.warn("ACME challenges are no longer answered: %s", terminal.OneLine(err.Error()))
 		}
 	})
 	a.note(terminal.Plain, "ACME challenges are answered on %s", listener.Addr())
 	return c, nil
+}
+
+// paced is a listener that accepts at most challengeRate connections per second.
+type paced struct {
+	net.Listener
+	limit *rate.Limiter
+}
+
+func newPaced(l net.Listener) *paced { return &paced{l, rate.NewLimiter(challengeRate, 1)} }
+
+func (l *paced) Accept() (net.Conn, error) {
+	if err := l.limit.Wait(context.Background()); err != nil {
+		return nil, err
+	}
+	return l.Listener.Accept()
 }
 
 // withoutPort removes the port from the Host header: a proxy, or an ACME server for tests, may reach another than 80.

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -205,4 +206,24 @@ func TestServeACME(t *testing.T) {
 	if second := serial(s); second != first {
 		t.Error("the certificate was requested again")
 	}
+}
+
+// instant is a listener to which somebody always connects.
+type instant struct{ net.Listener }
+
+func (instant) Accept() (net.Conn, error) { return nil, nil }
+
+// TestChallengeRate: connections for challenges are accepted at a limited rate.
+func TestChallengeRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, began := newPaced(instant{}), time.Now()
+		for range challengeRate + 1 {
+			if _, err := l.Accept(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took < time.Second-time.Millisecond {
+			t.Errorf("%d connections in %s", challengeRate+1, took)
+		}
+	})
 }
