@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/driver"
+	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -48,29 +49,24 @@ func (c *Context) ask(ctx context.Context, kind driver.Kind, fields ...[]byte) (
 	if err != nil {
 		return nil, err
 	}
-	answers := in.expectAnswer()
-	defer in.dropAnswer()
 	id := sandbox.NewID()
+	answers := in.expectAnswer(id)
+	defer in.dropAnswer()
 	request := driver.Frame{Kind: kind, Fields: append([][]byte{[]byte(id)}, fields...)}
 	if err := in.sendQuestion(ctx, request.Append(nil)); err != nil {
 		return nil, err
 	}
-	for {
-		select {
-		case fields := <-answers:
-			if string(fields[0]) != string(id) {
-				continue // to a question that was given up
-			}
-			in.forgetSplit()
-			return fields[1:], nil
-		case <-in.gone:
-			return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: string(kind), Msg: "the interpreter ended"}
-		case <-ctx.Done():
-			stopping, cancel := context.WithTimeout(c.sandbox.life, interruptTimeout)
-			defer cancel()
-			_ = in.interrupt(stopping)
-			return nil, context.Cause(ctx)
-		}
+	select {
+	case fields := <-answers:
+		in.forgetSplit()
+		return fields[1:], nil
+	case <-in.gone:
+		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: string(kind), Msg: "the interpreter ended"}
+	case <-ctx.Done():
+		stopping, cancel := context.WithTimeout(c.sandbox.life, interruptTimeout)
+		defer cancel()
+		_ = in.interrupt(stopping, guest.ScopeProcess) // not the commands of earlier runs
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -89,33 +85,42 @@ func parseMatches(fields [][]byte, cursor int) (start int, names []string, err e
 	return start, names, nil
 }
 
-func (in *interpreter) expectAnswer() <-chan [][]byte {
+// asked is the question whose caller waits.
+type asked struct {
+	id     sandbox.ID
+	answer chan [][]byte // nil without
+}
+
+func (in *interpreter) expectAnswer(id sandbox.ID) <-chan [][]byte {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.answers, in.stray = make(chan [][]byte, 1), 0
-	return in.answers
+	in.asked, in.stray = asked{id, make(chan [][]byte, 1)}, 0
+	return in.asked.answer
 }
 
 func (in *interpreter) dropAnswer() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.answers = nil
+	in.asked = asked{}
 }
 
 // isAsked reports whether a caller waits for an answer.
 func (in *interpreter) isAsked() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.answers != nil
+	return in.asked.answer != nil
 }
 
-// answer passes an answer, which ends at an offset of the channel, to the caller that waits. A second answer is forged.
+// answer passes an answer, which ends at an offset of the channel, to the caller that waits. A second answer is forged,
+// and one to another question is that of a caller that has left.
 func (in *interpreter) answer(fields [][]byte, end uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.at.ended = end
+	if in.at.ended = end; string(fields[0]) != string(in.asked.id) {
+		return
+	}
 	select {
-	case in.answers <- fields:
+	case in.asked.answer <- fields:
 	default:
 	}
 }

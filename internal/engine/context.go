@@ -318,7 +318,7 @@ func (c *Context) interruptFor(ctx context.Context, x *Run) error {
 		return nil
 	}
 	runs.noteSignal()
-	return in.interrupt(ctx)
+	return in.interrupt(ctx, guest.ScopeGroup)
 }
 
 // Delete ends the context. If it fails, the context stays.

@@ -181,7 +181,7 @@ func (x *Run) interrupt(in *interpreter) (guest.Exited, error) {
 	ctx, cancel := context.WithTimeout(x.sandbox.life, interruptTimeout)
 	defer cancel()
 	for ctx.Err() == nil && !in.isGone() {
-		_ = in.interrupt(ctx) // an interpreter may miss a signal just before a blocking system call: repeat it
+		_ = in.interrupt(ctx, guest.ScopeGroup) // an interpreter may miss a signal just before a blocking system call: repeat it
 		select {
 		case <-x.ran:
 			if !x.sandbox.oneShot {

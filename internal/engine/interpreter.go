@@ -48,7 +48,7 @@ type interpreter struct {
 	taken      guest.Attach // output that was received
 	background background
 	stray      int // bytes that count for maxStray, since the current run or the last one began
-	answers    chan [][]byte
+	asked      asked
 	at         offsets
 }
 
@@ -428,9 +428,9 @@ func (in *interpreter) beginSend(ctx context.Context, request []byte) (answer fu
 	return answer
 }
 
-// interrupt sends SIGINT to the interpreter and the commands that it runs.
-func (in *interpreter) interrupt(ctx context.Context) error {
-	m := guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: guest.ScopeGroup}
+// interrupt sends SIGINT to the interpreter, and with guest.ScopeGroup also to the commands that it runs.
+func (in *interpreter) interrupt(ctx context.Context, scope guest.SignalScope) error {
+	m := guest.Signal{ID: string(in.id), Signal: int32(syscall.SIGINT), Scope: scope}
 	return in.context.sandbox.call(ctx, func(c *client.Client) error { return c.Signal(ctx, m) })
 }
 

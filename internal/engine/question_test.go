@@ -170,3 +170,33 @@ write(0)`)
 		t.Error(err)
 	}
 }
+
+// TestCommandsOutliveQuestion: a client that leaves before the answer to a question ends no command of earlier code.
+func TestCommandsOutliveQuestion(t *testing.T) {
+	_, s := contextRig(t)
+	do(t, s, code("python", `import subprocess, time
+p = subprocess.Popen(["sleep", "1000"])
+class Slow:
+    def __dir__(self):
+        open("asked", "w").close()
+        time.sleep(1000)
+slow = Slow()`))
+	c, err := s.DefaultContext("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, _, err := c.Complete(ctx, "slow.", 5)
+		left <- err
+	}()
+	eventually(t, "the question", func() bool { return exists(t, s, "asked") })
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if r := do(t, s, code("python", "p.poll(), p.kill()")); value(r) != "(None, None)" {
+		t.Errorf("the command: %s, %+v", value(r), r.Exception)
+	}
+}
