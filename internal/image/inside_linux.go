@@ -18,7 +18,7 @@ func openInside(dir, name string, folder bool) (*os.File, error) {
 	if folder {
 		flags |= unix.O_DIRECTORY
 	}
-	f, err := openBelow(root, name, flags)
+	f, err := openBelow(root, name, flags, 0)
 	if err != nil || folder {
 		return f, err
 	}
@@ -28,10 +28,10 @@ func openInside(dir, name string, folder bool) (*os.File, error) {
 // maxTries is how often a path is opened while others rename folders or mount.
 const maxTries = 64
 
-// openBelow opens a path below a folder, which is its root. The kernel gives up at a ".." if anything on the host was
-// renamed or mounted meanwhile (EAGAIN in openat2(2)): then it tries again.
-func openBelow(root *os.File, name string, flags uint64) (*os.File, error) {
-	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+// openBelow opens a path below a folder, which is its root, with further bits for openat2(2). The kernel gives up at a
+// ".." if anything on the host was renamed or mounted meanwhile (EAGAIN): then it tries again.
+func openBelow(root *os.File, name string, flags, resolve uint64) (*os.File, error) {
+	how := unix.OpenHow{Flags: flags, Resolve: resolve | unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for try := 1; ; try++ {
 		fd, err := unix.Openat2(int(root.Fd()), path.Clean("./"+name), &how)
 		switch {
