@@ -211,6 +211,18 @@ func TestFileBounds(t *testing.T) {
 	}
 }
 
+// TestFormRoom: the head of a part needs room, however small the form is.
+func TestFormRoom(t *testing.T) {
+	const form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nx\r\n--b--\r\n"
+	for room, want := range map[int64]int{512 << 10: 413, 2 << 20: 200} { // half of it for one client
+		r := newRig(t, httpd.Config{MaxAnswers: room})
+		if status, text := r.do("POST", "/files", "multipart/form-data; boundary=b", []byte(form),
+			r.to(envd)); status != want {
+			t.Errorf("%d: %d, not %d: %s", room, status, want, text)
+		}
+	}
+}
+
 // TestErrorWords: errors of calls and of runs have the words of other faces, without the steps that failed.
 func TestErrorWords(t *testing.T) {
 	r := newRig(t, httpd.Config{})

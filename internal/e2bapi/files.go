@@ -101,7 +101,10 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	named := r.URL.Query().Get("path")
 	switch {
 	case kind == "multipart/form-data":
-		err = eachPart(body, params["boundary"], named, put)
+		var form *httpd.Form
+		if form, err = f.NewForm(r.Context(), w, body, params["boundary"]); err == nil {
+			err = eachPart(form, named, put)
+		}
 	case kind == "application/octet-stream" && named != "":
 		err = put(named, body)
 	default:
@@ -114,8 +117,7 @@ func (f *face) writeFile(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 }
 
 // eachPart writes the files of a form. A name in the query wins over that of the part.
-func eachPart(body io.Reader, boundary, named string, put func(string, io.Reader) error) error {
-	form := httpd.NewForm(body, boundary)
+func eachPart(form *httpd.Form, named string, put func(string, io.Reader) error) error {
 	for {
 		part, content, err := form.Next()
 		if errors.Is(err, io.EOF) {

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -32,11 +33,14 @@ func (d Decoded) Read(p []byte) (int, error) {
 
 // Limits of what is parsed and not kept. A small body that is packed can become a lot of it.
 const (
-	maxPartHead = 64 << 10 // before the content of a part, besides what is read ahead of it
+	maxPartHead = 16 << 10 // before the content of a part, besides what is read ahead of it
 	maxHeads    = 64 << 20 // of all parts of a form, and what is read ahead
 	maxSkipped  = 1 << 20  // content of parts that have no meaning
 	maxParts    = 10_000   // of a form, each of which takes some microseconds, however short it is
 )
+
+// headBytes is the most memory of the head of a part: its lines, of five bytes or more, become the entries of a map.
+const headBytes = 512 << 10
 
 // partHeads is the body of a form, which limits what is read until a part begins.
 type partHeads struct {
@@ -77,8 +81,15 @@ type Form struct {
 	skipped int64
 }
 
-// NewForm returns the form in a body.
-func NewForm(body io.Reader, boundary string) *Form {
+// NewForm returns the form in a body of a request, until whose end the memory of a head counts.
+func (s *Server) NewForm(ctx context.Context, w *Response, body io.Reader, boundary string) (*Form, error) {
+	if err := s.Reserve(ctx, w, headBytes); err != nil {
+		return nil, err
+	}
+	return newForm(body, boundary), nil
+}
+
+func newForm(body io.Reader, boundary string) *Form {
 	heads := &partHeads{Reader: body, all: maxHeads}
 	return &Form{heads: heads, parts: multipart.NewReader(heads, boundary)}
 }

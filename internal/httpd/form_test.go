@@ -9,7 +9,7 @@ import (
 
 // TestFormParts: a form has a bounded number of parts, of which some hundred kilobytes of gzip can hold millions.
 func TestFormParts(t *testing.T) {
-	form := NewForm(strings.NewReader(strings.Repeat("--b\r\na:\r\n\r\n\r\n", maxParts+10)+"--b--\r\n"), "b")
+	form := newForm(strings.NewReader(strings.Repeat("--b\r\na:\r\n\r\n\r\n", maxParts+10)+"--b--\r\n"), "b")
 	for n := range maxParts + 1 {
 		_, content, err := form.Next()
 		if n < maxParts && err == nil {

@@ -69,7 +69,10 @@ func (f *face) createFile(w *httpd.Response, r *http.Request, s *engine.Sandbox)
 	if err != nil {
 		return err
 	}
-	form := httpd.NewForm(body, params["boundary"])
+	form, err := f.NewForm(r.Context(), w, body, params["boundary"])
+	if err != nil {
+		return err
+	}
 	for {
 		part, content, err := form.Next()
 		if errors.Is(err, io.EOF) {
