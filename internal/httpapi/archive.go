@@ -3,6 +3,7 @@ package httpapi
 import (
 	"archive/tar"
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -274,6 +275,7 @@ func entryName(name string) (string, error) {
 
 // fromTar returns the entries of a tar archive (POSIX.1-2001, section pax, and its relatives), in order.
 func fromTar(body io.Reader) func() (sandbox.FileInfo, io.Reader, error) {
+	body = bufio.NewReaderSize(body, 64<<10) // package archive/tar reads 512 bytes at once, and each read costs time
 	in := tar.NewReader(body)
 	return func() (f sandbox.FileInfo, content io.Reader, err error) {
 		for {

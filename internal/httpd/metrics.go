@@ -75,6 +75,12 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
+// workOf counts the work that is noted in shares.
+func workOf(s *shares) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fumehood_http_work_seconds_total",
+		Help: "CPU time of requests and answers, by the estimate that divides it among API keys."}, s.seconds)
+}
+
 func (m *Metrics) request(w *Response, r *http.Request, took time.Duration) {
 	method := "other"
 	switch r.Method {

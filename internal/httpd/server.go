@@ -110,7 +110,7 @@ func New(config Config) (*Server, error) {
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)
 	}
-	s.metrics.registry.MustRegister(engineCollector{config.Engine}, keyCollector{config.Keys})
+	s.metrics.registry.MustRegister(engineCollector{config.Engine}, keyCollector{config.Keys}, workOf(s.shares))
 	return s, nil
 }
 

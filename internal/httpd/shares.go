@@ -48,6 +48,7 @@ type shares struct {
 	due    time.Time // when all of their work would be paid for
 	swept  time.Time
 	active [2]int // accounts that had recent work when they were swept: of keys, of addresses
+	noted  time.Duration
 }
 
 // account is the work of a client.
@@ -78,6 +79,7 @@ func (s *shares) use(owner string, work time.Duration, now time.Time) time.Durat
 		a = &account{}
 		s.each[owner] = a
 	}
+	s.noted += work
 	a.due, s.due = later(a.due, now), later(s.due, now)
 	if rest := a.due.Sub(now) - sharesBurst; rest > sharesWait { // its requests wait that long already
 		return rest
@@ -92,6 +94,13 @@ func (s *shares) use(owner string, work time.Duration, now time.Time) time.Durat
 		s.due = s.due.Add(work)
 	}
 	return a.due.Sub(now) - sharesBurst
+}
+
+// seconds returns all work that was noted.
+func (s *shares) seconds() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noted.Seconds()
 }
 
 func later(a, b time.Time) time.Time {
