@@ -301,7 +301,8 @@ func TestWebSocketClosedForGood(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 			return
 		}
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\n"+
+			"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)                       // it does not end its half
 		_, _ = io.Copy(io.Discard, c.(*tls.Conn).NetConn()) // until the gate closes the connection
 		close(ended)

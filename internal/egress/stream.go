@@ -65,9 +65,9 @@ func (s *stream) ended() bool {
 	return false
 }
 
-// probeAfter is how long a connection may be silent before each probe, once the sandbox has ended its side or the server
-// has stopped reading. The kernel answers for a closed socket for a minute (tcp_fin_timeout in tcp(7)), and then with a
-// reset. Only tests change it.
+// probeAfter is how long a connection may be silent before each probe, once the sandbox has ended its side or the
+// server has stopped reading. The kernel answers for a closed socket for a minute (tcp_fin_timeout in tcp(7)), and then
+// with a reset. Only tests change it.
 var probeAfter = 30 * time.Second
 
 // probe has the stack find out that the sandbox has no socket for the connection any more.

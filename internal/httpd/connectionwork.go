@@ -9,7 +9,7 @@ import (
 // The CPU time of what a client sends before a request or beside its body, which needs no key.
 const (
 	handshakeTime = 1500 * time.Microsecond // of TLS, with a key of RSA-2048
-	besideTime    = 250 * time.Nanosecond   // for a byte: a head of short lines, or frames of HTTP/2 of 9 bytes, each 2 µs
+	besideTime    = 250 * time.Nanosecond   // for a byte: a head of short lines, or frames of HTTP/2 of 9 bytes
 )
 
 const (
