@@ -268,7 +268,7 @@ func (x *Run) addResult(value sandbox.Value, end uint64) error {
 	x.resultBytes += size
 	x.resultCount++
 	over := x.resultCount > maxResults || x.resultBytes > maxResultBytes
-	if !over && !x.req.Background {
+	if !over && !x.isLeft() {
 		x.results = append(x.results, value)
 	}
 	x.mu.Unlock()

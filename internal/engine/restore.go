@@ -205,8 +205,14 @@ func (x *Run) eachLogged(ctx context.Context, take func(eventlog.Event)) error {
 }
 
 func (x *Run) replayEvent(e eventlog.Event) {
+	if x.resumed.last.Finished && e.Kind != eventlog.Began && e.Kind != eventlog.Done {
+		return // a start of the server reads gigabytes of these
+	}
 	decoded := Event{Kind: e.Kind, Data: e.Data}
 	switch e.Kind {
+	case eventlog.Result: // the caller has left, or reads the log
+		x.resumed.reported = e.Offset
+		return
 	case eventlog.Stdout:
 		x.output.stdout.replay(e.Data, e.Offset-x.base.Stdout)
 		return
@@ -232,11 +238,6 @@ func (x *Run) replayEvent(e eventlog.Event) {
 		return
 	}
 	switch {
-	case decoded.Result != nil:
-		if !x.req.Background {
-			x.results = append(x.results, *decoded.Result)
-		}
-		x.resumed.reported = e.Offset
 	case decoded.Exception != nil:
 		x.exception = decoded.Exception
 		x.resumed.reported = e.Offset

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/driver"
@@ -74,5 +75,40 @@ func TestRefusedCallOutlivesServer(t *testing.T) {
 	rest, err := next.restOfAnswers(t.Context(), 15+had)
 	if err != nil || len(want) == 0 || string(rest) != string(want[had:]) {
 		t.Errorf("the interpreter gets %q of %q, %v", rest, want, err)
+	}
+}
+
+// TestReplayReadsNoValues: a start of the server decodes and keeps no values of runs, whose logs may have gigabytes.
+func TestReplayReadsNoValues(t *testing.T) {
+	log, err := eventlog.Create(t.TempDir()+"/log", nil, eventlog.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const count, size = 16, 1 << 20
+	value := encode(sandbox.Value{Forms: []sandbox.Form{{Type: "text/html", Data: make([]byte, size/4*3)}}})
+	for range count {
+		if _, err := log.Append(eventlog.Result, 7, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, finished := range []bool{false, true} {
+		if finished {
+			if err := log.Finish(encodeResult(&sandbox.Result{Status: sandbox.StatusKilled}, 5)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := &Run{resumed: &resumed{last: log.Last()}}
+		x.log.Log = log
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err = x.replay(t.Context())
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > count*size/2 {
+			t.Errorf("finished %v: %d bytes were taken", finished, took)
+		}
+		if err != nil || len(x.results) != 0 || !finished && x.resumed.reported != 7 ||
+			finished && (x.result == nil || x.result.Status != sandbox.StatusKilled || x.process.pid != 5) {
+			t.Errorf("finished %v: %+v, %v", finished, x.result, err)
+		}
 	}
 }

@@ -60,8 +60,8 @@ func (s *Sandbox) recordRuns(log eventlog.Last) {
 	}
 }
 
-// slim frees the memory of a run that has ended: its request, tools, output and results. The result of a background one
-// keeps none of that either, as its log has it; that of another is its caller's.
+// slim frees the memory of a run that has ended: its request, tools, output and results. The result of one without a
+// caller keeps none of that either, as its log has it; that of another is its caller's.
 func (x *Run) slim() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,7 +73,7 @@ func (x *Run) slim() {
 	if x.calls != nil {
 		x.calls.set.End()
 	}
-	if r := x.result; r != nil && x.req.Background {
+	if r := x.result; r != nil && x.isLeft() {
 		slim := *r
 		slim.Stdout, slim.Stderr, slim.Background = sandbox.Captured{}, sandbox.Captured{}, sandbox.Captured{}
 		slim.Results, slim.Files, slim.Packages, slim.Findings, slim.Compiled = nil, nil, nil, nil, nil
@@ -83,6 +83,9 @@ func (x *Run) slim() {
 		x.result = &slim
 	}
 }
+
+// isLeft reports whether no caller waits for the values of the run: they are in its log.
+func (x *Run) isLeft() bool { return x.req.Background || x.resumed != nil }
 
 // maxKeptCommand limits what is remembered of the command of a run that has ended, in bytes.
 const maxKeptCommand = 2 << 10
