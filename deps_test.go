@@ -166,7 +166,7 @@ internal/answer:             sandbox api internal/largejson internal/wording
 client:                      sandbox api internal/duplex internal/toolcall | github.com/coder/websocket
 internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/largejson
                              internal/room |
-                             github.com/prometheus/client_golang golang.org/x/time
+                             github.com/prometheus/client_golang golang.org/x/sys golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/image internal/largejson internal/nearest internal/packages internal/plan
                              internal/template internal/room | github.com/coder/websocket

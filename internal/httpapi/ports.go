@@ -58,6 +58,7 @@ func (a *apiV1) tunnel(w *httpd.Response, r *http.Request, s *engine.Sandbox) er
 	}
 	defer conn.Close()
 	defer context.AfterFunc(a.Stopping(), func() { conn.Close() })()
+	defer httpd.WhenGone(r, func() { program.Close() })() // which ends the other half, too
 	client, ok := conn.(duplex.Conn)
 	if !ok {
 		return nil // no listener of ours

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/fumehood-dev/fumehood/api"
@@ -57,6 +58,8 @@ func (s *Server) PassToPort(w *Response, r *http.Request, to PortTarget) error {
 		w.Header().Del("X-Content-Type-Options")
 	}
 	defer w.PassOn(r)()
+	var gone atomic.Bool
+	defer WhenGone(r, func() { gone.Store(true); cancel() })()
 	p := &passing{PortTarget: to, isKey: s.isKey}
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true,
 		MaxResponseHeaderBytes: maxPortHeader,
@@ -69,7 +72,7 @@ func (s *Server) PassToPort(w *Response, r *http.Request, to PortTarget) error {
 	switch {
 	case err == nil:
 		return nil
-	case r.Context().Err() != nil:
+	case r.Context().Err() != nil || gone.Load():
 		return &sandbox.Error{Kind: sandbox.Unavailable, Msg: "the client has left"}
 	case to.Sandbox.Ended() != nil:
 		return to.Sandbox.Ended()
