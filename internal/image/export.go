@@ -108,7 +108,7 @@ func (r *Roots) Loadable(text string) (l hostbox.Loadable, err error) {
 	if err != nil {
 		return l, err
 	}
-	return hostbox.Loadable{Image: s.settings(i), Name: i.Name, Reference: tag.String(), Built: i.Built,
+	return hostbox.Loadable{Image: s.settings(i), Name: i.Name, Reference: tag.String(), Built: i.Built && i.Owner == "",
 		Save: func(ctx context.Context, w io.Writer, moved func()) error {
 			packed, release, err := s.packed(ctx, i, gzip.NoCompression, moved)
 			if err != nil {

@@ -130,3 +130,19 @@ func TestLayersInParallel(t *testing.T) {
 		t.Errorf("%d bytes are held", s.making.space)
 	}
 }
+
+// TestInPlaceOfEngines: only templates of the operator come before images of an engine that have their names.
+func TestInPlaceOfEngines(t *testing.T) {
+	s := openStore(t)
+	tree := deriveOf(t, s, "a")
+	roots := Roots{Open: func() (*Store, error) { return s, nil }}
+	for _, owner := range []string{"", "alice"} {
+		name := "of-" + owner + "1"
+		if _, err := s.Put(name, owner, tree, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := roots.Loadable(name); err != nil || l.Built != (owner == "") {
+			t.Errorf("owner %q: %t, %v", owner, l.Built, err)
+		}
+	}
+}

@@ -23,3 +23,10 @@ func (i *Image) Spellings() []string {
 	}
 	return list
 }
+
+// SameName reports whether two texts name one image.
+func SameName(a, b string) bool {
+	fullA, errA := fullName(a)
+	fullB, errB := fullName(b)
+	return errA == nil && errB == nil && fullA == fullB
+}

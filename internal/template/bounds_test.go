@@ -172,3 +172,24 @@ func TestCopyNames(t *testing.T) {
 		t.Errorf("%d files: %v", len(c.list), c.err)
 	}
 }
+
+// shows is a backend that shows an image if a request names none.
+type shows struct {
+	builders
+	sandbox.Rooted
+}
+
+func (shows) Root(sandbox.Spec) sandbox.Root { return sandbox.Root{Image: "python:3.12-slim"} }
+
+// TestDefaultName: a key cannot build the image that requests of others show without naming it.
+func TestDefaultName(t *testing.T) {
+	h := newHouse(t, nil)
+	h.Backends = append(h.Backends, shows{})
+	for owner, kind := range map[string]sandbox.Kind{"": sandbox.Internal, "alice": sandbox.Exists} {
+		_, err := h.Build(t.Context(), Build{Name: "docker.io/library/python:3.12-slim", Owner: owner,
+			Steps: []Step{{From: "base"}, {Env: "A=1"}}})
+		if (err == nil) != (owner == "") || err != nil && sandbox.KindOf(err) != kind {
+			t.Errorf("owner %q: %v", owner, err)
+		}
+	}
+}

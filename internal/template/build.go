@@ -145,7 +145,7 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 		return i, err
 	}
 	if err = w.check(request.Name); err == nil {
-		err = b.Images.CheckName(request.Name, request.Owner)
+		err = w.checkName()
 	}
 	if err != nil {
 		return i, err
@@ -283,6 +283,18 @@ func (b *build) check(name string) error {
 		return sandbox.Invalidf("image", "this server does not offer %.200q", name)
 	}
 	return nil
+}
+
+// checkName refuses the names of other images. A key may not build the one that a backend shows if a request names none.
+func (b *build) checkName() error {
+	for _, backend := range b.Backends {
+		rooted, ok := backend.(sandbox.Rooted)
+		if ok && b.want.Owner != "" && image.SameName(rooted.Root(sandbox.Spec{}).Image, b.want.Name) {
+			return &sandbox.Error{Kind: sandbox.Exists, Op: "name", Fix: "choose another name",
+				Msg: b.want.Name + " is the image of requests without one"}
+		}
+	}
+	return b.Images.CheckName(b.want.Name, b.want.Owner)
 }
 
 // hold keeps a tree for a state, until drop or the end of the build.

@@ -33,7 +33,7 @@ type Loadable struct {
 	sandbox.Image
 	Name      string // in full
 	Reference string // its name in engines, different for each content
-	Built     bool   // it is a template, and not from elsewhere
+	Built     bool   // it is a template of the operator, in place of an image of the engine with its name
 	// Save writes it as docker save does, under Reference. It calls moved while it makes progress.
 	Save func(ctx context.Context, to io.Writer, moved func()) error
 }
