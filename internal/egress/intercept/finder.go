@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
@@ -60,8 +61,10 @@ func newFinder(secrets []rules.Secret) *finder {
 		if s.Value == "" {
 			continue
 		}
-		for _, read := range rules.Readings(s.Value) {
-			all.addValue(read, s.Placeholder)
+		for _, text := range inCases(s.Value) {
+			for _, read := range rules.Readings(text) {
+				all.addValue(read, s.Placeholder)
+			}
 		}
 	}
 	count := bits.Len(uint(len(all)) / 2)
@@ -72,6 +75,15 @@ func newFinder(secrets []rules.Secret) *finder {
 		*list = append(*list, p)
 	}
 	return f
+}
+
+// inCases returns a value, and its texts in lower and in upper case if it has letters beyond ASCII, which the hashes
+// distinguish.
+func inCases(value string) []string {
+	if !strings.ContainsFunc(value, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return []string{value}
+	}
+	return []string{value, strings.ToLower(value), strings.ToUpper(value)}
 }
 
 // addValue adds a value as it is, as a form, and in Base64.

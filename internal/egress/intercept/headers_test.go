@@ -133,6 +133,19 @@ func TestStreamHides(t *testing.T) {
 	}
 }
 
+// TestCasesOfLetters: letters beyond ASCII are found in both cases, too.
+func TestCasesOfLetters(t *testing.T) {
+	const value = "Grüße-Ärger-ñandú-Жук"
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	for _, text := range []string{value, strings.ToLower(value), strings.ToUpper(value)} {
+		for _, text := range []string{text, url.QueryEscape(text), inJSON(text)} {
+			if got := strings.Join(pieces(f, text, ""), ""); got != "<1>" {
+				t.Errorf("%s: %s", text, got)
+			}
+		}
+	}
+}
+
 // TestEncodings: a value is found as encoders of several languages write it.
 func TestEncodings(t *testing.T) {
 	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: `k/=y"&<>'é()! 𝄞`, Placeholder: "<1>"}}})
