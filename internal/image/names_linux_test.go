@@ -3,6 +3,8 @@ package image
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,6 +145,29 @@ func TestInPlaceOfEngines(t *testing.T) {
 		}
 		if l, err := roots.Loadable(name); err != nil || l.Built != (owner == "") {
 			t.Errorf("owner %q: %t, %v", owner, l.Built, err)
+		}
+	}
+}
+
+// TestNamesOf: requests with an unknown digest read no records, and find new ones.
+func TestNamesOf(t *testing.T) {
+	s := openStore(t)
+	tree := deriveOf(t, s, "a")
+	folder := filepath.Join(s.dir, namesDir)
+	for age, name := range []string{"b", "a"} { // the folder seems to be older each time
+		made, err := s.Put(name, "alice", tree, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-time.Hour * time.Duration(age+1))
+		if err := os.Chtimes(folder, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := s.Find(name + "@" + made.Digest); err != nil || i.Tree != tree {
+			t.Errorf("%s by its digest: %v", name, err)
+		}
+		if s.byDigest.made.IsZero() {
+			t.Error("the index is not kept")
 		}
 	}
 }

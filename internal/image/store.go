@@ -41,6 +41,7 @@ type Store struct {
 	trees    *trees.Store
 	making   making
 	costs    costs
+	byDigest byDigest
 
 	reserving sync.Mutex // guards drafted; held while others make room
 	drafted   int64      // bytes that are reserved for unpublished trees of images
@@ -140,15 +141,50 @@ func (s *Store) findDigest(full string) (Image, bool) {
 	if !ok {
 		return Image{}, false
 	}
-	list, err := s.List()
-	i := slices.IndexFunc(list, func(i Image) bool {
-		return i.Digest == digest && strings.HasPrefix(i.Name, repository+":")
-	})
-	if err != nil || i < 0 {
+	names := s.namesOf(digest)
+	i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, repository+":") })
+	if i < 0 {
 		return Image{}, false
 	}
-	found, err := s.read(s.nameFile(list[i].Name))
+	found, err := s.read(s.nameFile(names[i]))
 	return found, err == nil
+}
+
+// byDigest is an index of the names, so that a request with an unknown digest reads no records.
+type byDigest struct {
+	mu    sync.Mutex
+	made  time.Time // the time of the folder of names that it is of; zero is no index
+	names map[string][]string
+}
+
+// settled is how old a change of a folder must be so that a later one has another time.
+const settled = time.Second
+
+// namesOf returns the names of the images with a digest.
+func (s *Store) namesOf(digest string) []string {
+	x := &s.byDigest
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	folder, err := os.Stat(filepath.Join(s.dir, namesDir))
+	if err != nil {
+		return nil
+	}
+	changed := folder.ModTime()
+	if x.made.Equal(changed) {
+		return x.names[digest]
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil
+	}
+	x.made, x.names = time.Time{}, map[string][]string{}
+	for _, i := range list {
+		x.names[i.Digest] = append(x.names[i.Digest], i.Name)
+	}
+	if age := time.Since(changed); age > settled {
+		x.made = changed
+	}
+	return x.names[digest]
 }
 
 // read reads the record of a name.
