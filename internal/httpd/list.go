@@ -32,6 +32,15 @@ func (s *Server) NewList(w *Response, name string) *List {
 	return l
 }
 
+// NewListAfter is NewList with the fields of a struct before the list.
+func (s *Server) NewListAfter(w *Response, fields any, name string) *List {
+	l := &List{server: s, w: w, name: name}
+	largejson.Encode(&l.buf, fields)
+	l.buf.Truncate(l.buf.Len() - len("}\n"))
+	l.buf.WriteString(`,` + strconv.Quote(name) + `:[`)
+	return l
+}
+
 // Add adds an entry, whose type always has a JSON form. It returns an error if the client takes nothing any more.
 func (l *List) Add(entry any) error {
 	if l.count++; l.count > 1 {

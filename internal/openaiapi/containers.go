@@ -157,7 +157,7 @@ type deleted struct {
 // page is one page of a list.
 type page[T any] struct {
 	Object string  `json:"object"`
-	Data   []T     `json:"data"`
+	Data   []T     `json:"-"` // sent one by one
 	First  *string `json:"first_id"`
 	Last   *string `json:"last_id"`
 	More   bool    `json:"has_more"`
@@ -199,7 +199,7 @@ func (f *face) listContainers(w *httpd.Response, r *http.Request) error {
 	if name := q.Get("name"); name != "" {
 		wanted = map[string]string{nameKey: name}
 	}
-	var list []container
+	var list []sandbox.ID
 	for after := sandbox.ID(""); ; {
 		some, more, err := f.Engine().Sandboxes(w.Key, wanted, after, 0)
 		if err != nil {
@@ -208,8 +208,8 @@ func (f *face) listContainers(w *httpd.Response, r *http.Request) error {
 		for _, id := range some {
 			w.Steps(1) // also of containers that the answer omits
 			if s := f.Engine().Living(id); s != nil {
-				if c := show(s); c.Name != "" {
-					list = append(list, c)
+				if s.Info().Spec.Metadata[nameKey] != "" {
+					list = append(list, id)
 				}
 			}
 			after = id
@@ -218,9 +218,19 @@ func (f *face) listContainers(w *httpd.Response, r *http.Request) error {
 			break
 		}
 	}
-	p, err := pageOf(q, list, func(c container) string { return c.ID })
+	p, err := pageOf(q, list, func(id sandbox.ID) string { return idPrefix + string(id) })
 	if err != nil {
 		return err
 	}
-	return f.WriteJSON(w, p)
+	out := f.NewListAfter(w, p, "data")
+	for _, id := range p.Data {
+		s := f.Engine().Living(id)
+		if s == nil { // it has ended since
+			continue
+		}
+		if err := out.Add(show(s)); err != nil {
+			return out.Fail(err)
+		}
+	}
+	return out.End(nil)
 }

@@ -145,7 +145,13 @@ func (f *face) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if err != nil {
 		return err
 	}
-	return f.WriteJSON(w, p)
+	out := f.NewListAfter(w, p, "data")
+	for _, i := range p.Data {
+		if err := out.Add(i); err != nil {
+			return out.Fail(err)
+		}
+	}
+	return out.End(nil)
 }
 
 // readFile is GET /containers/{id}/files/{file}/content.
