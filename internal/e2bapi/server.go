@@ -135,6 +135,7 @@ func (f *face) serve(service http.Handler) inside {
 		if err != nil {
 			return err
 		}
+		w.Steps(callSteps)
 		in := &call{sandbox: s, server: f.Server, w: w, files: f.files}
 		service.ServeHTTP(flusher{w}, r.WithContext(context.WithValue(r.Context(), called{}, in)))
 		return nil
@@ -191,6 +192,7 @@ func (f *face) readMessage(w *httpd.Response, r *http.Request) error {
 const (
 	maxMessage   = 1 << 20 // bytes of one message of a client
 	decodedBytes = 32      // that a byte of a message can become: an empty string of a list takes two bytes
+	callSteps    = 40      // of work for a call, besides its bytes
 	streamBytes  = 4 << 20 // of a message of a stream: as it came, decoded, and on its way
 )
 

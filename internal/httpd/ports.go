@@ -25,6 +25,9 @@ const headerNoBuffering = "X-Accel-Buffering"
 // maxPortHeader is the most bytes of the headers of a program's answer, of duplex.MaxHeadLines.
 const maxPortHeader = 64 << 10
 
+// portSteps is the work of connecting to a program and passing on a request and an answer, besides their bytes.
+const portSteps = 80
+
 // PortTarget is a port of a sandbox, to which a request is passed on.
 type PortTarget struct {
 	Sandbox *engine.Sandbox
@@ -44,6 +47,7 @@ func (s *Server) PassToPort(w *Response, r *http.Request, to PortTarget) error {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 		return Refuse(http.StatusMethodNotAllowed, sandbox.Invalid, r.Method+" is not passed on", "")
 	}
+	w.Steps(portSteps)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.Stopping(), cancel)()

@@ -21,6 +21,9 @@ const (
 	maxAllSessions = 4000
 )
 
+// messageSteps is the work of a message, besides its bytes.
+const messageSteps = 80
+
 const sessionHeader = "Mcp-Session-Id"
 
 // door serves MCP at /mcp. Each owner has a separate server, so that it reaches only its own sessions.
@@ -145,6 +148,7 @@ func (d *door) serve(w *httpd.Response, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		w.Steps(messageSteps)
 		r.Body = io.NopCloser(bytes.NewReader(small))
 	}
 	// A call goes on when its client leaves. So its request is served until the call ends, and counts what it holds.
