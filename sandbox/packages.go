@@ -344,6 +344,7 @@ type PresentPackages struct {
 	Folder       string
 	Requirements []string // as requested earlier
 	Packages     []Package
+	Texts        []string // PackageFolder.Present of Folder; the Packager sets it
 }
 
 // Worker runs one step in a fresh sandbox like that of the run.

@@ -79,7 +79,8 @@ func withoutPassword(address string) string {
 	return u.String()
 }
 
-// presentPins returns the names and versions of the packages that a need is added to.
+// presentPins returns the names and versions of the packages that a need is added to, and what installers get of them:
+// code that built one may have written the texts of others.
 func presentPins(need *sandbox.PackageNeed) (pins []string) {
 	if need.Present == nil {
 		return nil
@@ -88,7 +89,8 @@ func presentPins(need *sandbox.PackageNeed) (pins []string) {
 		pins = append(pins, p.Name+"=="+p.Version)
 	}
 	slices.Sort(pins)
-	return append([]string{"present", strconv.Itoa(len(pins))}, pins...)
+	texts := slices.Sorted(slices.Values(need.Present.Texts))
+	return slices.Concat([]string{"present", strconv.Itoa(len(pins))}, pins, []string{strconv.Itoa(len(texts))}, texts)
 }
 
 // statedImports returns the sorted imports of code without files, where the host can determine them. All code with the

@@ -31,6 +31,13 @@ func TestRequestKey(t *testing.T) {
 		"auto":         func(n *sandbox.PackageNeed, _ *Index) { n.Auto = false },
 		"image":        func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "e" },
 		"its settings": func(n *sandbox.PackageNeed, _ *Index) { n.Root.Settings = "s" },
+		"present": func(n *sandbox.PackageNeed, _ *Index) {
+			n.Present = &sandbox.PresentPackages{Packages: []sandbox.Package{{Name: "p", Version: "1"}}}
+		},
+		"its text": func(n *sandbox.PackageNeed, _ *Index) {
+			n.Present = &sandbox.PresentPackages{Packages: []sandbox.Package{{Name: "p", Version: "1"}},
+				Texts: []string{"Requires-Dist: q"}}
+		},
 		"name of it":   func(n *sandbox.PackageNeed, _ *Index) { n.Root.Digest = "" },
 		"another":      func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Image: "j"} },
 		"dir":          func(n *sandbox.PackageNeed, _ *Index) { n.Root = sandbox.Root{Dir: "/i"} },

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func (j *job) order(s *sandbox.PackageSurvey) (o sandbox.PackageOrder, dropped, 
 	o = sandbox.PackageOrder{Dir: orderDir, Index: j.index.URL, AllowBuild: j.need.AllowBuild, Requirements: []string{},
 		Found: []string{}, Lock: j.need.Lock}
 	if o.Present = []string{}; j.need.Present != nil {
-		o.Present = append(o.Present, in.Folder.Present(os.DirFS(j.need.Present.Folder), j.need.Present.Packages)...)
+		o.Present = append(o.Present, j.need.Present.Texts...)
 	}
 	if o.Lock != "" {
 		return o, nil, nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,11 @@ func (p *Packager) Supply(ctx context.Context, need sandbox.PackageNeed, work sa
 		return nil, err
 	}
 	in := need.Language.Installer
+	if need.Present != nil {
+		present := *need.Present
+		present.Texts = in.Folder.Present(os.DirFS(present.Folder), present.Packages)
+		need.Present = &present
+	}
 	onlyCode := need.Auto && len(need.Requirements) == 0 && !need.Open
 	if onlyCode && in.NeedsNone != nil && in.NeedsNone(need.Code, need.Files) {
 		return &sandbox.Supply{Release: func() {}}, nil
