@@ -232,6 +232,53 @@ func TestResumeWaitsBriefly(t *testing.T) {
 	}
 }
 
+// slowTakeover is an observer that holds up a takeover until it may go on.
+type slowTakeover struct{ goOn chan struct{} }
+
+func (s slowTakeover) Observe(o engine.Observation) {
+	if o.Kind == engine.SandboxResumed {
+		<-s.goOn
+	}
+}
+
+// TestResumeWaitsBrieflyForAnswers: nor do guests that answer, and take long for the many calls of a takeover.
+func TestResumeWaitsBrieflyForAnswers(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		k, open := keeping(t)
+		stateDir := t.TempDir()
+		first, s := openOne(t, open, stateDir)
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		slow := slowTakeover{make(chan struct{})}
+		second, err := engine.New(engine.Config{Backends: []sandbox.Backend{k}, Languages: lang.All(), Observer: slow,
+			Living: engine.LivingConfig{StateDir: stateDir, Store: k, ResumeWait: 10 * time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := string(s.ID())
+		second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
+		if _, err := second.Sandbox(within(t), "", id); sandbox.KindOf(err) != sandbox.Unavailable {
+			t.Errorf("the sandbox that is being taken over: %v", err)
+		}
+		gone := make(chan error, 1)
+		if removed {
+			go func() { gone <- second.Remove("", id) }()
+		}
+		close(slow.goOn)
+		if !removed {
+			eventually(t, "the takeover", func() bool { s, err = second.Sandbox(within(t), "", id); return err == nil })
+			gone <- s.Close()
+		}
+		if err := errors.Join(<-gone, second.Close()); err != nil {
+			t.Error(err)
+		}
+		if k.record(s.ID()).Ended.IsZero() {
+			t.Error("its end is not on record")
+		}
+	}
+}
+
 // TestWatchIsNoUse: a sandbox whose folder is watched may be idle.
 func TestWatchIsNoUse(t *testing.T) {
 	rig := newRig(t, engine.Config{})

@@ -36,7 +36,9 @@ const (
 // sandboxes without a record, except those whose records cannot be read. Call Resume before any other sandbox is made.
 func (e *Engine) Resume(ctx context.Context, records []sandbox.Record, unread ...sandbox.ID) (gone []sandbox.Record) {
 	var all sync.WaitGroup
-	var mu sync.Mutex // guards gone
+	var mu sync.Mutex // guards ended
+	var ended []sandbox.Record
+	var takeovers []*takeover
 	places := make(chan struct{}, resumeAtOnce)
 	first, cancel := context.WithTimeout(ctx, cmp.Or(e.config.Living.ResumeWait, DefaultResumeWait))
 	defer cancel()
@@ -58,27 +60,65 @@ func (e *Engine) Resume(ctx context.Context, records []sandbox.Record, unread ..
 		e.living.mu.Lock()
 		e.living.enter(r.sandbox)
 		e.living.mu.Unlock()
-		all.Go(func() {
+		takeovers = append(takeovers, r)
+		all.Add(1)
+		e.endings.Go(func() {
+			defer all.Done()
 			places <- struct{}{}
 			defer func() { <-places }()
-			err := r.try(first)
-			switch {
-			case err == nil:
-			case r.done(err):
+			if r.attempt(first) {
 				mu.Lock()
 				defer mu.Unlock()
-				gone = append(gone, r.sandbox.record)
-			default:
-				e.log.Warn("could not take over a sandbox; it is retried", "sandbox", record.ID, "err", err)
-				r.sandbox.setPending(err)
-				e.endings.Go(r.retry)
+				ended = append(ended, r.sandbox.record)
 			}
 		})
 	}
-	all.Wait()
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }() // ends with the attempts
+	select {
+	case <-done:
+	case <-first.Done(): // the guests of busy sandboxes answer each of many calls late
+		for _, r := range takeovers {
+			r.leavePending()
+		}
+	}
 	e.sweep(ctx, unread)
-	return gone
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(ended)
 }
+
+// attempt makes the first attempt, which is retried if need be. It reports whether the sandbox has ended.
+func (r *takeover) attempt(ctx context.Context) (ended bool) {
+	s := r.sandbox
+	err := r.try(ctx)
+	if err == nil || r.done(err) {
+		r.settle(nil)
+		return err != nil
+	}
+	s.engine.log.Warn("could not take over a sandbox; it is retried", "sandbox", s.id, "err", err)
+	r.settle(err)
+	s.engine.endings.Go(r.retry)
+	return false
+}
+
+// settle ends the first attempt. An error leaves the sandbox to further ones.
+func (r *takeover) settle(pending error) {
+	r.sandbox.mu.Lock()
+	defer r.sandbox.mu.Unlock()
+	r.settled, r.sandbox.pending = true, pending
+}
+
+// leavePending makes the sandbox unavailable until its first attempt ends.
+func (r *takeover) leavePending() {
+	r.sandbox.mu.Lock()
+	defer r.sandbox.mu.Unlock()
+	if !r.settled {
+		r.sandbox.pending = errBusyTakeover
+	}
+}
+
+var errBusyTakeover = errors.New("the server is still taking it over")
 
 // lower bounds the network of a sandbox by this server's ceiling. That of an earlier server no longer counts.
 func (e *Engine) lower(record *sandbox.Record) {
@@ -97,6 +137,7 @@ type takeover struct {
 	entries  []eventlog.Entry             // of its logs
 	begun    []begun                      // code in contexts, as the logs have it
 	kept     bool                         // its network is logged in its folder
+	settled  bool                         // the first attempt has ended; the sandbox's mu guards it
 	left     map[string]guest.ProcessInfo // processes that no run and no context has claimed yet
 }
 
