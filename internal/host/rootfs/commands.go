@@ -34,7 +34,30 @@ type closure struct {
 	files   map[string]string // path in the sandbox -> host path
 	exec    []string          // executable files: programs, interpreters, dynamic linkers
 	folders []string
+	left    int64 // bytes of files that may still be read
 }
+
+// Bounds of a closure: the root may be hostile.
+const (
+	maxClosure     = 10_000    // files
+	maxClosureRead = 128 << 20 // bytes, most of which are in memory at once
+)
+
+// readerAt reads a file of a closure.
+type readerAt struct {
+	*closure
+	file *os.File
+}
+
+func (r readerAt) ReadAt(p []byte, at int64) (int, error) {
+	if r.left -= int64(len(p)); r.left < 0 {
+		return 0, errClosure
+	}
+	return r.file.ReadAt(p, at)
+}
+
+var errClosure = &sandbox.Error{Kind: sandbox.TooLarge, Op: "commands",
+	Msg: "the programs need more than 10,000 files, or their files have more than 128MiB of tables"}
 
 // commandClosure finds the allowed programs below dir, their interpreters, and all shared libraries loaded at start.
 func commandClosure(dir string, commands []string) (*closure, error) {
@@ -46,7 +69,7 @@ func commandClosure(dir string, commands []string) (*closure, error) {
 		return nil, err
 	}
 	defer root.Close()
-	c := &closure{root: root, dir: dir, files: map[string]string{}}
+	c := &closure{root: root, dir: dir, files: map[string]string{}, left: maxClosureRead}
 	for _, name := range commands {
 		if err := c.command(name); err != nil {
 			return nil, err
@@ -83,6 +106,9 @@ func (c *closure) program(at string) error {
 	}
 	if c.files[at] != "" {
 		return nil
+	}
+	if len(c.files) == maxClosure {
+		return errClosure
 	}
 	c.files[at] = host
 	c.exec = append(c.exec, at)
@@ -174,11 +200,18 @@ func (c *closure) libraryPath() []string {
 
 // libraries adds the dynamic linker and the shared libraries of an ELF file, recursively.
 func (c *closure) libraries(host string) error {
-	f, err := elf.Open(host)
+	file, err := os.Open(host)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	f, err := elf.NewFile(readerAt{c, file})
+	if c.left < 0 {
+		return errClosure
+	}
 	if err != nil {
 		return nil // not ELF: the kernel will not run it, or it is data
 	}
-	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP || p.Filesz > 4096 {
 			continue
@@ -192,6 +225,9 @@ func (c *closure) libraries(host string) error {
 		}
 	}
 	needed, err := f.ImportedLibraries()
+	if c.left < 0 {
+		return errClosure
+	}
 	if err != nil {
 		return nil
 	}
@@ -220,6 +256,9 @@ func (c *closure) library(name string, search []string) error {
 		}
 		if c.files[at] != "" {
 			return nil
+		}
+		if len(c.files) == maxClosure {
+			return errClosure
 		}
 		c.files[at] = host
 		return c.libraries(host)

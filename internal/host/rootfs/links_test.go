@@ -1,6 +1,10 @@
 package rootfs
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -96,5 +100,27 @@ func TestWideRoot(t *testing.T) {
 		if _, err := System(dir, sandbox.DefaultUser); sandbox.KindOf(err) != sandbox.Invalid {
 			t.Errorf("%d entries in %s: %v", maxListed+1, folder, err)
 		}
+	}
+}
+
+// TestLargeTables: what is read of the programs of a hostile root is bounded.
+func TestLargeTables(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bin", "x")
+	header := elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: 2, Machine: 62, Version: 1, Shoff: 64,
+		Ehsize: 64, Shentsize: 64, Shnum: 2, Shstrndx: 1}
+	var text bytes.Buffer
+	for _, part := range []any{header, elf.Section64{},
+		elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 192, Size: 2 * maxClosureRead}} {
+		if err := binary.Write(&text, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(program), 0o755), os.WriteFile(program, text.Bytes(), 0o755),
+		os.Truncate(program, 4*maxClosureRead)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Restricted(dir, []string{"x"}, sandbox.DefaultUser); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("a table of %d bytes: %v", 2*maxClosureRead, err)
 	}
 }
