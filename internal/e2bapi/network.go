@@ -179,6 +179,7 @@ func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
+	w.Rules(&policy)
 	if policy.Mode == "" { // a sandbox keeps its interface
 		policy.Mode = sandbox.NetworkRestricted
 	}

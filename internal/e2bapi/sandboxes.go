@@ -93,6 +93,7 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Rules(&create.Spec.Network)
 	create.Owner, create.Prepare = w.Key, complete
 	s, err := f.createOnce(r, &req, create)
 	if err != nil {

@@ -66,6 +66,7 @@ func (a *apiV1) run(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Rules(&run.Spec.Network)
 	if run.Request.Code != nil && run.Request.Language == "" {
 		run.Request.Language = a.defaultLanguage()
 	}

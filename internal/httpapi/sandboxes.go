@@ -94,6 +94,7 @@ func (a *apiV1) createSandbox(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	create.Owner = w.Key
+	w.Rules(&create.Spec.Network)
 	s, created, err := a.Engine().Create(r.Context(), create)
 	if err != nil {
 		return gaveUp(r, err)
@@ -255,6 +256,7 @@ func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandb
 		if err != nil {
 			return err
 		}
+		w.Rules(&policy)
 		patch.Network = &policy
 	}
 	if err := s.Update(patch); err != nil {

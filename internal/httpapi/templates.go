@@ -42,6 +42,7 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	build.Owner = w.Key
+	w.Rules(&build.Network)
 	files, err := filesOf(req.Files)
 	if err != nil {
 		return err

@@ -3,13 +3,16 @@ package httpd
 import (
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // The CPU time that the server needs for a client besides runs, on a virtual machine with 2 CPUs (AMD EPYC). It is
@@ -23,6 +26,8 @@ const (
 	copyTime    = 80 * time.Microsecond  // to pass on paceBytes of a file or of a program's answer
 	valueTime   = 600 * time.Nanosecond  // to decode a value of JSON, besides its bytes
 	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
+	ruleTime    = 80 * time.Nanosecond   // to check a byte of a rule or a secret of a network, some three times
+	wideTime    = 300 * time.Nanosecond  // the same, of one beyond ASCII
 )
 
 // chunkedRead is the most bytes of small chunks that net/http parses for one read of a body.
@@ -225,6 +230,26 @@ const StepRuns = 8
 
 // Steps notes n steps of work, each as costly as an entry of a list.
 func (w *Response) Steps(n int) { w.cost.add(time.Duration(n) * stepTime) }
+
+// Rules notes the texts of a network as work. Names beyond ASCII cost many times what their bytes do.
+func (w *Response) Rules(p *sandbox.NetworkPolicy) {
+	texts := slices.Concat(p.Allow, p.Deny, p.Inspect)
+	for i := range p.Secrets {
+		texts = append(append(texts, p.Secrets[i].Hosts...), p.Secrets[i].Value)
+	}
+	if len(texts) > 2*sandbox.MaxNetworkRules { // it is refused at once
+		return
+	}
+	work := time.Duration(0)
+	for _, text := range texts {
+		each := ruleTime
+		if strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
+			each = wideTime
+		}
+		work += time.Duration(len(text)) * each
+	}
+	w.cost.add(work)
+}
 
 // Working returns a reader whose bytes are work for the client, as those that unpacking makes are.
 func (w *Response) Working(r io.Reader) io.Reader { return &paidReader{r, w.cost.another()} }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/room"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestShares: clients that want more than all may have wait for equal parts, and one that wants little never waits.
@@ -78,6 +79,34 @@ func TestAnswerCost(t *testing.T) {
 		}
 		if took, least := time.Since(began), 10*(pieces-1)*encodeTime-sharesBurst; took < least {
 			t.Errorf("%s: it took %s, but its work takes %s", name, took, least)
+		}
+	}
+}
+
+// TestRulesCost: the texts of a network are work, those beyond ASCII much more.
+func TestRulesCost(t *testing.T) {
+	names := func(n int, text string) (list []string) {
+		for range n {
+			list = append(list, strings.Repeat(text, 60/len(text)))
+		}
+		return list
+	}
+	for _, c := range []struct {
+		policy sandbox.NetworkPolicy
+		want   time.Duration
+	}{
+		{sandbox.NetworkPolicy{Allow: names(500, "a"), Deny: names(500, "a")}, 60_000 * ruleTime},
+		{sandbox.NetworkPolicy{Inspect: names(1000, "\u4e00")}, 60_000 * wideTime},
+		{sandbox.NetworkPolicy{Secrets: []sandbox.Secret{{Hosts: names(1, "a"), Value: names(1, "a")[0]}}},
+			120 * ruleTime},
+		{sandbox.NetworkPolicy{Allow: names(100_000, "\u4e00")}, 0},
+	} {
+		w, shares := NewResponse(httptest.NewRecorder(), time.Minute), newShares()
+		w.cost.begin(shares, "one")
+		w.Rules(&c.policy)
+		w.cost.pay()
+		if got := shares.noted - requestTime; got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
 }

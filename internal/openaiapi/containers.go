@@ -128,6 +128,7 @@ func (f *face) createContainer(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	create.Owner = w.Key
+	w.Rules(&create.Spec.Network)
 	s, _, err := f.Engine().Create(r.Context(), create)
 	if err != nil {
 		return err
