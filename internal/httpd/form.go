@@ -75,10 +75,11 @@ const notForm = "is not a form"
 
 // Form is a form in the body of a request, whose parts are read one after the other.
 type Form struct {
-	heads   *partHeads
-	parts   *multipart.Reader
-	count   int
-	skipped int64
+	heads     *partHeads
+	unpacking *Unpacking
+	parts     *multipart.Reader
+	count     int
+	skipped   int64
 }
 
 // NewForm returns the form in a body of a request, until whose end the memory of a head counts.
@@ -86,12 +87,12 @@ func (s *Server) NewForm(ctx context.Context, w *Response, body io.Reader, bound
 	if err := s.Reserve(ctx, w, headBytes); err != nil {
 		return nil, err
 	}
-	return newForm(body, boundary), nil
+	return newForm(w.Unpacking(), body, boundary), nil
 }
 
-func newForm(body io.Reader, boundary string) *Form {
-	heads := &partHeads{Reader: body, all: maxHeads}
-	return &Form{heads: heads, parts: multipart.NewReader(heads, boundary)}
+func newForm(u *Unpacking, body io.Reader, boundary string) *Form {
+	heads := &partHeads{Reader: u.Packed(body), all: maxHeads}
+	return &Form{heads: heads, unpacking: u, parts: multipart.NewReader(heads, boundary)}
 }
 
 // Next returns the next part, and its content, which the caller reads to its end. The error is io.EOF after the last.
@@ -109,7 +110,7 @@ func (f *Form) Next() (part *multipart.Part, content io.Reader, err error) {
 	if err != nil {
 		return nil, nil, BodyError(err, notForm)
 	}
-	return part, Decoded{part, notForm}, nil
+	return part, Decoded{f.unpacking.Unpacked(part), notForm}, nil
 }
 
 // Skip reads the content of a part that has no meaning here. All of them may have 1 MiB.

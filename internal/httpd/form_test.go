@@ -9,7 +9,8 @@ import (
 
 // TestFormParts: a form has a bounded number of parts, of which some hundred kilobytes of gzip can hold millions.
 func TestFormParts(t *testing.T) {
-	form := newForm(strings.NewReader(strings.Repeat("--b\r\na:\r\n\r\n\r\n", maxParts+10)+"--b--\r\n"), "b")
+	text := strings.Repeat("--b\r\na:\r\n\r\n\r\n", maxParts+10) + "--b--\r\n"
+	form := newForm(&Unpacking{}, strings.NewReader(text), "b")
 	for n := range maxParts + 1 {
 		_, content, err := form.Next()
 		if n < maxParts && err == nil {
@@ -18,5 +19,19 @@ func TestFormParts(t *testing.T) {
 		if (sandbox.KindOf(err) == sandbox.TooLarge) != (n == maxParts) || n < maxParts && err != nil {
 			t.Fatalf("part %d: %v", n, err)
 		}
+	}
+}
+
+// TestFormReads: content that resembles the boundary comes in large pieces, like any other, and counts as work.
+func TestFormReads(t *testing.T) {
+	const near = "\r\n--by"
+	u := &Unpacking{}
+	form := newForm(u, strings.NewReader("--b\r\na:\r\n\r\n"+strings.Repeat(near, 10_000)+"\r\n--b--\r\n"), "b")
+	_, content, err := form.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := content.Read(make([]byte, 1000*len(near))); n != 1000*len(near) || err != nil || u.cost.unpaid == 0 {
+		t.Errorf("%d bytes, %s of work: %v", n, u.cost.unpaid, err)
 	}
 }

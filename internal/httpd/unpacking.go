@@ -22,7 +22,8 @@ func (u *Unpacking) Packed(r io.Reader) io.Reader { return packed{r, u} }
 // PackedAt is Packed for what reads at offsets.
 func (u *Unpacking) PackedAt(r io.ReaderAt) io.ReaderAt { return packedAt{r, u} }
 
-// Unpacked returns a reader of the bytes that are unpacked from r.
+// Unpacked returns a reader of the bytes that are unpacked from r. It fills what it reads into: some bodies become a
+// few bytes for each read, and each would be a message to the sandbox.
 func (u *Unpacking) Unpacked(r io.Reader) io.Reader { return unpacked{r, u} }
 
 // rest counts the time since unpacking began, and returns a function that begins it again if it had begun.
@@ -59,9 +60,13 @@ type unpacked struct {
 	u *Unpacking
 }
 
-func (r unpacked) Read(b []byte) (int, error) {
+func (r unpacked) Read(b []byte) (n int, err error) {
 	r.u.begun = time.Now()
-	n, err := r.Reader.Read(b)
+	for n < len(b) && err == nil {
+		var more int
+		more, err = r.Reader.Read(b[n:])
+		n += more
+	}
 	r.u.rest()
 	r.u.begun = time.Time{}
 	return n, err
