@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/trees"
+	"github.com/fumehood-dev/fumehood/internal/walk"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -365,30 +366,28 @@ func (u *unpacker) clear(dir string) error {
 		return err
 	}
 	defer open.Close()
-	return u.clearBelow(open, path.Clean("/" + dir)[1:], ".")
+	return u.clearBelow(open, path.Clean("/" + dir)[1:])
 }
 
-// clearBelow removes the entries of a folder below top, whose path in the tree is at, unless this layer added them.
-func (u *unpacker) clearBelow(top *os.Root, at, dir string) error {
-	f, err := top.Open(dir)
-	if err != nil {
-		return err
-	}
-	entries, err := f.ReadDir(-1)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if u.limits.Entries -= len(entries); u.limits.Entries < 0 { // a layer can clear a folder again and again
-		return tooLarge("entries")
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		switch {
-		case !u.added[u.hash(path.Join(at, name))]:
-			err = top.RemoveAll(name)
-		case e.IsDir():
-			err = u.clearBelow(top, at, name)
-		}
+// clearBelow removes what is below top, whose path in the tree is at, unless this layer added it. It walks again after
+// it removed something, since a folder may omit entries then.
+func (u *unpacker) clearBelow(top *os.Root, at string) error {
+	for again := true; again; {
+		again = false
+		err := walk.Dir(top.FS(), ".", func(name string, e fs.DirEntry) error {
+			if u.limits.Entries--; u.limits.Entries < 0 { // a layer can clear a folder again and again
+				return tooLarge("entries")
+			}
+			if u.added[u.hash(path.Join(at, name))] {
+				return nil
+			}
+			again = true
+			err := top.RemoveAll(name)
+			if err == nil && e.IsDir() {
+				err = fs.SkipDir
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
