@@ -109,7 +109,7 @@ func (f *face) signed(op string, h inside) handler {
 		if q.Get("signature") == "" {
 			return unauthorized("missing signature query parameter")
 		}
-		s, key, err := f.signer(r, a.id, newSignature(op, q.Get("path"), q.Get("username"),
+		s, key, err := f.signer(w, r, a.id, newSignature(op, q.Get("path"), q.Get("username"),
 			q.Get("signature_expiration")), q.Get("signature"))
 		if s == nil {
 			return unauthorized("invalid signature")
@@ -132,15 +132,17 @@ func (f *face) signed(op string, h inside) handler {
 
 // signer returns the sandbox whose access token signed: that of an id, or any if the id is "". It also returns the key
 // that the token is bound to.
-func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, given string) (s *engine.Sandbox,
-	key httpd.Identity, err error) {
+func (f *face) signer(w *httpd.Response, r *http.Request, id sandbox.ID, signature *signature, given string) (
+	s *engine.Sandbox, key httpd.Identity, err error) {
 	text, ok := strings.CutPrefix(given, signatureVersion)
 	code, err := base64.RawStdEncoding.DecodeString(text)
 	if !ok || err != nil || len(code) != sha256.Size {
 		return nil, key, nil
 	}
 	if id == "" {
-		id = f.search(r, signature, code)
+		var tokens int
+		id, tokens = f.search(r, signature, code)
+		w.Steps(tokens / searchStep)
 	}
 	if s, err = f.Engine().SandboxOfAny(r.Context(), id); s == nil {
 		return nil, key, nil
@@ -153,10 +155,12 @@ func (f *face) signer(r *http.Request, id sandbox.ID, signature *signature, give
 	return nil, key, nil
 }
 
-// search returns the id of the sandbox whose token made a signature, or "". Anybody may cause a search. So one runs at
-// a time, and uses the tokens that the last one made: with 512 sandboxes, whose owners have one key each, it costs
-// about as much as any refused request.
-func (f *face) search(r *http.Request, signature *signature, code []byte) (found sandbox.ID) {
+// searchStep is the number of tokens that one step of a search compares.
+const searchStep = 8
+
+// search returns the id of the sandbox whose token made a signature, or "", and the number of tokens that it compared.
+// Anybody may cause a search. So one runs at a time, and uses the tokens that the last one made.
+func (f *face) search(r *http.Request, signature *signature, code []byte) (found sandbox.ID, tokens int) {
 	f.searching.Lock()
 	defer f.searching.Unlock()
 	made := make(map[tokenFor]string, len(f.made))
@@ -173,7 +177,7 @@ func (f *face) search(r *http.Request, signature *signature, code []byte) (found
 		}
 	})
 	f.made = made
-	return found
+	return found, len(made)
 }
 
 // tokenFor identifies a token.
