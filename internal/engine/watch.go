@@ -46,7 +46,7 @@ func (s *Sandbox) Watch(ctx context.Context, folder string, recursive bool, read
 	if err != nil {
 		return err
 	}
-	defer s.touch() // an error means that it has ended, which is reported below
+	defer func() { _ = s.touch() }() // an error means that it has ended, which is reported below
 	var failed error
 	begun := false
 	err = s.call(ctx, func(c *client.Client) error {

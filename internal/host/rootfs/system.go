@@ -144,7 +144,7 @@ func list(dir, name string) ([]fs.DirEntry, error) {
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(maxListed + 1)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, invalid(err)
 	}
 	if len(entries) > maxListed {
