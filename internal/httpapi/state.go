@@ -25,6 +25,10 @@ func defaultOf(h func(*httpd.Response, *http.Request, *engine.Context) error) li
 	}
 }
 
+// checkWork is how often the bytes of a document count as work, besides those of the request: they are passed to the
+// driver, or received from it, and checked.
+const checkWork = 2
+
 // exportState is GET /v1/sandboxes/{id}/contexts/{context}/state.
 func (a *apiV1) exportState(w *httpd.Response, r *http.Request, c *engine.Context) error {
 	if err := a.Reserve(r.Context(), w, engine.MaxState); err != nil { // before the sandbox sends it
@@ -34,6 +38,7 @@ func (a *apiV1) exportState(w *httpd.Response, r *http.Request, c *engine.Contex
 	if err != nil {
 		return err
 	}
+	w.Work(checkWork * len(document))
 	return writeDocument(w, document)
 }
 
@@ -44,6 +49,7 @@ func (a *apiV1) importState(w *httpd.Response, r *http.Request, c *engine.Contex
 	if err != nil {
 		return err
 	}
+	w.Work(checkWork * len(b.Data))
 	report, err := c.Import(r.Context(), b.Data)
 	if err == nil { // the code can make it large
 		err = a.TryReserve(w, int64(len(report))-httpd.FreeAnswer)
