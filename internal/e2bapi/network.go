@@ -74,18 +74,23 @@ func (n *network) policy(internet *bool) (sandbox.NetworkPolicy, error) {
 		return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: n.AllowOut}, nil
 	}
 	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}
+	allowed := make([]netip.Prefix, len(n.AllowOut))
+	for i, target := range n.AllowOut {
+		allowed[i], _ = prefixOf(target) // none of a name
+	}
 	for _, target := range n.DenyOut {
 		if slices.Contains(n.AllowOut, target) {
 			continue
 		}
-		if i := slices.IndexFunc(n.AllowOut, func(allowed string) bool { return within(allowed, target) }); i >= 0 {
+		denied, err := prefixOf(target)
+		if i := slices.IndexFunc(allowed, overlaps(denied)); err == nil && i >= 0 {
 			return p, sandbox.Invalidf("network.allowOut",
 				"%.80q is within the denied %.80q; deny %s, and allow the rest", n.AllowOut[i], target, allTraffic)
 		}
 		p.Deny = append(p.Deny, target)
 	}
-	for _, target := range n.AllowOut {
-		if _, err := prefixOf(target); err == nil { // a name is allowed already
+	for i, target := range n.AllowOut {
+		if allowed[i].IsValid() { // a name is allowed already
 			p.Allow = append(p.Allow, target)
 		}
 	}
@@ -106,15 +111,21 @@ func (f *face) checkInternet(owner string, p *sandbox.NetworkPolicy) error {
 	return e
 }
 
-// within reports whether an allowed target could be within a denied one, which is an address or a prefix. A name could
-// have any address.
-func within(allowed, denied string) bool {
-	outer, err := prefixOf(denied)
-	if err != nil {
-		return false
+// overlaps returns whether an allowed prefix could be within a denied one. A name, without a prefix, could have any
+// address.
+func overlaps(denied netip.Prefix) func(netip.Prefix) bool {
+	return func(allowed netip.Prefix) bool { return !allowed.IsValid() || denied.Overlaps(allowed) }
+}
+
+// pairsOfStep is how many pairs of targets policy compares in the time of a step of work.
+const pairsOfStep = 40
+
+// steps is the work of policy.
+func (n *network) steps() int {
+	if n == nil {
+		return 0
 	}
-	inner, err := prefixOf(allowed)
-	return err != nil || outer.Overlaps(inner)
+	return len(n.AllowOut) * len(n.DenyOut) / pairsOfStep
 }
 
 func prefixOf(target string) (netip.Prefix, error) {
@@ -180,6 +191,7 @@ func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandb
 		return err
 	}
 	w.Rules(&policy)
+	w.Steps(req.steps())
 	if policy.Mode == "" { // a sandbox keeps its interface
 		policy.Mode = sandbox.NetworkRestricted
 	}

@@ -94,6 +94,7 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 		return err
 	}
 	w.Rules(&create.Spec.Network)
+	w.Steps(req.Network.steps())
 	create.Owner, create.Prepare = w.Key, complete
 	s, err := f.createOnce(r, &req, create)
 	if err != nil {
