@@ -13,6 +13,7 @@ import (
 
 const (
 	completeTimeout = 5 * time.Second
+	maxCompleted    = 1 << 20 // bytes of code
 	maxMatches      = 100
 	maxMatch        = 1 << 10 // bytes of a name; longer ones are left out
 )
@@ -20,7 +21,11 @@ const (
 // Complete returns names that fit at the cursor, an offset in bytes of the code. Each replaces the code from start to
 // the cursor.
 func (c *Context) Complete(ctx context.Context, code string, cursor int) (start int, names []string, err error) {
-	if cursor < 0 || cursor > len(code) || len(code) > 1<<20 {
+	if len(code) > maxCompleted {
+		return 0, nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "code",
+			Msg: "it has more than " + sandbox.FormatBytes(maxCompleted)}
+	}
+	if cursor < 0 || cursor > len(code) {
 		return 0, nil, sandbox.Invalidf("cursor", "%d is not an offset in %d bytes of code", cursor, len(code))
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)

@@ -66,6 +66,9 @@ func TestContexts(t *testing.T) {
 		names[0] != "import" {
 		t.Errorf("completion: %d, %q, %v", start, names, err)
 	}
+	if _, _, err := c.Complete(within(t), strings.Repeat("x", 2<<20), 0); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("completion of 2 MiB: %v", err)
+	}
 	if err := c.Delete(within(t)); err != nil {
 		t.Fatal(err)
 	}
