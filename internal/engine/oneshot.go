@@ -127,8 +127,9 @@ func (e *Engine) plan(p *oneShot, image sandbox.Image) error {
 		request = plan.WithCommand(request, image)
 	}
 	rules := e.rulesOf(p.owner).OnImage(image)
-	switch {
-	case p.given.installs && (p.given.indexed || image.Digest == ""):
+	root := p.given.Spec.Root
+	switch ofImage := root.Image+root.Digest+image.Digest != ""; { // also of one whose name is gone
+	case p.given.installs && (p.given.indexed || !ofImage):
 		rules.Ceiling = nil
 	case p.given.installs: // the image named the index, and its programs are hostile
 		p.given.Spec.Network.Trusted = nil

@@ -204,8 +204,8 @@ type openGate struct{ sandbox.Gate }
 
 func (openGate) Complete(*sandbox.NetworkPolicy) error { return nil }
 
-// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index. On an image it
-// keeps its work, and so hands over what it installed.
+// TestInstallerCeiling: an installer may reach more than requests, unless an image named its index, also one whose name
+// is gone. On an image it keeps its work, and so hands over what it installed.
 func TestInstallerCeiling(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Gate: openGate{}, Ceiling: &sandbox.NetworkCeiling{}})
 	if err != nil {
@@ -214,11 +214,15 @@ func TestInstallerCeiling(t *testing.T) {
 	for _, c := range []struct {
 		installs, indexed bool
 		image             string
+		root              sandbox.Root
 		free              bool
-	}{{true, false, "", true}, {true, true, "d", true}, {true, false, "d", false}, {false, false, "", false}} {
+	}{{true, false, "", sandbox.Root{}, true}, {true, true, "d", sandbox.Root{}, true},
+		{true, false, "d", sandbox.Root{}, false}, {false, false, "", sandbox.Root{}, false},
+		{true, false, "", sandbox.Root{Image: "gone"}, false}, {true, false, "", sandbox.Root{Digest: "d"}, false}} {
 		p := &oneShot{given: OneShot{installs: c.installs, indexed: c.indexed,
-			Request: sandbox.Request{Command: []string{"true"}}, Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{
-				Mode: sandbox.NetworkRestricted, Allow: []string{"index.test"}, Trusted: []string{"index.test"}}}}}
+			Request: sandbox.Request{Command: []string{"true"}}, Spec: sandbox.Spec{Root: c.root,
+				Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: []string{"index.test"},
+					Trusted: []string{"index.test"}}}}}
 		p.work = &sandbox.Work{}
 		if err := e.plan(p, sandbox.Image{Digest: c.image}); err != nil {
 			t.Fatal(err)
