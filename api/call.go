@@ -21,7 +21,7 @@ type CallLimits struct {
 	// Seconds for one answer; then the call fails. 0 is the default, 60. The maximum is 3600.
 	AnswerS float64 `json:"answer_s,omitempty" least:"0" example:"30"`
 	// Seconds in total for which the time limit of the run stops while calls wait. 0 is the default, 600. The maximum
-	// is 86400.
+	// is 86400, and that of the server for time limits, which also lowers the default.
 	WaitS float64 `json:"wait_s,omitempty" least:"0" example:"60"`
 }
 

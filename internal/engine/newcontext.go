@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,7 +72,8 @@ func (s *Sandbox) checkContext(req *ContextRequest) (language sandbox.Language, 
 	if req.Dir, err = plan.Dir(req.Dir); err != nil {
 		return language, err
 	}
-	return language, plan.CheckCalls(req.Calls, &language)
+	rules := s.engine.rulesOf(s.owner)
+	return language, rules.CheckCalls(&req.Calls, &language)
 }
 
 // enterContext adds a context, unless its name is taken.
@@ -146,6 +148,7 @@ func (x *Run) callable() error {
 		if own.Limits == (sandbox.CallLimits{}) {
 			own.Limits = given.Limits
 		}
+		own.Limits.Wait = cmp.Or(own.Limits.Wait, x.Request.Calls.Limits.Wait)
 		own.Tools = merge(own.Tools, given.Tools)
 		x.Request.Calls = *own
 		set, err := toolcall.Known(*own) // both parts were checked, which costs up to half a second

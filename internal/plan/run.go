@@ -78,23 +78,31 @@ func (r *Rules) Run(request sandbox.Request, spec sandbox.Spec) (*Run, error) {
 	if p.Globs, err = parseGlobs(p.Request.Return.Globs); err != nil {
 		return nil, err
 	}
-	return p, p.checkCalls()
+	return p, r.checkCalls(p)
 }
 
 // checkCalls checks the tools of the run.
-func (p *Run) checkCalls() error {
+func (r *Rules) checkCalls(p *Run) error {
 	if len(p.Request.Calls.Tools) > 0 && p.Request.Code == nil {
 		return sandbox.Invalidf("tools", "only code can call tools, not a command or an entry")
 	}
-	return CheckCalls(p.Request.Calls, p.Language)
+	return r.CheckCalls(&p.Request.Calls, p.Language)
 }
 
-// CheckCalls checks the tools of a run or a context of code in a language.
-func CheckCalls(calls sandbox.Calls, language *sandbox.Language) error {
-	if tools, err := toolcall.Check(calls); err != nil || tools == nil {
+// CheckCalls checks the tools of a run or a context of code in a language. The clock of a run may stop for as long as
+// the operator's maximum of its time limit: meanwhile its other threads go on.
+func (r *Rules) CheckCalls(calls *sandbox.Calls, language *sandbox.Language) error {
+	tools, err := toolcall.Check(*calls)
+	if err != nil {
 		return err
 	}
-	if language.Driver == nil || !language.Driver.Calls {
+	if most, wait := r.Max.Timeout, &calls.Limits.Wait; most != 0 && *wait == 0 {
+		*wait = min(sandbox.DefaultCallWait, most)
+	} else if most != 0 && *wait > most {
+		return sandbox.Invalidf("call_limits.wait_s", "%s is over %s for time limits", *wait,
+			r.maximum(sandbox.LimitTimeout))
+	}
+	if tools != nil && (language.Driver == nil || !language.Driver.Calls) {
 		return &sandbox.Error{Kind: sandbox.Unsupported, Op: "tools", Msg: language.Name + " code cannot call tools",
 			Fix: "use python or javascript"}
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/lang/bash"
 	"github.com/fumehood-dev/fumehood/internal/lang/python"
@@ -49,5 +50,22 @@ func TestCheckChange(t *testing.T) {
 		if err := new(Rules).CheckChange(sandbox.Limits{MemoryBytes: size}, spec); (err == nil) != ok {
 			t.Errorf("%d bytes: %v", size, err)
 		}
+	}
+}
+
+// TestCallWait: waiting for calls stops the clock of a run for no longer than the operator's maximum of a time limit.
+func TestCallWait(t *testing.T) {
+	r := Rules{Max: sandbox.Limits{Timeout: 3 * time.Second}}
+	for asked, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second,
+		3*time.Second + 1: -1} {
+		calls := sandbox.Calls{Limits: sandbox.CallLimits{Wait: asked}}
+		err := r.CheckCalls(&calls, &python.Language)
+		if (err == nil) != (want > 0) || err == nil && calls.Limits.Wait != want {
+			t.Errorf("%v became %v: %v", asked, calls.Limits.Wait, err)
+		}
+	}
+	var free sandbox.Calls
+	if err := new(Rules).CheckCalls(&free, &python.Language); err != nil || free.Limits.Wait != 0 {
+		t.Errorf("without a maximum: %v, %v", free.Limits.Wait, err)
 	}
 }
