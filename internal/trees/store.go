@@ -232,14 +232,18 @@ func (s *Store) Remove(digest string) (gone bool, err error) {
 // Take takes a tree out of the store, and returns its folder, which the caller removes by RemoveAll: that of a large
 // tree takes a while. It returns "" if a process holds the tree, or if it is gone.
 func (s *Store) Take(digest string) (taken string, err error) {
-	used, err := os.Open(s.path(treesDir, digest, usedFile))
-	if err == nil {
-		defer used.Close()
-		if filelock.Try(used) != nil {
-			return "", nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	path := s.path(treesDir, digest, usedFile)
+	used, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644) // a damaged tree may lack it
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
 		return "", err
+	}
+	defer used.Close()
+	// Others may have removed the tree of this file, and made the tree again.
+	if filelock.Try(used) != nil || !filelock.IsAt(used, path) {
+		return "", nil
 	}
 	taken = s.path(workDir, fmt.Sprintf("removed-%s-%x", digest, rand.Uint64()))
 	if err := os.Rename(s.path(treesDir, digest), taken); errors.Is(err, fs.ErrNotExist) {

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -154,5 +156,46 @@ func TestRecordBound(t *testing.T) {
 	}
 	if _, _, err := s.Record(digest, &text); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
 		t.Error(err)
+	}
+}
+
+// TestRemoveWhilePublished: a tree that is made again while others remove it stays as long as it is held.
+func TestRemoveWhilePublished(t *testing.T) {
+	s := newStore(t)
+	done := make(chan struct{})
+	var removing sync.WaitGroup
+	defer removing.Wait()
+	defer close(done)
+	for range 2 {
+		removing.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := s.Remove(digest); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		if err := draftOf(t, s).Publish(digest, nil); err != nil {
+			t.Fatal(err)
+		}
+		release, err := s.Hold(digest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+		if _, err := os.Stat(filepath.Join(s.Files(digest), "file")); err != nil {
+			t.Fatalf("a tree in use is gone: %v", err)
+		}
+		release()
 	}
 }
