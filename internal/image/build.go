@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,12 @@ type Layer struct {
 	// Spend is called before entries and their bytes are written, and ends Derive by an error. nil is no bound.
 	Spend func(entries int, bytes int64) error
 }
+
+// What a tree takes besides its files: its folders and the file of its lock, and for each layer a digest in its record.
+const (
+	treeBytes = 3 * trees.BlockBytes
+	layerText = 80
+)
 
 // Derive makes a tree of the layers of a parent and a new layer. Errors are Invalid for a broken archive, TooLarge,
 // Quota where the layers of builds have no more space, and those of Spend.
@@ -75,6 +82,7 @@ func (s *Store) Derive(ctx context.Context, layer Layer) (tree string, err error
 			return "", err
 		}
 	}
+	own += treeBytes + trees.SizeOnDisk(layerText*int64(len(record.Layers)+1))
 	space := &layerSpace{store: s, owner: layer.Owner}
 	defer space.release()
 	limits := s.Limits.after(record)
@@ -217,25 +225,51 @@ func (s *Store) AddStep(key [sha256.Size]byte, tree string) error {
 	return writeRecord(s.stepFile(key), step{Tree: tree})
 }
 
-// steps returns a record of each tree that a step made. It removes records of trees that are gone.
-func (s *Store) steps() (map[string]string, error) {
+// maxSteps bounds the records of one tree: any number of steps may make the same.
+const maxSteps = 4
+
+// steps returns the trees that steps made. It removes records of trees that are gone, and the oldest of too many.
+func (s *Store) steps() (map[string]bool, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, stepsDir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	trees := map[string]string{}
+	records := map[string][]string{} // by tree
+	gone := []string(nil)
 	for _, file := range files {
 		var made step
 		text, err := os.ReadFile(file)
 		if err == nil && json.Unmarshal(text, &made) == nil && s.whole(made.Tree) {
-			trees[made.Tree] = file
-			continue
+			records[made.Tree] = append(records[made.Tree], file)
+		} else {
+			gone = append(gone, file)
 		}
+	}
+	made := map[string]bool{}
+	for tree, list := range records {
+		made[tree] = true
+		if len(list) > maxSteps {
+			gone = append(gone, oldest(list, len(list)-maxSteps)...)
+		}
+	}
+	for _, file := range gone {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	return trees, nil
+	return made, nil
+}
+
+// oldest returns the n oldest of some files.
+func oldest(files []string, n int) []string {
+	made := map[string]time.Time{}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil { // it may be removed meanwhile
+			made[file] = info.ModTime()
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int { return made[a].Compare(made[b]) })
+	return files[:n]
 }
 
 // Files returns the folder of a tree that the caller holds.

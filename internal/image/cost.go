@@ -24,6 +24,14 @@ type costs struct {
 	known map[string]knownCost
 }
 
+// allCosts has the costs of each folder of a store: a server opens its store for each list of images.
+var allCosts sync.Map
+
+func costsIn(dir string) *costs {
+	found, _ := allCosts.LoadOrStore(dir, &costs{known: map[string]knownCost{}})
+	return found.(*costs)
+}
+
 type knownCost struct {
 	file fs.FileInfo // of the record
 	treeCost
@@ -43,7 +51,8 @@ func (s *Store) cost(digest string) (treeCost, error) {
 		if _, _, err := s.trees.Record(digest, &r); err != nil {
 			return treeCost{}, err
 		}
-		k = knownCost{file, treeCost{own: r.Bytes, all: r.Bytes, built: r.Added > 0, owner: r.Owner, parent: r.Parent,
+		built := r.Added > 0 || r.Parent != "" // a layer may add nothing
+		k = knownCost{file, treeCost{own: r.Bytes, all: r.Bytes, built: built, owner: r.Owner, parent: r.Parent,
 			layers: len(r.Layers)}}
 		if k.built {
 			k.own = r.Added
@@ -56,14 +65,25 @@ func (s *Store) cost(digest string) (treeCost, error) {
 	return k.treeCost, nil
 }
 
+// knownCost is cost, for many trees: it looks only at the disk for unknown ones. The time of the last use may be old.
+func (s *Store) knownCost(digest string) (treeCost, error) {
+	s.costs.mu.Lock()
+	k, ok := s.costs.known[digest]
+	s.costs.mu.Unlock()
+	if ok {
+		return k.treeCost, nil
+	}
+	return s.cost(digest)
+}
+
 // whole reports whether the store has a tree with a record that can be decoded.
 func (s *Store) whole(digest string) bool {
 	_, err := s.cost(digest)
 	return err == nil
 }
 
-// eachCost calls f for each tree. A damaged one costs nothing: nobody can use it.
-func (s *Store) eachCost(f func(digest string, c treeCost)) error {
+// eachCost calls f for each tree, with its cost by cost or knownCost. A damaged one costs nothing: nobody can use it.
+func (s *Store) eachCost(cost func(string) (treeCost, error), f func(digest string, c treeCost)) error {
 	digests, err := s.trees.Digests()
 	if err != nil {
 		return err
@@ -80,7 +100,7 @@ func (s *Store) eachCost(f func(digest string, c treeCost)) error {
 	}
 	s.costs.mu.Unlock()
 	for _, digest := range digests {
-		c, err := s.cost(digest)
+		c, err := cost(digest)
 		if err != nil && !s.trees.Has(digest) {
 			continue // it was removed meanwhile
 		}

@@ -153,8 +153,8 @@ func (s *Store) kept() ([]*keptTree, error) {
 	}
 	var list []*keptTree
 	known := map[string]*keptTree{}
-	err = s.eachCost(func(digest string, c treeCost) {
-		t := &keptTree{digest: digest, cost: c, used: c.used, step: steps[digest] != ""}
+	err = s.eachCost(s.cost, func(digest string, c treeCost) {
+		t := &keptTree{digest: digest, cost: c, used: c.used, step: steps[digest]}
 		list, known[digest] = append(list, t), t
 	})
 	if err != nil {

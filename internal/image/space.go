@@ -74,7 +74,7 @@ func (l *layerSpace) release() {
 // needs more. The caller holds the lock of making.
 func (s *Store) left(owner string, held int64) (bytes int64, full, err error) {
 	left, own := s.Space-s.making.space, s.Space/ownerShare-held
-	err = s.eachCost(func(_ string, c treeCost) {
+	err = s.eachCost(s.knownCost, func(_ string, c treeCost) {
 		if !c.built {
 			return
 		}

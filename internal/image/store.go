@@ -40,7 +40,7 @@ type Store struct {
 	dir      string
 	trees    *trees.Store
 	making   making
-	costs    costs
+	costs    *costs
 	byDigest byDigest
 
 	reserving sync.Mutex // guards drafted; held while others make room
@@ -87,7 +87,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{Limits: DefaultLimits, maxBytes: DefaultMaxBytes, stall: stallTimeout, dir: dir, trees: kept,
-		making: newMaking(), costs: costs{known: map[string]knownCost{}}, pulls: map[string]chan struct{}{}}, nil
+		making: newMaking(), costs: costsIn(dir), pulls: map[string]chan struct{}{}}, nil
 }
 
 // fullName returns a name with its registry and tag.
@@ -278,7 +278,7 @@ func (s *Store) takeNamed(text string) (tree string, err error) {
 	}
 	shared := slices.ContainsFunc(list, func(o Image) bool { return o.Tree == i.Tree && o.Name != i.Name })
 	above := false
-	if err := s.eachCost(func(_ string, c treeCost) { above = above || c.parent == i.Tree }); err != nil {
+	if err := s.eachCost(s.knownCost, func(_ string, c treeCost) { above = above || c.parent == i.Tree }); err != nil {
 		return "", err
 	}
 	if !shared && !above {
