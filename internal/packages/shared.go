@@ -62,9 +62,6 @@ const (
 	maxAnswerText = 4 << 20 // bytes
 )
 
-// maxTierWait limits the wait for another machine that installs.
-var maxTierWait = installLimits.Timeout + archiveTimeout
-
 // tier is a second tier with its state. A failure is logged, and disables the tier for a pause.
 type tier struct {
 	Shared
@@ -117,13 +114,14 @@ func (t *tier) call(ctx context.Context, what string, do func(context.Context) e
 }
 
 // take gets an answer and its layer from the second tier. Without an answer, the caller holds the lock of the key until
-// release, so that other machines wait. If wait is false, take never locks.
+// release, so that other machines wait. If wait is false, take never locks. It waits for lockWait at most: a machine
+// that waits for a slot may have the lock.
 func (j *job) take(ctx context.Context, key string, wait bool) (a answer, ok bool, release func()) {
 	t, holder := j.packager.tier, rand.Text()
 	release = func() {}
 	bad := "" // the digest of an invalid archive
 	locked, waited := false, false
-	for end := time.Now().Add(maxTierWait); ; {
+	for end := time.Now().Add(lockWait); ; {
 		if a, ok = j.look(ctx, key); ok && a.Digest != "" {
 			ok = a.Digest != bad && j.fetch(ctx, a)
 			bad = a.Digest

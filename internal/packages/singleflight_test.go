@@ -121,6 +121,19 @@ func TestTakeWithoutWait(t *testing.T) {
 	}
 }
 
+// TestTakeWait: a machine that has a lock and installs nothing does not keep others from their work.
+func TestTakeWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Config{Shared: Shared{Answers: &taken{}, Archives: struct{ Archives }{}}})
+		begun := time.Now()
+		_, ok, release := (&job{packager: p, tell: func(string) {}}).take(t.Context(), "key", true)
+		release()
+		if waited := time.Since(begun); ok || waited < lockWait || waited > lockWait+tierPoll {
+			t.Errorf("%v after %v", ok, waited)
+		}
+	})
+}
+
 // TestFlights: work ends when its last caller leaves, and not before. All callers that wait get its progress, and no
 // others do.
 func TestFlights(t *testing.T) {
