@@ -76,8 +76,11 @@ func (a *apiV1) nameFor(owner string, i *image.Image) string {
 	return ""
 }
 
-// layerSteps is the work of reading the record of a layer, besides its packages.
-const layerSteps = 10
+// The work of reading the record of a layer: besides its packages and its bytes, and how often the bytes count.
+const (
+	layerSteps = 10
+	layerReads = 2
+)
 
 // listPackages is GET /v1/packages. An operator sees all layers. Other keys see those whose packages their sandboxes
 // have, without requirements that only another key has written, so that the list does not reveal the requests of
@@ -103,6 +106,7 @@ func (a *apiV1) listPackages(w *httpd.Response, r *http.Request) error {
 			return context.Cause(r.Context())
 		}
 		w.Steps(layerSteps + len(l.Packages)/4) // also of layers that the answer omits
+		w.Work(layerReads * int(l.RecordBytes))
 		if !w.Operator {
 			l.Requested = slices.DeleteFunc(l.Requested, func(text string) bool { return !installed.requested[text] })
 		}

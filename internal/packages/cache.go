@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/trees"
@@ -22,6 +24,15 @@ const requestsDir = "requests" // of a cache, beside its trees
 type Cache struct {
 	dir   string
 	trees *trees.Store // of layers; the record of each is its Layer
+
+	mu    sync.Mutex            // guards sizes
+	sizes map[string]knownLayer // by digest
+}
+
+// knownLayer is what was read of the record of a layer, which may list thousands of packages.
+type knownLayer struct {
+	record fs.FileInfo
+	bytes  int64
 }
 
 // Layer describes a layer of the cache.
@@ -36,6 +47,8 @@ type Layer struct {
 	Made      time.Time         `json:"made"`
 	Hits      int64             `json:"-"` // uses after the first
 	Used      time.Time         `json:"-"` // the last use
+
+	RecordBytes int64 `json:"-"` // of this description, encoded
 }
 
 // answer is the recorded answer to a key.
@@ -59,7 +72,7 @@ func OpenCache(dir string) (*Cache, error) {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the package cache", Err: err,
 			Fix: "make the folder writable", Fixes: setParam("package_cache", "DIR", "name another one")}
 	}
-	return &Cache{dir: dir, trees: kept}, nil
+	return &Cache{dir: dir, trees: kept, sizes: map[string]knownLayer{}}, nil
 }
 
 // request is the path of a file of the requests.
@@ -69,6 +82,10 @@ func (c *Cache) request(name string) string { return filepath.Join(c.dir, reques
 func (c *Cache) find(key string, ttl time.Duration) (a answer, ok bool) {
 	if !c.recall(key, &a) || ttl > 0 && time.Since(a.Made) > ttl {
 		return answer{}, false
+	}
+	name := c.request(key + ".json")
+	if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > noteUse {
+		_ = os.Chtimes(name, time.Time{}, time.Now()) // a read-only cache still works
 	}
 	if a.Digest == "" {
 		return a, true
@@ -110,10 +127,38 @@ func (c *Cache) remember(key string, a any) error {
 const forgetEvery = 100 // records, on average
 
 func (c *Cache) describe(digest string) (l Layer, err error) {
+	record, _, err := c.trees.Stat(digest)
+	if err != nil {
+		return l, err
+	}
 	var uses int64
 	l.Used, uses, err = c.trees.Record(digest, &l)
-	l.Hits = max(uses-1, 0)
+	l.Hits, l.RecordBytes = max(uses-1, 0), record.Size()
 	return l, err
+}
+
+// size returns the bytes of a layer and the time of its last use. It reads each record once.
+func (c *Cache) size(digest string) (bytes int64, used time.Time, err error) {
+	record, used, err := c.trees.Stat(digest)
+	if err != nil {
+		return 0, used, err
+	}
+	c.mu.Lock()
+	known, ok := c.sizes[digest]
+	c.mu.Unlock()
+	if !ok || !os.SameFile(known.record, record) || known.record.Size() != record.Size() {
+		var l struct {
+			Bytes int64 `json:"bytes"`
+		}
+		if _, _, err := c.trees.Record(digest, &l); err != nil {
+			return 0, used, err
+		}
+		known = knownLayer{record, l.Bytes}
+		c.mu.Lock()
+		c.sizes[digest] = known
+		c.mu.Unlock()
+	}
+	return known.bytes, used, nil
 }
 
 // tree returns the folder of a layer's files.
@@ -156,18 +201,23 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 		return nil, err
 	}
 	type layerSize struct {
-		Bytes  int64 `json:"bytes"`
 		digest string
+		bytes  int64
 		used   time.Time
 	}
 	var list []layerSize
 	var total int64
+	there := map[string]bool{}
 	for _, digest := range digests {
 		l := layerSize{digest: digest}
-		if l.used, _, err = c.trees.Record(digest, &l); err == nil { // it may be removed meanwhile
-			list, total = append(list, l), total+l.Bytes
+		if l.bytes, l.used, err = c.size(digest); err == nil { // it may be removed meanwhile
+			list, total = append(list, l), total+l.bytes
+			there[digest] = true
 		}
 	}
+	c.mu.Lock()
+	maps.DeleteFunc(c.sizes, func(digest string, _ knownLayer) bool { return !there[digest] })
+	c.mu.Unlock()
 	slices.SortFunc(list, func(a, b layerSize) int { return a.used.Compare(b.used) })
 	for _, l := range list {
 		if total <= most {
@@ -182,7 +232,7 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 			return removed, fmt.Errorf("remove the layer %.12s: %w", l.digest, err)
 		}
 		if gone {
-			total -= l.Bytes
+			total -= l.bytes
 			removed = append(removed, whole)
 		}
 	}
@@ -190,8 +240,8 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 	return removed, nil
 }
 
-// forgetOld removes the oldest records beyond the limits, and leftovers of crashes. A lost record only costs another
-// survey.
+// forgetOld removes the least recently used records beyond the limits, and leftovers of crashes. A lost record costs
+// another survey and another installation.
 func (c *Cache) forgetOld() {
 	entries, _ := os.ReadDir(c.request(""))
 	var answers []fs.FileInfo
@@ -220,5 +270,6 @@ const (
 	maxKeys     = 20_000
 	maxKeyBytes = 256 << 20
 	keepKeys    = 30 * 24 * time.Hour
-	keepOthers  = time.Hour // unfinished records, and locks; no installation takes as long
+	keepOthers  = time.Hour   // unfinished records, and locks; no installation takes as long
+	noteUse     = time.Minute // between the notes of uses of a record, in the time of its file
 )

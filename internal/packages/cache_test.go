@@ -197,3 +197,43 @@ func TestForgetOld(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestUsedAnswersStay: of the answers to keys, those that nobody uses go first.
+func TestUsedAnswersStay(t *testing.T) {
+	c := newCache(t)
+	old := time.Now().Add(-2 * keepKeys)
+	for _, key := range []string{"used", "unused"} {
+		if err := errors.Join(c.remember(key, answer{Made: time.Now()}),
+			os.Chtimes(c.request(key+".json"), old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.find("used", time.Hour)
+	c.forgetOld()
+	_, used := c.find("used", time.Hour)
+	_, unused := c.find("unused", time.Hour)
+	if !used || unused {
+		t.Errorf("a used answer is there: %v, an unused one: %v", used, unused)
+	}
+}
+
+// TestSizesOnce: Prune reads the record of a layer once.
+func TestSizesOnce(t *testing.T) {
+	c := newCache(t)
+	digest := layerOf(t, c, map[string]string{"a": "a"})
+	bytes, _, err := c.size(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(c.tree(digest)), "record.json")
+	info, err := os.Stat(file)
+	if err == nil {
+		err = os.WriteFile(file, make([]byte, info.Size()), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _, err := c.size(digest); err != nil || again != bytes {
+		t.Errorf("%d bytes, then %d: %v", bytes, again, err)
+	}
+}
