@@ -18,9 +18,11 @@ const (
 	maxMetadata  = 256 << 10 // bytes of METADATA of one package; the text that follows is long
 	maxDescribed = 16 << 10  // bytes of the lines of one that count
 	maxTexts     = 16 << 20  // bytes of these lines of all
-	maxRecord    = 8 << 20   // bytes of RECORD of one
-	maxRecords   = 32 << 20  // bytes of RECORD of all
-	maxFiles     = 400_000   // files that are listed
+	maxHeads     = 32 << 20  // bytes of METADATA of all that are read, in pieces of headPiece
+	headPiece    = 4 << 10
+	maxRecord    = 8 << 20  // bytes of RECORD of one
+	maxRecords   = 32 << 20 // bytes of RECORD of all
+	maxFiles     = 400_000  // files that are listed
 
 	entriesBatch = 256 // of a folder that are read at once
 )
@@ -31,13 +33,13 @@ var counts = []string{"Metadata-Version:", "Name:", "Version:", "Requires-Dist:"
 // presentPackages returns the METADATA of packages in a folder, without what an installer does not need. One that is
 // left out is installed again.
 func presentPackages(folder fs.FS, packages []sandbox.Package) (texts []string) {
-	size := 0
+	size, left := 0, maxHeads
 	for _, dir := range distributions(folder, packages) {
-		if size > maxTexts-maxDescribed {
+		if size > maxTexts-maxDescribed || left <= 0 {
 			break
 		}
-		text := readStart(folder, dir+"/METADATA", maxMetadata)
-		text, _, _ = bytes.Cut(text, []byte("\n\n"))
+		text, read := readHead(folder, dir+"/METADATA", min(left, maxMetadata))
+		left -= read
 		var kept strings.Builder
 		for line := range bytes.Lines(text) {
 			for _, word := range counts {
@@ -154,6 +156,26 @@ func distributions(folder fs.FS, packages []sandbox.Package) (dirs []string) {
 	})
 	slices.Sort(dirs)
 	return dirs
+}
+
+// readHead returns the start of a file up to an empty line, and how many bytes it has read, at most a number of bytes.
+func readHead(folder fs.FS, name string, most int) (head []byte, read int) {
+	f, err := folder.Open(name)
+	if err != nil {
+		return nil, 0
+	}
+	defer f.Close()
+	for err == nil && len(head) < most {
+		searched := max(len(head)-1, 0)
+		var n int
+		head = slices.Grow(head, headPiece)
+		n, err = f.Read(head[len(head):min(len(head)+headPiece, most)])
+		head = head[:len(head)+n]
+		if end := bytes.Index(head[searched:], []byte("\n\n")); end >= 0 {
+			return head[:searched+end], len(head)
+		}
+	}
+	return head, len(head)
 }
 
 // readStart returns at most a number of bytes of a file; none if it cannot be read.

@@ -72,3 +72,19 @@ func TestHostilePresent(t *testing.T) {
 		t.Errorf("%d bytes of descriptions", size)
 	}
 }
+
+// TestLongHeads: of long METADATA only a part is read: of one up to its text, and of all a number of bytes.
+func TestLongHeads(t *testing.T) {
+	long := strings.Repeat("a\n", maxMetadata/2)
+	for text, want := range map[string]int{long: 0, "X: y\n\n" + long: 1} {
+		folder := fstest.MapFS{"z-1.dist-info/METADATA": {Data: []byte("Name: z\n\n")}}
+		packages := []sandbox.Package{{Name: "z", Version: "1"}}
+		for i := range maxHeads / maxMetadata {
+			folder[fmt.Sprintf("p%d-1.dist-info/METADATA", i)] = &fstest.MapFile{Data: []byte(text)}
+			packages = append(packages, sandbox.Package{Name: fmt.Sprint("p", i), Version: "1"})
+		}
+		if got := presentPackages(folder, packages); len(got) != want {
+			t.Errorf("%d packages are described, want %d", len(got), want)
+		}
+	}
+}
