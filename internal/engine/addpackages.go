@@ -289,13 +289,16 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return nil // the result names what is missing
 	}
 	record := sync.OnceValue(func() error { return s.recordPackages(in, supply.Asked, all, x.packages) })
-	if need.Present == nil {
-		err = s.showPackages(supply, folder, record)
-	} else {
-		err = s.addToPackages(in, supply, old, folder, record)
+	show := func() error {
+		if need.Present == nil {
+			return s.showPackages(supply, folder, record)
+		}
+		return s.addToPackages(in, supply, old, folder, record)
 	}
-	if err != nil {
-		return err
+	if len(supply.Layers) > 0 { // the kernel's work for 200,000 files is that of seconds
+		if err := x.inSlot(ctx, show); err != nil {
+			return err
+		}
 	}
 	return record() // of a supply without layers
 }
@@ -416,15 +419,25 @@ func (x *Run) survey(ctx context.Context, w *sandbox.Work, command []string) (*s
 		return nil, err
 	}
 	p.Spec.Limits.OutputBytes = limits.OutputBytes
-	if err := e.admission.take(ctx, s.owner, func() { e.runs.Add(1) }, x.awaited); err != nil {
-		return nil, err
+	var result *sandbox.Result
+	err = x.inSlot(ctx, func() error {
+		step := s.newRun(job{Run: p, id: sandbox.NewID(), plain: true, work: w}, RunRequest{})
+		step.before = s.measure()
+		result, err = step.perform(ctx)
+		s.forgetProcess(step.id)
+		return err
+	})
+	return result, err
+}
+
+// inSlot calls do with a slot of the owner.
+func (x *Run) inSlot(ctx context.Context, do func() error) error {
+	e, owner := x.sandbox.engine, x.sandbox.owner
+	if err := e.admission.take(ctx, owner, func() { e.runs.Add(1) }, x.awaited); err != nil {
+		return err
 	}
 	defer e.runs.Done()
 	started := time.Now()
-	defer func() { e.admission.release(s.owner, time.Since(started)) }()
-	step := s.newRun(job{Run: p, id: sandbox.NewID(), plain: true, work: w}, RunRequest{})
-	step.before = s.measure()
-	result, err := step.perform(ctx)
-	s.forgetProcess(step.id)
-	return result, err
+	defer func() { e.admission.release(owner, time.Since(started)) }()
+	return do()
 }

@@ -20,6 +20,7 @@ import (
 type pretended struct {
 	sandbox.Packager
 	before func(context.Context, sandbox.PackageNeed, sandbox.Worker) error // may be nil
+	show   func() error                                                     // nil: supplies have no layer
 
 	mu    sync.Mutex
 	asked [][]string // the requirements of each call
@@ -36,6 +37,9 @@ func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work s
 		}
 	}
 	supply := &sandbox.Supply{Asked: need.Requirements, Missing: []string{"glvnone"}, Release: func() {}}
+	if p.show != nil {
+		supply.Layers = []sandbox.Layer{{At: need.Language.Installer.At}}
+	}
 	for _, r := range need.Requirements {
 		need.Progress("installing " + r)
 		name, version, _ := strings.Cut(r, "==")
@@ -45,6 +49,10 @@ func (p *pretended) Supply(ctx context.Context, need sandbox.PackageNeed, work s
 }
 
 func (p *pretended) Linked(string) bool { return true }
+
+func (p *pretended) Show(_ sandbox.Layer, _, _ string, record func() error) error {
+	return errors.Join(p.show(), record())
+}
 
 // installable is a language with packages.
 func installable(name string) sandbox.Language {
@@ -235,6 +243,23 @@ func TestPackagesAtCreation(t *testing.T) {
 	}
 	_, err = r.Sandbox(within(t), "", "other")
 	refused(t, "a sandbox without its packages", err, sandbox.NotFound, "other")
+}
+
+// TestLayersTakeSlots: files become visible in a sandbox while its owner has a slot.
+func TestLayersTakeSlots(t *testing.T) {
+	p := &pretended{}
+	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one")}, Packages: p})
+	shown := 0
+	p.show = func() error {
+		if shown++; r.Stats().Running != 1 {
+			t.Errorf("%d slots are taken", r.Stats().Running)
+		}
+		return nil
+	}
+	r.make(t, engine.Create{Packages: map[string]sandbox.Packages{"one": {Requirements: []string{"a"}}}})
+	if shown != 1 || r.Stats().Running != 0 {
+		t.Errorf("shown %d times, %d slots are taken", shown, r.Stats().Running)
+	}
 }
 
 // TestAutoMeansNothing: where no code is, or its language has no packages, auto alone is no mistake, and names are one.

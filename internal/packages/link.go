@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -110,29 +111,27 @@ func makeOpen(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// linkFiles adds the files of from that to lacks. It prepares them in work.
+// linkFiles adds the files of from that to lacks. It prepares those that replace others in work.
 func linkFiles(from, to, work string) error {
 	temp := filepath.Join(work, tempFile)
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
+		at := to + strings.TrimPrefix(path, from)
+		if d.IsDir() {
+			err := makeOpen(at)
+			if there, statErr := os.Lstat(at); errors.Is(err, fs.ErrExist) && statErr == nil {
+				if err = nil; !there.IsDir() {
+					err = errors.Join(os.Remove(at), makeOpen(at))
+				}
+			}
 			return err
 		}
-		at := filepath.Join(to, rel)
-		there, statErr := os.Lstat(at)
-		if d.IsDir() {
-			if statErr == nil && !there.IsDir() {
-				statErr = errors.Join(os.Remove(at), fs.ErrNotExist)
-			}
-			if statErr != nil {
-				return makeOpen(at)
-			}
+		if err = os.Link(path, at); err == nil { // it is new, as most are
 			return nil
 		}
-		if statErr == nil {
+		if there, statErr := os.Lstat(at); statErr == nil {
 			if own, err := d.Info(); err == nil && os.SameFile(own, there) {
 				return nil
 			}
