@@ -194,6 +194,10 @@ func TestInstallerSettings(t *testing.T) {
 	if _, err := e.imageOf(t.Context(), p.backend, p.Spec, nil); err != nil {
 		t.Error(err)
 	}
+	if other := (sandbox.Root{Digest: p.Spec.Root.Digest, Settings: "other"}); surveyKey("", "", &other) ==
+		surveyKey("", "", &p.Spec.Root) {
+		t.Error("a survey of an image counts for one with other variables")
+	}
 	_, err = e.imageOf(t.Context(), variable{env: []string{"A=2"}}, p.Spec, nil)
 	if err == nil || sandbox.KindOf(err) != sandbox.Unavailable {
 		t.Errorf("with another value: %v", err)

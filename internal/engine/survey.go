@@ -69,6 +69,11 @@ func (s *surveys) of(root string) *surveyCache {
 	return c
 }
 
+// surveyKey identifies the root of an image for an owner. Images with the same files may have other variables.
+func surveyKey(owner, backend string, root *sandbox.Root) string {
+	return strings.Join([]string{owner, backend, root.Digest, root.Settings}, "\n")
+}
+
 // Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These
 // are default runs: where this host refuses them, so is the survey. With an image, they are runs of an owner on it;
 // errors are those of such a run.
@@ -83,7 +88,7 @@ func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, 
 		if err != nil {
 			return nil, err
 		}
-		root = strings.Join([]string{owner, p.backend.Name(), p.Spec.Root.Digest}, "\n")
+		root = surveyKey(owner, p.backend.Name(), &p.Spec.Root)
 	}
 	s := e.surveys.of(root)
 	s.mu.Lock()
