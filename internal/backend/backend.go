@@ -2,6 +2,7 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +94,7 @@ func containers(o Options, images hostbox.Images) []sandbox.Backend {
 	var list []sandbox.Backend
 	for _, name := range []string{docker.Name, docker.Podman} {
 		list = append(list, docker.New(docker.Options{Name: name, RunDir: filepath.Join(o.RunDir, name), Images: images,
-			Recheck:   o.Recheck,
+			ImageBytes: cmp.Or(o.ImageBytes, image.DefaultMaxBytes), Recheck: o.Recheck,
 			LookupEnv: o.LookupEnv, Image: o.Image,
 			Lack: o.Lack, Runtime: o.ContainerRuntime, Fetch: o.FetchImages, Refresh: o.RefreshImages,
 			Progress: o.Progress,

@@ -53,8 +53,9 @@ type Options struct {
 	// Image is the default image; "" is DefaultImage.
 	Image string
 
-	// Images is a store whose images are loaded into the engine; nil is none.
-	Images hostbox.Images
+	// Images is a store whose images are loaded into the engine; nil is none. Loaded ones may take ImageBytes there.
+	Images     hostbox.Images
+	ImageBytes int64
 
 	// Runtime is the engine's container runtime; "" is the engine's default.
 	Runtime string
@@ -96,7 +97,7 @@ func New(o Options) *Backend {
 	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt, Recheck: o.Recheck},
 		options: o,
 		engine: &engine{options: &o, connecting: make(chan struct{}, 1), loading: make(chan struct{}, 1),
-			filled: map[string]string{}, suits: map[string]bool{}}}
+			filled: map[string]string{}, suits: map[string]bool{}, used: map[string]time.Time{}}}
 }
 
 // instance opens this process's instance on first use, and removes containers that belong to no instance.

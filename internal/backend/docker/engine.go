@@ -41,9 +41,10 @@ type engine struct {
 
 	mu            sync.Mutex // guards all below
 	to            *connection
-	everConnected bool              // whether an engine has ever answered
-	filled        map[string]string // the guest's volume, by processor
-	suits         map[string]bool   // whether an image fits the engine's processor, by digest
+	everConnected bool                 // whether an engine has ever answered
+	filled        map[string]string    // the guest's volume, by processor
+	suits         map[string]bool      // whether an image fits the engine's processor, by digest
+	used          map[string]time.Time // last use of images of the store, by reference
 
 	most time.Duration // timeout of every call, for tests; 0 is none
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,7 @@ func (to *connection) imageFor(ctx context.Context, name, digest string) (string
 		return "", &sandbox.Error{Kind: sandbox.Unavailable, Op: "image", Msg: name + " changed meanwhile",
 			Fix: "run it again"}
 	}
+	to.engine.noteUse(l.Reference)
 	if err := to.inspect(ctx, l.Reference); !errdefs.IsNotFound(err) {
 		return l.Reference, err
 	}
@@ -95,6 +97,7 @@ func (to *connection) load(ctx context.Context, l *hostbox.Loadable) (err error)
 			errors.Join(err, context.Cause(ctx)))
 	}
 	to.removeEarlier(ctx, l)
+	to.makeRoom(ctx, l.Reference)
 	return nil
 }
 
@@ -113,6 +116,64 @@ func (to *connection) removeEarlier(ctx context.Context, l *hostbox.Loadable) {
 			if strings.HasPrefix(tag, repository+":") && tag != l.Reference {
 				_, _ = to.api.ImageRemove(ctx, tag, client.ImageRemoveOptions{PruneChildren: true})
 			}
+		}
+	}
+}
+
+// noteUse notes the time of the last use of a loaded image.
+func (e *engine) noteUse(reference string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.used) >= maxUsed {
+		clear(e.used)
+	}
+	e.used[reference] = time.Now()
+}
+
+// maxUsed bounds the loaded images whose last use is remembered.
+const maxUsed = 10_000
+
+// makeRoom removes loaded images that no container uses, the least recently used first, until the others have at most
+// the bytes that images may take. An API key may build any number of templates. It keeps one image. What fails is left
+// for the next call.
+func (to *connection) makeRoom(ctx context.Context, keep string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	repository, _, _ := strings.Cut(keep, ":")
+	found, err := to.api.ImageList(ctx, client.ImageListOptions{
+		Filters: client.Filters{}.Add("reference", repository+":*")})
+	if most := to.engine.options.ImageBytes; err != nil || most == 0 {
+		return
+	}
+	type loaded struct {
+		tag   string
+		used  time.Time
+		bytes int64
+	}
+	var list []loaded
+	total := int64(0)
+	to.engine.mu.Lock()
+	for _, i := range found.Items {
+		total += i.Size
+		for _, tag := range i.RepoTags {
+			if !strings.HasPrefix(tag, repository+":") || tag == keep {
+				continue
+			}
+			used, known := to.engine.used[tag]
+			if !known {
+				used = time.Unix(i.Created, 0)
+			}
+			list = append(list, loaded{tag, used, i.Size})
+		}
+	}
+	to.engine.mu.Unlock()
+	slices.SortFunc(list, func(a, b loaded) int { return a.used.Compare(b.used) })
+	for _, l := range list {
+		if total <= to.engine.options.ImageBytes {
+			return
+		}
+		if _, err := to.api.ImageRemove(ctx, l.tag, client.ImageRemoveOptions{PruneChildren: true}); err == nil {
+			total -= l.bytes
 		}
 	}
 }
