@@ -48,9 +48,13 @@ type Builder struct {
 
 // chosen is the backend of builds that name none. A probe makes a sandbox, so the first RUN that is not cached probes.
 type chosen struct {
-	mu   sync.Mutex
-	name string
+	mu    sync.Mutex
+	name  string
+	until time.Time // when it is chosen again, as a backend did not work; zero is never
 }
+
+// chosenFor is how long a choice stays if a backend did not work, perhaps for lack of CPU time or memory.
+const chosenFor = time.Minute
 
 // Work of making the tree of a layer. The tree has a link to each file of its parent.
 const (

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/image"
@@ -262,6 +263,41 @@ func TestBackend(t *testing.T) {
 	h.chosen.name, probes = "", 0
 	if _, _, err := h.build("FROM base\nRUN one"); err != nil || probes > 0 {
 		t.Errorf("a cached build: %v, %d probes", err, probes)
+	}
+}
+
+// TestBackendOfAll: a client that leaves during the probe, or a backend that does not work for a while, does not choose
+// the backend of later builds.
+func TestBackendOfAll(t *testing.T) {
+	h := newHouse(t, nil)
+	h.Backends = append(h.Backends, other{})
+	ctx, leave := context.WithCancel(t.Context())
+	fails := false
+	h.Probe = func(ctx context.Context, backend string) engine.Probed {
+		leave()
+		p := engine.Probed{Backend: backend, Posture: sandbox.Posture{Kernel: sandbox.KernelShared}}
+		if backend == "other" {
+			p.Posture.Kernel, p.Err = sandbox.KernelUserSpace, ctx.Err()
+		}
+		if backend == "other" && fails {
+			p.Err = errors.New("no memory")
+		}
+		return p
+	}
+	if name := h.choose(ctx); name != "other" {
+		t.Errorf("for a client that leaves: %s", name)
+	}
+	fails, h.chosen.name = true, ""
+	if name := h.choose(ctx); name != "native" {
+		t.Errorf("while a backend does not work: %s", name)
+	}
+	fails = false
+	if name := h.choose(ctx); name != "native" {
+		t.Errorf("soon after: %s", name)
+	}
+	h.chosen.until = time.Now()
+	if name := h.choose(ctx); name != "other" {
+		t.Errorf("later: %s", name)
 	}
 }
 

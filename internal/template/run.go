@@ -213,17 +213,22 @@ func (b *Builder) choose(ctx context.Context) string {
 	}
 	b.chosen.mu.Lock()
 	defer b.chosen.mu.Unlock()
-	if b.chosen.name != "" {
+	if b.chosen.name != "" && (b.chosen.until.IsZero() || time.Now().Before(b.chosen.until)) {
 		return b.chosen.name
 	}
+	ctx = context.WithoutCancel(ctx) // a client that leaves does not choose for the others
 	var probed []engine.Probed
+	var until time.Time
 	for _, name := range names {
-		probed = append(probed, b.Probe(ctx, name))
+		p := b.Probe(ctx, name)
+		if probed = append(probed, p); !p.Usable() {
+			until = time.Now().Add(chosenFor)
+		}
 	}
 	name, ok := engine.Strongest(probed)
 	if !ok {
 		return names[0] // the run reports why it cannot work here, or the build waives that
 	}
-	b.chosen.name = name
+	b.chosen.name, b.chosen.until = name, until
 	return name
 }
