@@ -168,15 +168,17 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	return k.users[w]
 }
 
-// OwnerLimits returns the limits of an owner for the engine.
+// OwnerLimits returns the limits of an owner for the engine. A name whose last key was removed may have no network: its
+// ceiling, which may have been lower than that of the server, is gone with the key.
 func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
-	if k == nil {
+	if k == nil || owner == "" {
 		return engine.OwnerLimits{}
 	}
 	if keys := k.set.Load().byName[owner]; keys != nil {
 		return keys[0].Limits.OwnerLimits
 	}
-	return engine.OwnerLimits{}
+	none := sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{}, OfKey: true}
+	return engine.OwnerLimits{Ceiling: &none}
 }
 
 // count counts a request against the rate of the key's name. Busy: it is exceeded.

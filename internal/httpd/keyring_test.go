@@ -59,6 +59,14 @@ func TestKeyring(t *testing.T) {
 	if k.of("alice") != nil || otherCtx.Err() == nil || !other.revoked.Load() {
 		t.Error("a removed key is valid")
 	}
+	if k.OwnerLimits("alice").Ceiling != nil {
+		t.Error("an expired key has another ceiling")
+	}
+	k.Replace(nil)
+	if c := k.OwnerLimits("alice").Ceiling; c == nil || c.Mode != sandbox.NetworkNone ||
+		k.OwnerLimits("").Ceiling != nil {
+		t.Errorf("a name without a key has the ceiling %+v", c)
+	}
 	k.Replace([]Key{past}) // whose only key has expired
 	k.Replace(nil)
 	if k.find(first) != nil || !k.Required() {
