@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,15 @@ func (e *Engine) removePackages(id sandbox.ID) error {
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+// removePackages removes the packages of the sandbox in its owner's turn.
+func (s *Sandbox) removePackages() error {
+	turns := s.engine.living.linking
+	if len(s.record.Packages) > 0 && turns.Wait(s.engine.stop, s.owner, 1, math.MaxInt64) {
+		defer turns.Give(s.owner, 1)
+	}
+	return s.engine.removePackages(s.id)
 }
 
 // addedPackages are the packages that a run adds before it starts.
@@ -296,6 +306,11 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return s.addToPackages(in, supply, old, folder, record)
 	}
 	if len(supply.Layers) > 0 { // the kernel's work for 200,000 files is that of seconds
+		turns := s.engine.living.linking
+		if !turns.Wait(ctx, s.owner, 1, math.MaxInt64) {
+			return context.Cause(ctx)
+		}
+		defer turns.Give(s.owner, 1)
 		if err := x.inSlot(ctx, show); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"sync"
@@ -84,6 +85,8 @@ type table struct {
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
 	making *admission // of sandboxes that are made
+	// turns to add packages to a sandbox or to remove them: the kernel's work for their files takes one CPU of an owner
+	linking *room.Room
 
 	ports *room.Room // of open connections to ports of sandboxes
 	runs  *room.Room // of runs that have not ended
@@ -99,7 +102,7 @@ type ownedName struct{ owner, name string }
 func newTable(c *LivingConfig) *table {
 	return &table{byID: map[sandbox.ID]*Sandbox{}, byName: map[ownedName]*Sandbox{}, owned: map[string]int{},
 		ports: room.Halves(int64(c.Ports)), runs: room.Halves(int64(c.Runs)), reports: room.Halves(c.Reports),
-		logs: eventlog.NewQuota(c.LogBytes)}
+		logs: eventlog.NewQuota(c.LogBytes), linking: room.New(math.MaxInt64, 1)}
 }
 
 var validSandboxName = sync.OnceValue(func() *regexp.Regexp {

@@ -245,20 +245,44 @@ func TestPackagesAtCreation(t *testing.T) {
 	refused(t, "a sandbox without its packages", err, sandbox.NotFound, "other")
 }
 
-// TestLayersTakeSlots: files become visible in a sandbox while its owner has a slot.
+// TestLayersTakeSlots: files become visible in one sandbox of an owner at a time, while the owner has a slot.
 func TestLayersTakeSlots(t *testing.T) {
 	p := &pretended{}
-	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one")}, Packages: p})
-	shown := 0
+	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("one")}, Packages: p, Slots: 4})
+	showing, rest := make(chan struct{}), make(chan struct{})
 	p.show = func() error {
-		if shown++; r.Stats().Running != 1 {
-			t.Errorf("%d slots are taken", r.Stats().Running)
-		}
+		showing <- struct{}{}
+		<-rest
 		return nil
 	}
-	r.make(t, engine.Create{Packages: map[string]sandbox.Packages{"one": {Requirements: []string{"a"}}}})
-	if shown != 1 || r.Stats().Running != 0 {
-		t.Errorf("shown %d times, %d slots are taken", shown, r.Stats().Running)
+	var all sync.WaitGroup
+	for _, owner := range []string{"alice", "alice", "bob"} {
+		all.Go(func() {
+			_, _, err := r.Engine.Create(within(t), engine.Create{Owner: owner,
+				Packages: map[string]sandbox.Packages{"one": {Requirements: []string{"a"}}}})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 { // one of each owner
+		<-showing
+	}
+	if got := r.Stats().Running; got != 2 {
+		t.Errorf("%d slots are taken", got)
+	}
+	select {
+	case <-showing:
+		t.Error("two of one owner at a time")
+	case <-time.After(50 * time.Millisecond):
+	}
+	rest <- struct{}{}
+	rest <- struct{}{}
+	<-showing
+	close(rest)
+	all.Wait()
+	if got := r.Stats().Running; got != 0 {
+		t.Errorf("%d slots are taken", got)
 	}
 }
 

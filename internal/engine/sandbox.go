@@ -347,7 +347,7 @@ func (s *Sandbox) removeOnce() error {
 	o := s.observation(SandboxEnded)
 	o.Reason = record.Reason
 	s.engine.observe(o)
-	return errors.Join(s.logs.Remove(), s.engine.removePackages(s.id), s.saveEnd())
+	return errors.Join(s.logs.Remove(), s.removePackages(), s.saveEnd())
 }
 
 // endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.
