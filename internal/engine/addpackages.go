@@ -299,23 +299,30 @@ func (x *Run) installPackages(ctx context.Context) error {
 		return nil // the result names what is missing
 	}
 	record := sync.OnceValue(func() error { return s.recordPackages(in, supply.Asked, all, x.packages) })
-	show := func() error {
+	err = x.inTurn(ctx, supply, func() error {
 		if need.Present == nil {
 			return s.showPackages(supply, folder, record)
 		}
 		return s.addToPackages(in, supply, old, folder, record)
-	}
-	if len(supply.Layers) > 0 { // the kernel's work for 200,000 files is that of seconds
-		turns := s.engine.living.linking
-		if !turns.Wait(ctx, s.owner, 1, math.MaxInt64) {
-			return context.Cause(ctx)
-		}
-		defer turns.Give(s.owner, 1)
-		if err := x.inSlot(ctx, show); err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		return err
 	}
 	return record() // of a supply without layers
+}
+
+// inTurn calls add for a supply with files, in the turn of the owner and with a slot: the kernel's work for 200,000 files
+// is that of seconds.
+func (x *Run) inTurn(ctx context.Context, supply *sandbox.Supply, add func() error) error {
+	if len(supply.Layers) == 0 {
+		return nil
+	}
+	turns, owner := x.sandbox.engine.living.linking, x.sandbox.owner
+	if !turns.Wait(ctx, owner, 1, math.MaxInt64) {
+		return context.Cause(ctx)
+	}
+	defer turns.Give(owner, 1)
+	return x.inSlot(ctx, add)
 }
 
 // replaced names the packages whose version is another now.
