@@ -311,8 +311,8 @@ func (x *Run) installPackages(ctx context.Context) error {
 	return record() // of a supply without layers
 }
 
-// inTurn calls add for a supply with files, in the turn of the owner and with a slot: the kernel's work for 200,000 files
-// is that of seconds.
+// inTurn calls add for a supply with files, in the turn of the owner and with a slot: the kernel's work for 200,000
+// files is that of seconds.
 func (x *Run) inTurn(ctx context.Context, supply *sandbox.Supply, add func() error) error {
 	if len(supply.Layers) == 0 {
 		return nil
