@@ -251,7 +251,7 @@ func (b *build) from(ctx context.Context, s stage) (*state, error) {
 		return &next, b.hold(next.tree)
 	}
 	if base == "scratch" {
-		st.key = hash("scratch")
+		st.key = hash("scratch", b.want.Owner)
 		return st, nil
 	}
 	i, err := b.image(ctx, base)
@@ -261,7 +261,9 @@ func (b *build) from(ctx context.Context, s stage) (*state, error) {
 	st.tree, st.config = i.Tree, i.Config
 	st.config.Env = slices.Clone(i.Config.Env)
 	config, err := json.Marshal(i.Config)
-	st.key = hash("image", i.Tree, string(config))
+	// The result of a RUN depends on the network of its owner, who may make it fail on purpose. And whether a COPY is
+	// repeated would reveal what another owner has copied.
+	st.key = hash("image", b.want.Owner, i.Tree, string(config))
 	return st, errors.Join(err, b.hold(i.Tree))
 }
 

@@ -218,6 +218,25 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestStepsOfOwner: a build does not reveal what another owner has copied.
+func TestStepsOfOwner(t *testing.T) {
+	h := newHouse(t, map[string]string{"a": "a guess"})
+	for n, owner := range []string{"alice", "alice", "bob"} {
+		cached := 0
+		_, _, err := h.build("FROM base\nCOPY a /\nWORKDIR /w", func(b *Build) {
+			b.Name, b.Owner = owner, owner
+			b.Report = func(e Event) {
+				if e.Step > 1 && e.Cached {
+					cached++
+				}
+			}
+		})
+		if want := 2 * (n % 2); err != nil || cached != want {
+			t.Errorf("build %d of %s: %d cached steps, want %d: %v", n, owner, cached, want, err)
+		}
+	}
+}
+
 // other is builders of another name.
 type other struct{ builders }
 

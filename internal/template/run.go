@@ -58,8 +58,7 @@ func (b *build) run(ctx context.Context, st *state, i instruction) (cached bool,
 		name, value, _ := strings.Cut(kv, "=")
 		env = set(env, name, value)
 	}
-	// The result of a RUN depends on the network of its owner, who may make it fail on purpose.
-	key := hash(slices.Concat([]string{string(st.key[:]), "run", b.want.Owner, user.String(), st.config.Dir,
+	key := hash(slices.Concat([]string{string(st.key[:]), "run", user.String(), st.config.Dir,
 		strconv.Itoa(len(command))}, command, env)...)
 	return b.layer(st, key, func() (tree string, err error) {
 		for _, kv := range []string{"PATH=" + DefaultPath, "HOME=" + home} {
