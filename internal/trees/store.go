@@ -65,24 +65,30 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// sweep removes drafts that no process has locked.
+// sweep removes drafts that no process has locked, and what others remove: without the lock, as it may take a while.
 func (s *Store) sweep() {
+	for _, dir := range s.abandoned() {
+		_ = RemoveAll(dir) // the next sweep tries again
+	}
+}
+
+// abandoned returns the folders that no process has locked. None of them becomes a tree.
+func (s *Store) abandoned() (list []string) {
 	done, err := s.lockWork()
 	if err != nil {
-		return // the next process tries again
+		return nil // the next process tries again
 	}
 	defer done()
 	entries, _ := os.ReadDir(s.path(workDir))
 	for _, e := range entries {
 		dir := s.path(workDir, e.Name())
 		lock, err := os.Open(filepath.Join(dir, usedFile))
-		if err == nil && filelock.Try(lock) != nil {
-			lock.Close()
-			continue
+		if err != nil || filelock.Try(lock) == nil {
+			list = append(list, dir)
 		}
-		lock.Close()       // also if nil
-		_ = RemoveAll(dir) // the next sweep tries again
+		lock.Close() // also if nil
 	}
+	return list
 }
 
 func (s *Store) path(names ...string) string {
