@@ -93,10 +93,13 @@ func (e *Engine) removePackages(id sandbox.ID) error {
 	return os.RemoveAll(dir)
 }
 
+// removalWait is how long a removal waits for additions of its owner, which may wait for a slot.
+const removalWait = 5 * time.Second
+
 // removePackages removes the packages of the sandbox in its owner's turn.
 func (s *Sandbox) removePackages() error {
 	turns := s.engine.living.linking
-	if len(s.record.Packages) > 0 && turns.Wait(s.engine.stop, s.owner, 1, math.MaxInt64) {
+	if len(s.record.Packages) > 0 && turns.Wait(s.engine.stop, s.owner, 1, removalWait) {
 		defer turns.Give(s.owner, 1)
 	}
 	return s.engine.removePackages(s.id)
