@@ -23,6 +23,7 @@ type pool struct {
 
 	mu      sync.Mutex // guards all below
 	shelves map[string]*shelf
+	allowed map[string]allowance // by owner
 	closed  bool
 }
 
@@ -204,7 +205,11 @@ func (p *pool) fill(s *shelf) {
 	s.filling = true
 	p.fills.Go(func() {
 		for p.wants(s) {
+			began := time.Now()
 			l, err := p.make(s)
+			if err != nil { // what it took is unknown
+				p.countStart(s, time.Since(began))
+			}
 			p.put(s, l, err)
 		}
 	})
@@ -217,7 +222,8 @@ func (p *pool) wants(s *shelf) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	spare := 2*(held-1) < p.engine.admission.slots
-	s.filling = spare && !p.closed && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff
+	s.filling = spare && !p.closed && s.idle != nil && len(s.ready) < p.size && time.Since(s.failed) >= fillBackoff &&
+		!(s.starts() && p.spend(s.owner, 0))
 	return s.filling
 }
 
@@ -312,8 +318,11 @@ func (p *pool) put(s *shelf, l *Sandbox, err error) {
 		l.layers = s.held.share()
 		s.ready = append(s.ready, l)
 		s.warned = false
-		if l.isWatched() {
+		switch {
+		case l.isWatched():
 			p.fills.Go(func() { p.watch(s, l) })
+		case s.starts():
+			p.fills.Go(func() { p.watchStart(s, l) })
 		}
 	}
 }

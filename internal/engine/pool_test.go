@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,4 +116,55 @@ func TestParkedWatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStartWatch: warm boxes whose start commands compute end, and an owner whose boxes did gets none for a while.
+// Those of other owners, and those that the operator keeps warm, remain.
+func TestStartWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		shelved := func(owner string, kept bool, box sandbox.Box) *shelf {
+			s := &shelf{backend: noBoxes{}, owner: owner, kept: kept,
+				spec: sandbox.Spec{Root: sandbox.Root{Image: "web", Start: &sandbox.Start{}}}}
+			s.idle = time.AfterFunc(time.Hour, func() {})
+			l := newSandbox(e, noBoxes{}, sandbox.Record{Spec: s.spec})
+			l.box = box
+			e.boxes.Add(1)
+			e.pool.shelves[fmt.Sprint(len(e.pool.shelves))] = s
+			e.pool.put(s, l, nil)
+			return s
+		}
+		now := time.Now()
+		busy, twin := shelved("a", false, busyBox{began: now}), shelved("a", false, busyBox{began: now.Add(time.Hour)})
+		kept, other := shelved("", true, busyBox{began: now}), shelved("b", false, busyBox{began: now.Add(time.Hour)})
+		full := func(s *shelf) bool {
+			e.pool.mu.Lock()
+			defer e.pool.mu.Unlock()
+			return len(s.ready) > 0
+		}
+		time.Sleep(4*maxWaitingCPU - 2*parkedLook) // it takes half a CPU, of which a quarter comes back
+		synctest.Wait()
+		if !full(busy) {
+			t.Error("it ended early")
+		}
+		time.Sleep(4 * parkedLook)
+		synctest.Wait()
+		if full(busy) || full(twin) || !full(kept) || !full(other) {
+			t.Errorf("busy %v, of the same owner %v, kept %v, other %v", full(busy), full(twin), full(kept),
+				full(other))
+		}
+		e.pool.mu.Lock()
+		e.pool.spend("a", parkedLook)
+		e.pool.mu.Unlock()
+		for _, wants := range []bool{false, true} {
+			if e.pool.wants(busy) != wants {
+				t.Errorf("it may have others: %v", !wants)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
 }
