@@ -39,6 +39,9 @@ func differencesFrom(asked *engine.Create, i *engine.Info) (all []sandbox.Differ
 			add("network.secrets", "set", "other values")
 		}
 	}
+	for _, path := range lacking(&i.Spec, asked.Spec.Volumes) {
+		add("volumes", path, "not mounted as requested")
+	}
 	has := map[string]string{} // both may have a thousand variables
 	for _, variable := range i.Spec.Env {
 		name, value, _ := strings.Cut(variable, "=")
@@ -81,6 +84,29 @@ func differencesFrom(asked *engine.Create, i *engine.Info) (all []sandbox.Differ
 		add("ends_at", ends.UTC().Format(time.RFC3339), life.EndsAt.UTC().Format(time.RFC3339))
 	}
 	return all
+}
+
+// lacking returns the paths of volumes that a sandbox does not have as requested.
+func lacking(spec *sandbox.Spec, volumes []sandbox.Volume) (paths []string) {
+	for _, v := range volumes {
+		if !hasVolume(spec, v) {
+			paths = append(paths, v.Path)
+		}
+	}
+	return paths
+}
+
+// hasVolume reports whether a sandbox has a volume as requested.
+func hasVolume(spec *sandbox.Spec, v sandbox.Volume) bool {
+	switch {
+	case v.HostDir == "":
+		return slices.Contains(spec.Volumes, v)
+	case v.Path == sandbox.Workspace:
+		return spec.Workspace == v.HostDir
+	}
+	return slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool {
+		return m.Source == v.HostDir && m.Target == v.Path && m.Writable == !v.ReadOnly
+	})
 }
 
 // describeNetwork returns the rules of a policy in one line. Two policies with the same rules have the same line.
