@@ -21,9 +21,9 @@ import (
 type Keyring struct {
 	set atomic.Pointer[keySet]
 
-	mu    sync.Mutex                // guards all below, and changes of set
-	rates map[string]limiter        // by name
-	users map[*Response]*sha256Hash // requests being served, by the key that admitted them
+	mu    sync.Mutex         // guards all below, and changes of set
+	rates map[string]limiter // by name
+	users map[*Response]*Key // requests being served, by the key that admitted them
 }
 
 // limiter counts the requests of a name.
@@ -46,7 +46,7 @@ func NewKeyring(keys ...Key) *Keyring {
 	if len(keys) == 0 {
 		return nil
 	}
-	k := &Keyring{rates: map[string]limiter{}, users: map[*Response]*sha256Hash{}}
+	k := &Keyring{rates: map[string]limiter{}, users: map[*Response]*Key{}}
 	k.Replace(keys)
 	return k
 }
@@ -88,9 +88,8 @@ func (k *Keyring) EndExpired(now time.Time) (ended int) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	byHash := k.set.Load().byHash
-	for w, hash := range k.users {
-		if key := byHash[*hash]; key == nil || key.Expired(now) {
+	for w, by := range k.users {
+		if key := k.current(by); key == nil || key.Expired(now) {
 			delete(k.users, w)
 			w.revoke(errKey)
 			ended++
@@ -103,11 +102,19 @@ func (k *Keyring) EndExpired(now time.Time) (ended int) {
 func (k *Keyring) enter(key *Key, w *Response) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.set.Load().byHash[key.Hash] == nil {
+	if k.current(key) == nil {
 		return false
 	}
-	k.users[w] = &key.Hash
+	k.users[w] = key
 	return true
+}
+
+// current returns a key as it is in the set now, or nil: it is gone, or has another name.
+func (k *Keyring) current(key *Key) *Key {
+	if now := k.set.Load().byHash[key.Hash]; now != nil && now.Name == key.Name {
+		return now
+	}
+	return nil
 }
 
 func (k *Keyring) leave(w *Response) {
@@ -165,7 +172,10 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.users[w]
+	if key := k.users[w]; key != nil {
+		return &key.Hash
+	}
+	return nil
 }
 
 // OwnerLimits returns the limits of an owner for the engine. A name whose last key was removed may have no network: its

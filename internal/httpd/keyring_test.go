@@ -62,6 +62,13 @@ func TestKeyring(t *testing.T) {
 	if k.OwnerLimits("alice").Ceiling != nil {
 		t.Error("an expired key has another ceiling")
 	}
+	third, renamed := make("alice", limits)
+	k.Replace([]Key{renamed})
+	_, renamedCtx := use(third)
+	renamed.Name = "bob"
+	if k.Replace([]Key{renamed}); renamedCtx.Err() == nil {
+		t.Error("a request goes on under the name that its key had")
+	}
 	k.Replace(nil)
 	if c := k.OwnerLimits("alice").Ceiling; c == nil || c.Mode != sandbox.NetworkNone ||
 		k.OwnerLimits("").Ceiling != nil {
