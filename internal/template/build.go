@@ -310,6 +310,10 @@ func (b *build) hold(tree string) error {
 		return nil
 	}
 	_, release, err := b.Images.HoldTree(tree)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &sandbox.Error{Kind: sandbox.Busy, Op: "template", Msg: "its files were removed to make room for others",
+			Fix: "try again"}
+	}
 	if err == nil {
 		b.held[tree] = &hold{release, 1}
 	}

@@ -237,6 +237,14 @@ func TestStepsOfOwner(t *testing.T) {
 	}
 }
 
+// TestRemovedTree: a build whose tree was removed before the build held it can be tried again.
+func TestRemovedTree(t *testing.T) {
+	b := &build{Builder: &newHouse(t, nil).Builder, held: map[string]*hold{}}
+	if err := b.hold(strings.Repeat("a", 64)); sandbox.KindOf(err) != sandbox.Busy {
+		t.Error(err)
+	}
+}
+
 // other is builders of another name.
 type other struct{ builders }
 
