@@ -35,7 +35,7 @@ func TestTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.Space = 60_000
+	store.Space = 140_000
 	b := &template.Builder{Images: store, Run: failing, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}},
 		Allowed: func(_, name string) bool { return name != "hidden" }}
 	alice, _ := httpd.NewKey("alice", strings.Repeat("a", 32))
@@ -76,7 +76,7 @@ func TestTemplates(t *testing.T) {
 		{body("made", "FROM scratch\nCOPY d /"), as("b"), 409, "made is taken"},
 		{body("made@sha256:"+strings.Repeat("a", 64), "FROM scratch\nCOPY d /"), as("b"), 400, "has a digest"},
 		{body("hidden", "FROM scratch\nCOPY d /"), as("b"), 400, "does not offer"},
-		{body("more", "FROM scratch\nCOPY d /w\nCOPY d /x\nCOPY d /y"), as("b"), 403, "one API key may take 29.3KiB"},
+		{body("more", "FROM scratch\nCOPY d /w\nCOPY d /x\nCOPY d /y"), as("b"), 403, "one API key may take 68.4KiB"},
 		{body("more", "FETCH x"), as("b"), 400, "unknown instruction"},
 		{body("more", "FROM none"), as("b"), 404, "not on this machine"},
 		{jsonOf(object{"name": "x"}), as("b"), 400, "either dockerfile or steps"},
