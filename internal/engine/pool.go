@@ -241,7 +241,8 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 			return nil, errors.Join(err, p.engine.removePackages(spec.ID))
 		}
 	}
-	l := newSandbox(p.engine, s.backend, sandbox.Record{ID: spec.ID, Spec: spec})
+	// its network counts for the owner of the shelf until it is taken: code of an image may run in it
+	l := newSandbox(p.engine, s.backend, sandbox.Record{ID: spec.ID, Owner: s.owner, Spec: spec})
 	if err := l.build(ctx); err != nil {
 		if s.folders {
 			err = errors.Join(err, p.engine.removePackages(spec.ID))

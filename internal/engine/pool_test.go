@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,4 +169,40 @@ func TestStartWatch(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 	})
+}
+
+// linkedBoxes makes boxes with a network, and ownerGate notes whose it is.
+type (
+	linkedBoxes struct{ noBoxes }
+	linkedBox   struct{ sandbox.Box }
+	ownerGate   struct {
+		openGate
+		owner *string
+	}
+)
+
+func (linkedBoxes) Create(context.Context, sandbox.Spec) (sandbox.Box, error) {
+	return linkedBox{}, nil
+}
+func (linkedBox) Link(context.Context) (io.ReadWriteCloser, error) { return nil, nil }
+func (linkedBox) Close() error                                     { return nil }
+
+func (g ownerGate) Open(_ io.ReadWriteCloser, _ sandbox.Spec, owner string, _ func(any)) (sandbox.Passage, error) {
+	*g.owner = owner
+	return nil, errors.New("it opens none")
+}
+
+// TestWarmNetwork: connections of a warm box are of the owner who had it made.
+func TestWarmNetwork(t *testing.T) {
+	var owner string
+	e, err := New(Config{Backends: []sandbox.Backend{linkedBoxes{}}, Warm: 1, Gate: ownerGate{owner: &owner}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s := &shelf{backend: linkedBoxes{}, owner: "a"}
+	s.spec.Network.Mode = sandbox.NetworkFull
+	if _, err := e.pool.make(s); err == nil || owner != "a" {
+		t.Errorf("they are of %q: %v", owner, err)
+	}
 }
