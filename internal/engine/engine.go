@@ -12,6 +12,7 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/plan"
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -191,6 +192,7 @@ func New(config Config) (*Engine, error) {
 		Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
 		VolumeDir: config.Volumes.Dir})
 	e.living.making = newAdmission(config.Slots, math.MaxInt, createTimeout)
+	e.surveys.turns = room.New(math.MaxInt64, 1)
 	e.setShares(&config)
 	e.closers.tokens = make(chan struct{}, config.Slots)
 	e.stop, e.stopRuns = context.WithCancel(context.Background())

@@ -278,3 +278,14 @@ func TestTombstone(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestLargeSurveys: surveys of an image that take much memory count as such, and are not cached.
+func TestLargeSurveys(t *testing.T) {
+	large := []Surveyed{{Survey: sandbox.LanguageSurvey{Modules: make([]sandbox.Module, maxModules)}}}
+	for i := range large[0].Survey.Modules {
+		large[0].Survey.Modules[i].Name = strings.Repeat("x", maxModuleName)
+	}
+	if size := sizeOf(large); size < maxModules*maxModuleName || size <= maxKept {
+		t.Errorf("a large survey counts as %d bytes", size)
+	}
+}

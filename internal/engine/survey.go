@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -22,7 +23,8 @@ const (
 	surveyRetry   = autoFresh        // after a failure, which may be a full queue
 	surveyTimeout = time.Minute      // for all languages; each also has the default limit
 
-	maxSurvey     = 1 << 20 // bytes of JSON
+	maxSurvey     = 256 << 10 // bytes of JSON
+	maxKept       = 512 << 10 // bytes of the surveys of an image that are cached
 	maxModules    = 5000
 	maxModuleName = 128 // bytes, of a name or a version
 )
@@ -39,6 +41,7 @@ const maxSurveys = 16
 
 // surveys caches the last survey of each root.
 type surveys struct {
+	turns  *room.Room // one image of an owner at a time: its interpreters decide how much is held meanwhile
 	mu     sync.Mutex // guards byRoot
 	byRoot map[string]*surveyCache
 }
@@ -89,6 +92,11 @@ func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, 
 			return nil, err
 		}
 		root = surveyKey(owner, p.backend.Name(), &p.Spec.Root)
+		if !e.surveys.turns.Wait(ctx, owner, 1, surveyTimeout) {
+			return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "languages", Err: context.Cause(ctx),
+				Msg: "other images are examined", Fix: "try again"}
+		}
+		defer e.surveys.turns.Give(owner, 1)
 	}
 	s := e.surveys.of(root)
 	s.mu.Lock()
@@ -108,8 +116,22 @@ func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, 
 			s.keep = surveyRetry
 		}
 	}
-	s.at = time.Now()
-	return s.last, nil
+	found := s.last
+	if s.at = time.Now(); root != "" && sizeOf(found) > maxKept {
+		s.at, s.last = time.Time{}, nil
+	}
+	return found, nil
+}
+
+// sizeOf returns about how many bytes surveys take.
+func sizeOf(list []Surveyed) (bytes int) {
+	const perModule = 2 * 16 // of its two texts
+	for i := range list {
+		for _, m := range list[i].Survey.Modules {
+			bytes += perModule + len(m.Name) + len(m.Version)
+		}
+	}
+	return bytes
 }
 
 // surveyLanguage asks the interpreter of a language, by runs like run.
