@@ -71,8 +71,8 @@ func adding(s *Sandbox, l sandbox.Language, asked sandbox.Request) *Run {
 func TestForWhom(t *testing.T) {
 	packages, l := &heard{}, sandbox.Language{
 		Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
-	e := &Engine{config: Config{Packages: packages}, stop: t.Context()}
-	e.state.dir = t.TempDir()
+	e := &Engine{config: Config{Packages: packages}, stop: t.Context(), admission: newAdmission(1, 1, time.Hour)}
+	e.state.dir, e.living = t.TempDir(), newTable(&LivingConfig{})
 	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
 	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l,
 		Installs: &l}}}

@@ -264,7 +264,7 @@ func TestFlags(t *testing.T) {
 		"args": true, "command": true, "path": true, "port": true, "cursor": true, "after": true, "range": true,
 		"mode": true, "depth": true, "signal": true, "backends": true, "languages": true, "queue timeout": true,
 		"lifetime": true, "lifetime.ends_at": true, "terminal": true, "tools": true, "document": true,
-		"warm images": true,
+		"warm images": true, "call_limits.wait_s": true,
 	}
 	ops := append(literals(t, "../plan", invalid), literals(t, "../engine", invalid)...)
 	for _, op := range ops {
