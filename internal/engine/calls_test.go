@@ -121,10 +121,7 @@ func TestContextTools(t *testing.T) {
 	}
 	second := open(stateDir)
 	defer second.Close()
-	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
-		t.Fatal(err)
-	}
+	s = k.resumed(t, second, s.ID())
 	check("next server", "1\n", code("python", "print(any()[1])"))
 	_, err = s.CreateContext(within(t), engine.ContextRequest{Language: "bash",
 		Calls: sandbox.Calls{Tools: []sandbox.Tool{searchTool}}})

@@ -181,7 +181,8 @@ func (x *Run) interrupt(in *interpreter) (guest.Exited, error) {
 	ctx, cancel := context.WithTimeout(x.sandbox.life, interruptTimeout)
 	defer cancel()
 	for ctx.Err() == nil && !in.isGone() {
-		_ = in.interrupt(ctx, guest.ScopeGroup) // an interpreter may miss a signal just before a blocking system call: repeat it
+		// An interpreter may miss a signal that comes just before a blocking system call, so the signal is repeated.
+		_ = in.interrupt(ctx, guest.ScopeGroup)
 		select {
 		case <-x.ran:
 			if !x.sandbox.oneShot {

@@ -94,10 +94,7 @@ func TestStopWhileServerStops(t *testing.T) {
 		t.Errorf("a run that the server left is reported as canceled: %v", err)
 	}
 	second := open(stateDir)
-	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
-		t.Fatal(err)
-	}
+	s = k.resumed(t, second, s.ID())
 	if x, err = s.FindRun(x.ID()); err != nil {
 		t.Fatal(err)
 	}

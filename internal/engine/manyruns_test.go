@@ -6,7 +6,6 @@ import (
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
-	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestRunsOfContextsOutliveLogs: the number of runs of a context is on record before its logs are removed.
@@ -56,11 +55,7 @@ func TestManyRunsBeforeKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		e = open(stateDir)
-		e.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-		var err error
-		if s, err = e.Sandbox(within(t), "", string(s.ID())); err != nil {
-			t.Fatal(err)
-		}
+		s = k.resumed(t, e, s.ID())
 		for language, show := range map[string]string{"bash": "echo $x", "python": "print(x)"} {
 			if r := do(t, s, code(language, show)); string(r.Stdout.Head) != "1\n" {
 				t.Errorf("%s: %q", language, r.Stdout.Head)

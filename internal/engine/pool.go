@@ -207,7 +207,7 @@ func (p *pool) fill(s *shelf) {
 		for p.wants(s) {
 			began := time.Now()
 			l, err := p.make(s)
-			if err != nil { // what it took is unknown
+			if err != nil { // the box is gone, and its CPU time with it: count the time that has passed
 				p.countStart(s, time.Since(began))
 			}
 			p.put(s, l, err)

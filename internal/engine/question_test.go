@@ -90,11 +90,7 @@ func TestSentInParts(t *testing.T) {
 			}
 			second := open(stateDir)
 			defer second.Close()
-			second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-			var err error
-			if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
-				t.Fatal(err)
-			}
+			s = k.resumed(t, second, s.ID())
 			proceed(s)
 			keepsX(t, s)
 			if err := s.Close(); err != nil {
@@ -152,10 +148,7 @@ write(0)`)
 			t.Fatal(err)
 		}
 		first = open(stateDir)
-		first.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-		if s, err = first.Sandbox(within(t), "", string(s.ID())); err != nil {
-			t.Fatal(err)
-		}
+		s = k.resumed(t, first, s.ID())
 	}
 	defer first.Close()
 	touch(t, s, "go")

@@ -58,6 +58,17 @@ func (k *keeper) record(id sandbox.ID) sandbox.Record {
 
 func (k *keeper) Remove(sandbox.ID) error { return nil }
 
+// resumed has an engine take over a sandbox, and returns the sandbox.
+func (k *keeper) resumed(t *testing.T, e *engine.Engine, id sandbox.ID) *engine.Sandbox {
+	t.Helper()
+	e.Resume(within(t), []sandbox.Record{k.record(id)})
+	s, err := e.Sandbox(within(t), "", string(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // keeping returns a keeper, and a function that opens an engine over it with the state in a folder.
 func keeping(t *testing.T) (*keeper, func(stateDir string) *engine.Engine) {
 	k := &keeper{Backend: backendtest.NewFake(t), boxes: map[sandbox.ID]sandbox.Box{},
@@ -215,11 +226,7 @@ func TestAcceptedWhileDraining(t *testing.T) {
 	}
 	second := open(stateDir)
 	defer second.Close()
-	second.Resume(within(t), []sandbox.Record{k.record(s.ID())})
-	var err error
-	if s, err = second.Sandbox(within(t), "", string(s.ID())); err != nil {
-		t.Fatal(err)
-	}
+	s = k.resumed(t, second, s.ID())
 	x, err := s.FindRun(runs[1].ID())
 	if err != nil {
 		t.Fatal(err)

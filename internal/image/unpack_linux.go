@@ -369,8 +369,8 @@ func (u *unpacker) clear(dir string) error {
 	return u.clearBelow(open, path.Clean("/" + dir)[1:])
 }
 
-// clearBelow removes what is below top, whose path in the tree is at, unless this layer added it. It walks again after
-// it removed something, since a folder may omit entries then.
+// clearBelow removes the entries below top that earlier layers added. at is the path of top in the tree. A folder may
+// omit entries while others are removed, so clearBelow walks until it removes none.
 func (u *unpacker) clearBelow(top *os.Root, at string) error {
 	for again := true; again; {
 		again = false

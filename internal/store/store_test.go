@@ -144,7 +144,8 @@ func TestRoundTrip(t *testing.T) {
 	if _, err := s.Save(bytes); sandbox.KindOf(err) != sandbox.Invalid {
 		t.Errorf("a text that is not UTF-8: %v", err)
 	}
-	if _, err := s.Save(sandbox.Record{ID: sandbox.NewID(), Name: strings.Repeat("x", MaxRecord)}); sandbox.KindOf(err) != sandbox.TooLarge {
+	_, err := s.Save(sandbox.Record{ID: sandbox.NewID(), Name: strings.Repeat("x", MaxRecord)})
+	if sandbox.KindOf(err) != sandbox.TooLarge {
 		t.Errorf("a large record: %v", err)
 	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {

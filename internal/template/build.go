@@ -291,7 +291,7 @@ func (b *build) check(name string) error {
 	return nil
 }
 
-// checkName refuses the names of other images. A key may not build the one that a backend shows if a request names none.
+// checkName refuses the names of other images, and for a key the default image of a backend.
 func (b *build) checkName() error {
 	for _, backend := range b.Backends {
 		rooted, ok := backend.(sandbox.Rooted)

@@ -133,16 +133,17 @@ func (e *engine) noteUse(reference string) {
 // maxUsed bounds the loaded images whose last use is remembered.
 const maxUsed = 10_000
 
-// makeRoom removes loaded images that no container uses, the least recently used first, until the others have at most
-// the bytes that images may take. An API key may build any number of templates. It keeps one image. What fails is left
-// for the next call.
+// makeRoom removes loaded images that no container uses, except keep, the least recently used first, until the others
+// have at most the bytes that images may take: an API key may build any number of templates. The next call retries
+// removals that fail.
 func (to *connection) makeRoom(ctx context.Context, keep string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	repository, _, _ := strings.Cut(keep, ":")
 	found, err := to.api.ImageList(ctx, client.ImageListOptions{
 		Filters: client.Filters{}.Add("reference", repository+":*")})
-	if most := to.engine.options.ImageBytes; err != nil || most == 0 {
+	most := to.engine.options.ImageBytes
+	if err != nil || most == 0 {
 		return
 	}
 	type loaded struct {
@@ -169,7 +170,7 @@ func (to *connection) makeRoom(ctx context.Context, keep string) {
 	to.engine.mu.Unlock()
 	slices.SortFunc(list, func(a, b loaded) int { return a.used.Compare(b.used) })
 	for _, l := range list {
-		if total <= to.engine.options.ImageBytes {
+		if total <= most {
 			return
 		}
 		if _, err := to.api.ImageRemove(ctx, l.tag, client.ImageRemoveOptions{PruneChildren: true}); err == nil {

@@ -267,8 +267,8 @@ func TestTemplateOfLayers(t *testing.T) {
 	}
 }
 
-// divertFirstThread gives the first thread of the process a mount namespace of its own, as overlay.New may do. That
-// thread does not end with its goroutine. Goroutines rarely run on it: it gives up after many.
+// divertFirstThread gives the first thread of the process its own mount namespace, as overlay.New may do. The runtime
+// keeps that thread when its goroutine ends. Few goroutines run on it, so divertFirstThread starts up to 20,000.
 func divertFirstThread() {
 	for range 20_000 {
 		diverted := make(chan bool)

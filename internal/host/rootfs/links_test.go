@@ -103,7 +103,7 @@ func TestWideRoot(t *testing.T) {
 	}
 }
 
-// TestLargeTables: what is read of the programs of a hostile root is bounded.
+// TestLargeTables: Restricted refuses a program with ELF tables beyond its bound.
 func TestLargeTables(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bin", "x")
