@@ -1,10 +1,10 @@
 package image
 
 import (
-	"io/fs"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/trees"
 )
 
 // treeCost is what a tree takes on the disk.
@@ -18,60 +18,42 @@ type treeCost struct {
 	used   time.Time
 }
 
-// costs keeps what was read of records: each has the digests of all layers of its tree.
-type costs struct {
-	mu    sync.Mutex
-	known map[string]knownCost
-}
+// costs keeps the costs of trees: each record has the digests of all layers of its tree.
+type costs = trees.Facts[treeCost]
 
 // allCosts has the costs of each folder of a store: a server opens its store for each list of images.
 var allCosts sync.Map
 
 func costsIn(dir string) *costs {
-	found, _ := allCosts.LoadOrStore(dir, &costs{known: map[string]knownCost{}})
+	found, _ := allCosts.LoadOrStore(dir, &costs{})
 	return found.(*costs)
 }
 
-type knownCost struct {
-	file fs.FileInfo // of the record
-	treeCost
+// cost returns the cost of a tree. Errors are those of trees.Store.Record.
+func (s *Store) cost(digest string) (c treeCost, err error) {
+	c, used, err := s.costs.Of(s.trees, digest, func() (treeCost, error) { return s.readCost(digest) })
+	c.used = used
+	return c, err
 }
 
-// cost returns the cost of a tree. Errors are those of trees.Store.Record.
-func (s *Store) cost(digest string) (treeCost, error) {
-	file, used, err := s.trees.Stat(digest)
-	if err != nil {
+// readCost reads the cost of a tree in its record.
+func (s *Store) readCost(digest string) (treeCost, error) {
+	var r treeRecord
+	if _, _, err := s.trees.Record(digest, &r); err != nil {
 		return treeCost{}, err
 	}
-	s.costs.mu.Lock()
-	k, ok := s.costs.known[digest]
-	s.costs.mu.Unlock()
-	if !ok || !os.SameFile(k.file, file) || k.file.Size() != file.Size() || !k.file.ModTime().Equal(file.ModTime()) {
-		var r treeRecord
-		if _, _, err := s.trees.Record(digest, &r); err != nil {
-			return treeCost{}, err
-		}
-		built := r.Added > 0 || r.Parent != "" // a layer may add nothing
-		k = knownCost{file, treeCost{own: r.Bytes, all: r.Bytes, built: built, owner: r.Owner, parent: r.Parent,
-			layers: len(r.Layers)}}
-		if k.built {
-			k.own = r.Added
-		}
-		s.costs.mu.Lock()
-		s.costs.known[digest] = k
-		s.costs.mu.Unlock()
+	c := treeCost{own: r.Bytes, all: r.Bytes, owner: r.Owner, parent: r.Parent, layers: len(r.Layers),
+		built: r.Added > 0 || r.Parent != ""} // a layer may add nothing
+	if c.built {
+		c.own = r.Added
 	}
-	k.used = used
-	return k.treeCost, nil
+	return c, nil
 }
 
-// knownCost is cost, for many trees: it looks only at the disk for unknown ones. The time of the last use may be old.
+// knownCost is cost, for many trees: it reads the disk for unknown trees only, and returns no time of the last use.
 func (s *Store) knownCost(digest string) (treeCost, error) {
-	s.costs.mu.Lock()
-	k, ok := s.costs.known[digest]
-	s.costs.mu.Unlock()
-	if ok {
-		return k.treeCost, nil
+	if c, ok := s.costs.Recall(digest); ok {
+		return c, nil
 	}
 	return s.cost(digest)
 }
@@ -92,13 +74,7 @@ func (s *Store) eachCost(cost func(string) (treeCost, error), f func(digest stri
 	for _, digest := range digests {
 		there[digest] = true
 	}
-	s.costs.mu.Lock()
-	for digest := range s.costs.known {
-		if !there[digest] {
-			delete(s.costs.known, digest)
-		}
-	}
-	s.costs.mu.Unlock()
+	s.costs.Retain(digests)
 	for _, digest := range digests {
 		c, err := cost(digest)
 		if err != nil && !s.trees.Has(digest) {

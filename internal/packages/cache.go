@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/trees"
@@ -23,16 +21,8 @@ const requestsDir = "requests" // of a cache, beside its trees
 // Cache keeps layers in a folder, which any number of processes share. Its methods are safe for concurrent use.
 type Cache struct {
 	dir   string
-	trees *trees.Store // of layers; the record of each is its Layer
-
-	mu    sync.Mutex            // guards sizes
-	sizes map[string]knownLayer // by digest
-}
-
-// knownLayer is what was read of the record of a layer, which may list thousands of packages.
-type knownLayer struct {
-	record fs.FileInfo
-	bytes  int64
+	trees *trees.Store       // of layers; the record of each is its Layer
+	sizes trees.Facts[int64] // bytes of layers, whose records may list thousands of packages
 }
 
 // Layer describes a layer of the cache.
@@ -72,7 +62,7 @@ func OpenCache(dir string) (*Cache, error) {
 		return nil, &sandbox.Error{Kind: sandbox.Unavailable, Op: "open the package cache", Err: err,
 			Fix: "make the folder writable", Fixes: setParam("package_cache", "DIR", "name another one")}
 	}
-	return &Cache{dir: dir, trees: kept, sizes: map[string]knownLayer{}}, nil
+	return &Cache{dir: dir, trees: kept}, nil
 }
 
 // request is the path of a file of the requests.
@@ -137,28 +127,15 @@ func (c *Cache) describe(digest string) (l Layer, err error) {
 	return l, err
 }
 
-// size returns the bytes of a layer and the time of its last use. It reads each record once.
+// size returns the bytes of a layer and the time of its last use.
 func (c *Cache) size(digest string) (bytes int64, used time.Time, err error) {
-	record, used, err := c.trees.Stat(digest)
-	if err != nil {
-		return 0, used, err
-	}
-	c.mu.Lock()
-	known, ok := c.sizes[digest]
-	c.mu.Unlock()
-	if !ok || !os.SameFile(known.record, record) || known.record.Size() != record.Size() {
+	return c.sizes.Of(c.trees, digest, func() (int64, error) {
 		var l struct {
 			Bytes int64 `json:"bytes"`
 		}
-		if _, _, err := c.trees.Record(digest, &l); err != nil {
-			return 0, used, err
-		}
-		known = knownLayer{record, l.Bytes}
-		c.mu.Lock()
-		c.sizes[digest] = known
-		c.mu.Unlock()
-	}
-	return known.bytes, used, nil
+		_, _, err := c.trees.Record(digest, &l)
+		return l.Bytes, err
+	})
 }
 
 // tree returns the folder of a layer's files.
@@ -207,17 +184,13 @@ func (c *Cache) Prune(most int64) (removed []Layer, err error) {
 	}
 	var list []layerSize
 	var total int64
-	there := map[string]bool{}
+	c.sizes.Retain(digests)
 	for _, digest := range digests {
 		l := layerSize{digest: digest}
 		if l.bytes, l.used, err = c.size(digest); err == nil { // it may be removed meanwhile
 			list, total = append(list, l), total+l.bytes
-			there[digest] = true
 		}
 	}
-	c.mu.Lock()
-	maps.DeleteFunc(c.sizes, func(digest string, _ knownLayer) bool { return !there[digest] })
-	c.mu.Unlock()
 	slices.SortFunc(list, func(a, b layerSize) int { return a.used.Compare(b.used) })
 	for _, l := range list {
 		if total <= most {
