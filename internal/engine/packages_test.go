@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -194,8 +195,8 @@ func TestInstallerSettings(t *testing.T) {
 	if _, err := e.imageOf(t.Context(), p.backend, p.Spec, nil); err != nil {
 		t.Error(err)
 	}
-	if other := (sandbox.Root{Digest: p.Spec.Root.Digest, Settings: "other"}); surveyKey("", "", &other) ==
-		surveyKey("", "", &p.Spec.Root) {
+	if other := (sandbox.Root{Digest: p.Spec.Root.Digest, Settings: "other"}); surveyKeyOf("", "", &other) ==
+		surveyKeyOf("", "", &p.Spec.Root) {
 		t.Error("a survey of an image counts for one with other variables")
 	}
 	_, err = e.imageOf(t.Context(), variable{env: []string{"A=2"}}, p.Spec, nil)
@@ -287,5 +288,18 @@ func TestLargeSurveys(t *testing.T) {
 	}
 	if size := sizeOf(large); size < maxModules*maxModuleName || size <= maxKept {
 		t.Errorf("a large survey counts as %d bytes", size)
+	}
+}
+
+// TestSurveysOfOwners: an owner of many images does not displace what is known of another owner's image.
+func TestSurveysOfOwners(t *testing.T) {
+	var s surveys
+	other := surveyKey{owner: "b", digest: "0"}
+	kept := s.of(other)
+	for i := range 2 * maxSurveys {
+		s.of(surveyKey{owner: "a", digest: strconv.Itoa(i)})
+	}
+	if len(s.byImage) != maxSurveys || s.of(other) != kept {
+		t.Errorf("%d surveys are cached, that of the other owner: %v", len(s.byImage), s.byImage[other] == kept)
 	}
 }

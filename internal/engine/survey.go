@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -36,14 +35,22 @@ type Surveyed struct {
 	Err    error // why there is no Survey
 }
 
-// maxSurveys bounds the roots whose survey is cached.
+// maxSurveys bounds the roots of images whose survey is cached.
 const maxSurveys = 16
 
 // surveys caches the last survey of each root.
 type surveys struct {
-	turns  *room.Room // one image of an owner at a time: its interpreters decide how much is held meanwhile
-	mu     sync.Mutex // guards byRoot
-	byRoot map[string]*surveyCache
+	turns   *room.Room // one image of an owner at a time: its interpreters decide how much is held meanwhile
+	host    surveyCache
+	mu      sync.Mutex // guards byImage
+	byImage map[surveyKey]*surveyCache
+}
+
+// surveyKey identifies the root of an image for an owner. Images with the same files may have other variables.
+type surveyKey struct{ owner, backend, digest, settings string }
+
+func surveyKeyOf(owner, backend string, root *sandbox.Root) surveyKey {
+	return surveyKey{owner, backend, root.Digest, root.Settings}
 }
 
 // surveyCache caches the last survey of one root.
@@ -54,34 +61,40 @@ type surveyCache struct {
 	keep time.Duration
 }
 
-// of returns the cache of a root.
-func (s *surveys) of(root string) *surveyCache {
+// of returns the cache of an image. A new one may take the place of another of the owner with the most.
+func (s *surveys) of(key surveyKey) *surveyCache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.byRoot[root]
-	if c == nil {
-		if s.byRoot == nil {
-			s.byRoot = map[string]*surveyCache{}
-		}
-		if len(s.byRoot) >= maxSurveys { // those in use end with their callers
-			maps.DeleteFunc(s.byRoot, func(root string, _ *surveyCache) bool { return root != "" })
-		}
-		c = &surveyCache{}
-		s.byRoot[root] = c
+	if c := s.byImage[key]; c != nil {
+		return c
 	}
+	if s.byImage == nil {
+		s.byImage = map[surveyKey]*surveyCache{}
+	}
+	if len(s.byImage) >= maxSurveys { // it ends with its callers
+		delete(s.byImage, s.displaced())
+	}
+	c := &surveyCache{}
+	s.byImage[key] = c
 	return c
 }
 
-// surveyKey identifies the root of an image for an owner. Images with the same files may have other variables.
-func surveyKey(owner, backend string, root *sandbox.Root) string {
-	return strings.Join([]string{owner, backend, root.Digest, root.Settings}, "\n")
+// displaced returns an image of the owner with the most. The caller holds mu.
+func (s *surveys) displaced() (key surveyKey) {
+	each := map[string]int{}
+	for k := range s.byImage {
+		if each[k.owner]++; each[k.owner] > each[key.owner] || key.owner == k.owner {
+			key = k
+		}
+	}
+	return key
 }
 
 // Surveys runs the interpreter of every language on the default backend and returns its survey, which is cached. These
 // are default runs: where this host refuses them, so is the survey. With an image, they are runs of an owner on it;
 // errors are those of such a run.
 func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, error) {
-	run, root := OneShot{WithoutStart: true}, ""
+	run, s := OneShot{WithoutStart: true}, &e.surveys.host
 	if image != "" {
 		run.Owner, run.Spec.Root.Image = owner, image
 		p, err := e.resolve(OneShot{Owner: owner, Spec: run.Spec, Request: sandbox.Request{Command: []string{"true"}}})
@@ -91,14 +104,13 @@ func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, 
 		if err != nil {
 			return nil, err
 		}
-		root = surveyKey(owner, p.backend.Name(), &p.Spec.Root)
 		if !e.surveys.turns.Wait(ctx, owner, 1, surveyTimeout) {
 			return nil, &sandbox.Error{Kind: sandbox.Busy, Op: "languages", Err: context.Cause(ctx),
 				Msg: "other images are examined", Fix: "try again"}
 		}
 		defer e.surveys.turns.Give(owner, 1)
+		s = e.surveys.of(surveyKeyOf(owner, p.backend.Name(), &p.Spec.Root))
 	}
-	s := e.surveys.of(root)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.at.IsZero() && time.Since(s.at) < s.keep {
@@ -117,7 +129,7 @@ func (e *Engine) Surveys(ctx context.Context, owner, image string) ([]Surveyed, 
 		}
 	}
 	found := s.last
-	if s.at = time.Now(); root != "" && sizeOf(found) > maxKept {
+	if s.at = time.Now(); image != "" && sizeOf(found) > maxKept {
 		s.at, s.last = time.Time{}, nil
 	}
 	return found, nil
