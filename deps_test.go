@@ -214,7 +214,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
                              internal/store internal/template internal/volume
                              internal/cli/hostfiles internal/cli/keyfile internal/cli/repl internal/cli/settings
                              internal/cli/terminal |
-                             golang.org/x/crypto/acme golang.org/x/net/netutil golang.org/x/time
+                             golang.org/x/crypto/acme golang.org/x/time
                              github.com/spf13/cobra github.com/spf13/pflag
 .:                           sandbox internal/backend internal/check internal/packages internal/egress internal/engine
                              internal/lang internal/toolcall internal/volume

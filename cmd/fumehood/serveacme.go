@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
 	"github.com/fumehood-dev/fumehood/internal/cli/hostfiles"
 	"github.com/fumehood-dev/fumehood/internal/cli/terminal"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -75,7 +75,7 @@ type certifier struct {
 	warned time.Time
 }
 
-// maxChallenges limits connections, so that strangers do not use up the descriptors of the server.
+// maxChallenges limits connections, so that strangers do not use up the descriptors of the server. Idle ones give way.
 const maxChallenges = 64
 
 // challengeRate limits connections per second, of one request each, so that strangers take little CPU time.
@@ -110,9 +110,10 @@ func (a *app) openCertifier(f *acmeFlags, stateDir string) (*certifier, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.door = &http.Server{Handler: withoutPort(c.manager.HTTPHandler(nil)), ReadTimeout: challengeTimeout,
 		WriteTimeout: challengeTimeout, IdleTimeout: challengeTimeout, MaxHeaderBytes: 8 << 10}
+	httpd.BoundConnections(c.door, maxChallenges)
 	c.door.SetKeepAlivesEnabled(false) // so the rate of connections is that of requests
 	c.tasks.Go(func() {
-		err := c.door.Serve(netutil.LimitListener(newPaced(listener), maxChallenges))
+		err := c.door.Serve(newPaced(listener))
 		if !errors.Is(err, http.ErrServerClosed) {
 			a.warn("ACME challenges are no longer answered: %s", terminal.OneLine(err.Error()))
 		}

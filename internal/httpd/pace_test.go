@@ -121,3 +121,23 @@ func TestConnectionsGiveWay(t *testing.T) {
 		t.Errorf("%+v is left", c)
 	}
 }
+
+// TestBoundConnections: idle connections do not keep others from a server whose requests need no key.
+func TestBoundConnections(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	BoundConnections(server.Config, 2)
+	server.Start()
+	defer server.Close()
+	for range 4 {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	resp, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+}
