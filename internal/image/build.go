@@ -277,7 +277,7 @@ func (s *Store) Files(tree string) string { return s.trees.Files(tree) }
 
 // IsFolder reports whether a path of a tree is a folder. Links lead nowhere but inside the tree.
 func IsFolder(tree, file string) bool {
-	u, err := newUnpacker(tree, Limits{})
+	u, err := newUnpacker(tree, Limits{Links: 1})
 	if err != nil {
 		return false
 	}

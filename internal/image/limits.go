@@ -6,17 +6,18 @@ import "github.com/fumehood-dev/fumehood/sandbox"
 type Limits struct {
 	Bytes   int64 // of all files, unpacked, in blocks of 4 KiB, at least one for each entry; holes count
 	Entries int   // files, folders and links, and removals of such
+	Links   int   // paths with links, which the kernel follows for up to 3 ms each
 
 	Templates int // of one owner, in a store with Space
 }
 
 // after returns the limits of what is unpacked above a tree.
 func (l Limits) after(below treeRecord) Limits {
-	return Limits{Bytes: l.Bytes - below.Bytes, Entries: l.Entries - below.Entries}
+	return Limits{Bytes: l.Bytes - below.Bytes, Entries: l.Entries - below.Entries, Links: l.Links}
 }
 
 // DefaultLimits are the limits of a store without others. Most images of language models' tools stay below 10 GiB.
-var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000, Templates: 1000}
+var DefaultLimits = Limits{Bytes: 16 << 30, Entries: 2_000_000, Links: 100_000, Templates: 1000}
 
 const (
 	maxPath    = 4095      // bytes of a path or a link's target; PATH_MAX without its end

@@ -146,6 +146,9 @@ func (u *unpacker) resolve(dir string) (*os.File, error) {
 	if !errors.Is(err, unix.ELOOP) {
 		return f, err
 	}
+	if u.limits.Links--; u.limits.Links < 0 {
+		return nil, tooLarge("paths with links")
+	}
 	if err := u.spend(linkEntries, 0); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,10 @@ func TestWork(t *testing.T) {
 	if _, err := derive(base, file("link/e/g")); err != nil || spent <= linkEntries {
 		t.Errorf("a path with a link: %d entries, %v", spent, err)
 	}
+	s.Limits.Links = 1
+	if _, err := derive(base, file("link/1/x"), file("link/2/x")); sandbox.KindOf(err) != sandbox.TooLarge {
+		t.Errorf("two paths with links where one is allowed: %v", err)
+	}
 	s.Limits.Entries = 100
 	layer := []tar.Header{file("d/1"), file("d/2")}
 	for range 50 {
