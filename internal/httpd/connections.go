@@ -56,8 +56,11 @@ func newConnections(most int, refuse func()) *connections {
 		kept: map[string]int{}}
 }
 
-// BoundConnections limits the connections of a server whose requests need no key. Past the limit, the oldest ones are closed.
-func BoundConnections(server *http.Server, most int) { server.ConnState = newConnections(most, func() {}).state }
+// BoundConnections limits the connections of a server whose requests need no key. Past the limit, the oldest ones are
+// closed.
+func BoundConnections(server *http.Server, most int) {
+	server.ConnState = newConnections(most, func() {}).state
+}
 
 // carrier is the context key of what carries a request.
 type carrier struct{}
