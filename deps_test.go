@@ -223,6 +223,7 @@ cmd/fumehood:                sandbox api internal/answer internal/wording client
 test/liveserver:
 test/papers:
 test/soak:                   test/liveserver
+test/charges:                test/liveserver
 test/torture:                api sandbox test/liveserver
 bench:                       . api client internal/egress internal/host/tap sandbox test/liveserver | golang.org/x/sys
                              github.com/google/go-containerregistry

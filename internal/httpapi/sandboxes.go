@@ -233,12 +233,8 @@ func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 	return a.WriteJSON(w, showSandbox(s, slices.Contains(include, string(api.SectionPolicy))))
 }
 
-// patchSteps is the work of changing a sandbox and the record of it.
-const patchSteps = 100
-
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.SandboxPatch) error {
 	defer w.Saves(s)()
-	w.Steps(patchSteps)
 	ends, err := endsOf(&req.Lifetime)
 	if err != nil {
 		return err

@@ -8,6 +8,9 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
+// volumeSteps is the work of making or removing a volume and its file system.
+const volumeSteps = 1500
+
 // createVolume is POST /v1/volumes.
 func (a *apiV1) createVolume(w *httpd.Response, r *http.Request) error {
 	var req api.VolumeRequest
@@ -20,6 +23,7 @@ func (a *apiV1) createVolume(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Steps(volumeSteps)
 	request := answer.VolumeRequestOf(&req)
 	request.Owner = w.Key
 	v, err := store.Create(r.Context(), request)
@@ -59,6 +63,7 @@ func (a *apiV1) getVolume(w *httpd.Response, r *http.Request) error {
 func (a *apiV1) deleteVolume(w *httpd.Response, r *http.Request) error {
 	store, err := a.Engine().Volumes()
 	if err == nil {
+		w.Steps(volumeSteps)
 		err = store.Remove(r.Context(), w.Key, r.PathValue("name"))
 	}
 	return gaveUp(r, done(w, err))

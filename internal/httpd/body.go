@@ -202,7 +202,7 @@ func (s *Server) drain(w *Response, r *http.Request) {
 		pace.timeout = min(pace.timeout, unreadTime)
 	}
 	defer context.AfterFunc(s.stopping, func() { w.control.SetReadDeadline(time.Now()) })()
-	buf, cost := make([]byte, drainPiece), w.cost.another()
+	buf, cost := make([]byte, drainPiece), w.cost
 	for left := s.config.MaxFile; left > 0 && s.stopping.Err() == nil; {
 		w.control.SetReadDeadline(earlier(end, pace.deadline(time.Now())))
 		n, err := r.Body.Read(buf)

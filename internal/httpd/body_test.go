@@ -24,7 +24,8 @@ func TestBodyTimes(t *testing.T) {
 		"/late":  {most: 1 << 20, pace: pace{rate: 1, timeout: long}, total: brief},
 	}
 	for path, b := range bounds {
-		b.cost = &cost{}
+		c := newCost()
+		b.cost = &c
 		bounds[path] = b
 	}
 	bodies := room.New(4<<20, 2<<20)

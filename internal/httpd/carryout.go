@@ -35,7 +35,7 @@ const logWork = 2
 // RoomForEvents returns what an eventlog.Log asks for room for its large events, each of which is in memory factor
 // times, and counts them as work.
 func (s *Server) RoomForEvents(w *Response, factor int64) func(context.Context, int64) (release func(), err error) {
-	cost := w.cost.another() // another goroutine may keep the answer alive
+	cost := w.cost // another goroutine may keep the answer alive
 	return func(ctx context.Context, bytes int64) (func(), error) {
 		cost.addBytes(int(logWork*bytes), encodeTime)
 		return s.TakeRoom(ctx, w, factor*bytes)

@@ -10,7 +10,7 @@ import (
 // TestFormParts: a form has a bounded number of parts, of which some hundred kilobytes of gzip can hold millions.
 func TestFormParts(t *testing.T) {
 	text := strings.Repeat("--b\r\na:\r\n\r\n\r\n", maxParts+10) + "--b--\r\n"
-	form := newForm(&Unpacking{}, strings.NewReader(text), "b")
+	form := newForm(&Unpacking{cost: newCost()}, strings.NewReader(text), "b")
 	for n := range maxParts + 1 {
 		_, content, err := form.Next()
 		if n < maxParts && err == nil {
@@ -25,13 +25,13 @@ func TestFormParts(t *testing.T) {
 // TestFormReads: content that resembles the boundary comes in large pieces, like any other, and counts as work.
 func TestFormReads(t *testing.T) {
 	const near = "\r\n--by"
-	u := &Unpacking{}
+	u := &Unpacking{cost: newCost()}
 	form := newForm(u, strings.NewReader("--b\r\na:\r\n\r\n"+strings.Repeat(near, 10_000)+"\r\n--b--\r\n"), "b")
 	_, content, err := form.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := content.Read(make([]byte, 1000*len(near))); n != 1000*len(near) || err != nil || u.cost.unpaid == 0 {
-		t.Errorf("%d bytes, %s of work: %v", n, u.cost.unpaid, err)
+	if n, err := content.Read(make([]byte, 1000*len(near))); n != 1000*len(near) || err != nil || u.cost.unpaid.Load() == 0 {
+		t.Errorf("%d bytes, %d ns of work: %v", n, u.cost.unpaid.Load(), err)
 	}
 }

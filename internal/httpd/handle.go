@@ -88,6 +88,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if route.Open {
 		out.cost.pay() // unless Admit has done so
 	}
+	out.cost.settle()
 }
 
 // admit checks the number of headers, the Host header, the origin, the key and the path, in this order: without a key,

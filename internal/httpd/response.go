@@ -52,8 +52,8 @@ const unreadTime = time.Second
 // NewResponse returns the writer of a request. timeout limits how long its client may take nothing or lag behind the
 // least rate.
 func NewResponse(w http.ResponseWriter, timeout time.Duration) *Response {
-	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), pace: pace{rate: leastRate,
-		timeout: timeout}, route: noRoute}
+	out := &Response{ResponseWriter: w, control: http.NewResponseController(w), cost: newCost(),
+		pace: pace{rate: leastRate, timeout: timeout}, route: noRoute}
 	if _, out.http2 = w.(http.Pusher); !out.http2 {
 		out.begin()
 	}

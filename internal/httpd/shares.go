@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -152,24 +153,25 @@ func kindOf(owner string) int {
 }
 
 // cost is the work of one request that its owner has not paid for. Its methods wait until the owner may have more.
+// Copies of one are for other goroutines that work for the request.
 type cost struct {
 	shares *shares // nil in tests
 	owner  string
-	unpaid time.Duration
+	unpaid *atomic.Int64 // nanoseconds of work, of all copies
 	piece  time.Duration // for paceBytes of the answer
 }
 
-// another returns one for another goroutine that works for the request.
-func (c *cost) another() cost { return cost{shares: c.shares, owner: c.owner} }
+func newCost() cost { return cost{unpaid: new(atomic.Int64)} }
 
 // begin notes a request, which is not paid for yet.
 func (c *cost) begin(shares *shares, owner string) {
-	c.shares, c.owner, c.unpaid = shares, owner, requestTime
+	c.shares, c.owner = shares, owner
+	c.unpaid.Store(int64(requestTime))
 }
 
 // add notes work, and pays for it once there is enough of it.
 func (c *cost) add(work time.Duration) {
-	if c.unpaid += work; c.unpaid >= encodeTime {
+	if c.unpaid.Add(int64(work)) >= int64(encodeTime) {
 		c.pay()
 	}
 }
@@ -186,14 +188,21 @@ func (c *cost) read(n int, piece time.Duration) {
 func (c *cost) addBytes(n int, piece time.Duration) { c.add(piece * time.Duration(n) / paceBytes) }
 
 func (c *cost) pay() {
-	if c.shares == nil {
-		return
-	}
-	rest := c.shares.use(c.owner, c.unpaid, time.Now())
-	c.unpaid = 0
-	if rest > 0 {
+	if rest := c.settle(); rest > 0 {
 		time.Sleep(min(rest, sharesWait))
 	}
+}
+
+// settle notes the unpaid work, and returns how long the owner must wait before more: its next request does.
+func (c *cost) settle() (rest time.Duration) {
+	if c.shares == nil {
+		return 0
+	}
+	work := time.Duration(c.unpaid.Swap(0))
+	if work == 0 {
+		return 0
+	}
+	return c.shares.use(c.owner, work, time.Now())
 }
 
 // pieceTime returns the CPU time for paceBytes of an answer with this Content-Type.
@@ -213,13 +222,21 @@ func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
 // Values notes n values of JSON that are decoded, besides their bytes.
 func (w *Response) Values(n int) { w.cost.add(time.Duration(n) * valueTime) }
 
-// recordWork is how often the bytes of a saved record count as work: it is encoded, decoded again and compared.
-const recordWork = 5
+// The work of saving the record of a sandbox.
+const (
+	recordSteps = 100 // to replace the file
+	recordWork  = 5   // how often its bytes count: it is encoded, decoded again and compared
+)
 
 // Saves returns a function that notes the records of a sandbox that were saved meanwhile as work.
 func (w *Response) Saves(s *engine.Sandbox) (done func()) {
 	before := s.Saved()
-	return func() { w.Work(recordWork * int(s.Saved()-before)) }
+	return func() {
+		if bytes := int(s.Saved() - before); bytes > 0 {
+			w.Steps(recordSteps)
+			w.Work(recordWork * bytes)
+		}
+	}
 }
 
 // InputSteps is the work of passing on a message of input, however short it is, and its echo.
@@ -252,7 +269,7 @@ func (w *Response) Rules(p *sandbox.NetworkPolicy) {
 }
 
 // Working returns a reader whose bytes are work for the client, as those that unpacking makes are.
-func (w *Response) Working(r io.Reader) io.Reader { return &paidReader{r, w.cost.another()} }
+func (w *Response) Working(r io.Reader) io.Reader { return &paidReader{r, w.cost} }
 
 type paidReader struct {
 	io.Reader
@@ -268,18 +285,18 @@ func (r *paidReader) Read(p []byte) (int, error) {
 // paidConn is a connection that a handler took over. Its bytes are work for the client.
 type paidConn struct {
 	duplex.Conn
-	in, out cost
+	cost cost
 }
 
 func (c *paidConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.in.read(n, copyTime)
+	c.cost.read(n, copyTime)
 	return n, err
 }
 
 func (c *paidConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	c.out.add(flushTime)
-	c.out.addBytes(n, copyTime)
+	c.cost.add(flushTime)
+	c.cost.addBytes(n, copyTime)
 	return n, err
 }

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // TestShares: clients that want more than all may have wait for equal parts, and one that wants little never waits.
@@ -208,8 +210,8 @@ func TestValueCost(t *testing.T) {
 	w := NewResponse(httptest.NewRecorder(), time.Minute)
 	text := "[" + strings.Repeat("0,", values-1) + "0]"
 	b, err := s.ReadBody(w, httptest.NewRequest("POST", "/", strings.NewReader(text)))
-	if b.Release(); err != nil || w.cost.unpaid < values*valueTime {
-		t.Errorf("%s of work: %v", w.cost.unpaid, err)
+	if b.Release(); err != nil || w.cost.unpaid.Load() < int64(values*valueTime) {
+		t.Errorf("%d ns of work: %v", w.cost.unpaid.Load(), err)
 	}
 }
 
@@ -291,5 +293,29 @@ func TestConnectionCost(t *testing.T) {
 				t.Errorf("%s: %s of work, want %s", name, got, one.want)
 			}
 		})
+	}
+}
+
+// TestSettled: the little work that a request leaves unpaid counts too, also that of another goroutine.
+func TestSettled(t *testing.T) {
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := New(Config{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Handle(Route{Method: "GET", Path: "/x", Handler: func(w *Response, _ *http.Request) error {
+		w.Steps(10)
+		_, err := w.Working(strings.NewReader("abc")).Read(make([]byte, 3))
+		return err
+	}})
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.Host = "localhost"
+	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	if got := s.shares.seconds(); got <= (requestTime + 10*stepTime).Seconds() {
+		t.Errorf("%f s of work", got)
 	}
 }

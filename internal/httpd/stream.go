@@ -51,7 +51,7 @@ func (s *Server) StreamBody(w *Response, r *http.Request, most int64) (io.Reader
 		return nil, overBound(most)
 	}
 	return Bound(&streamBody{w: w, r: r, pace: pace{rate: leastRate, timeout: s.waits.body},
-		cost: w.cost.another()}, most), nil
+		cost: w.cost}, most), nil
 }
 
 func (b *streamBody) Read(p []byte) (int, error) {

@@ -92,7 +92,7 @@ func (w *Response) PassOn(r *http.Request) (done func()) {
 	w.passed, w.unread = true, false
 	_ = w.control.EnableFullDuplex()           // errors mean a writer without a connection, as in tests
 	_ = w.control.SetReadDeadline(time.Time{}) // or that of other requests would cut the body off
-	body := &passedBody{ReadCloser: r.Body, cost: w.cost.another(), ended: r.Body == http.NoBody}
+	body := &passedBody{ReadCloser: r.Body, cost: w.cost, ended: r.Body == http.NoBody}
 	r.Body = body
 	return func() {
 		if !body.ended {
@@ -126,7 +126,7 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	w.status = http.StatusSwitchingProtocols
 	if both, ok := conn.(duplex.Conn); ok {
-		conn = &paidConn{both, w.cost.another(), w.cost.another()}
+		conn = &paidConn{both, w.cost}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

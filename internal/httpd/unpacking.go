@@ -14,7 +14,7 @@ type Unpacking struct {
 }
 
 // Unpacking returns one for a body of the request.
-func (w *Response) Unpacking() *Unpacking { return &Unpacking{cost: w.cost.another()} }
+func (w *Response) Unpacking() *Unpacking { return &Unpacking{cost: w.cost} }
 
 // Packed returns a reader of the packed bytes, for what unpacks them.
 func (u *Unpacking) Packed(r io.Reader) io.Reader { return packed{r, u} }

@@ -22,7 +22,7 @@ func (s slow) Read(p []byte) (int, error) {
 // TestUnpacking: the time of unpacking is work, waits for the packed bytes and pauses between are not.
 func TestUnpacking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := &Unpacking{}
+		u := &Unpacking{cost: newCost()}
 		from := u.Packed(slow{bytes.NewReader(make([]byte, 3)), time.Hour})
 		to := u.Unpacked(slow{from, time.Second})
 		for range 3 {
@@ -31,8 +31,8 @@ func TestUnpacking(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if u.cost.unpaid != 3*time.Second {
-			t.Errorf("%s of work", u.cost.unpaid)
+		if work := time.Duration(u.cost.unpaid.Load()); work != 3*time.Second {
+			t.Errorf("%s of work", work)
 		}
 	})
 }
