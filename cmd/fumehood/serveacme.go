@@ -75,7 +75,7 @@ type certifier struct {
 	warned time.Time
 }
 
-// maxChallenges limits connections, so that strangers do not use up the descriptors of the server. Idle ones give way.
+// maxChallenges limits connections, so that strangers do not use up the descriptors of the server.
 const maxChallenges = 64
 
 // challengeRate limits connections per second, of one request each, so that strangers take little CPU time.

@@ -31,7 +31,8 @@ func TestFormReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := content.Read(make([]byte, 1000*len(near))); n != 1000*len(near) || err != nil || u.cost.unpaid.Load() == 0 {
-		t.Errorf("%d bytes, %d ns of work: %v", n, u.cost.unpaid.Load(), err)
+	n, err := content.Read(make([]byte, 1000*len(near)))
+	if work := u.cost.unpaid.Load(); n != 1000*len(near) || err != nil || work == 0 {
+		t.Errorf("%d bytes, %d ns of work: %v", n, work, err)
 	}
 }

@@ -96,8 +96,8 @@ func report(out io.Writer, all []measured, most float64) error {
 			note = "CHARGED TOO LITTLE"
 			bad = append(bad, m.name())
 		}
-		fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.1f\t%.0f\t%s\n", m.name(), m.cpu*1e6, m.charged*1e6, m.ratio(), m.wall*1e6,
-			note)
+		fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.1f\t%.0f\t%s\n", m.name(), m.cpu*1e6, m.charged*1e6, m.ratio(),
+			m.wall*1e6, note)
 	}
 	if err := table.Flush(); err != nil {
 		return err

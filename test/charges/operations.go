@@ -115,7 +115,7 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 		list = append(list, run(root+"/s1/run", "", object{"language": "bash", "code": "echo 1"}))
 	}
 	list = append(list,
-		run(inside+"/run", "", object{"language": "bash", "code": "mkdir d; cd d; for i in {1..2000}; do echo > f$i; done"}),
+		run(inside+"/run", "", object{"language": "bash", "code": "mkdir d; cd d; touch f{1..2000}"}),
 		run(inside+"/run", "", object{"command": []string{"python3", "-m", "http.server", "8000"}, "background": true,
 			"limits": object{"timeout_s": 3600}}),
 		post(inside+"/contexts", "", object{"language": "python", "name": "c"}))
@@ -128,7 +128,8 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 	if c.sandbox, err = c.ask(ctx, get(inside), "id"); err != nil {
 		return nil, err
 	}
-	if c.token, err = c.ask(ctx, post("/sandboxes/"+c.sandbox+"/connect", "", object{}), "envdAccessToken"); err != nil {
+	connect := post("/sandboxes/"+c.sandbox+"/connect", "", object{})
+	if c.token, err = c.ask(ctx, connect, "envdAccessToken"); err != nil {
 		return nil, err
 	}
 	c.run, err = c.ask(ctx, run(inside+"/run", "", object{"language": "python",
@@ -167,7 +168,8 @@ func (c *caller) lists() (list []operation) {
 // files are transfers of files.
 func (c *caller) files() []operation {
 	put := func(path, kind string, content []byte) operation {
-		return operation{method: "PUT", path: inside + path, body: content, header: map[string]string{"Content-Type": kind}}
+		return operation{method: "PUT", path: inside + path, body: content,
+			header: map[string]string{"Content-Type": kind}}
 	}
 	const data = "application/octet-stream"
 	small := put("/files/a", data, []byte("hello"))
@@ -194,7 +196,8 @@ func (c *caller) changes(large, network object) []operation {
 		undone(post("/v1/volumes", "", object{"name": "v"}), operation{method: "DELETE", path: "/v1/volumes/v"}),
 		post(root, "(it exists)", object{"name": "s0"}),
 		post(inside+"/contexts/c/complete", "", object{"code": "impo", "cursor": 4}),
-		refused(post("/v1/run", "(an unknown language)", object{"language": "no", "code": strings.Repeat("x\n", 100_000)})),
+		refused(post("/v1/run", "(an unknown language)",
+			object{"language": "no", "code": strings.Repeat("x\n", 100_000)})),
 		refused(post("/v1/run", "(short values)", object{"language": "no", "args": make([]string, 20_000)})),
 	}
 }
@@ -203,7 +206,8 @@ func (c *caller) changes(large, network object) []operation {
 func (c *caller) e2b() (list []operation) {
 	list = []operation{get("/sandboxes"), get("/v2/sandboxes?limit=5"), get("/v2/sandboxes?metadata=a%3Db"),
 		get("/sandboxes/" + c.sandbox), post("/sandboxes/"+c.sandbox+"/timeout", "", object{"timeout": 300}),
-		post("/sandboxes/"+c.sandbox+"/connect", "", object{"timeout": 300}), get("/sandboxes/" + c.sandbox + "/metrics"),
+		post("/sandboxes/"+c.sandbox+"/connect", "", object{"timeout": 300}),
+		get("/sandboxes/" + c.sandbox + "/metrics"),
 		refused(get("/files?username=user&path=/x&signature=v1_" + strings.Repeat("A", 43))), // of no sandbox
 	}
 	in := map[string]string{"E2b-Sandbox-Id": c.sandbox, "E2b-Sandbox-Port": "49983", "X-Access-Token": c.token}
@@ -215,7 +219,8 @@ func (c *caller) e2b() (list []operation) {
 	const files, dir = "filesystem.Filesystem/", "/workspace/e"
 	read := get("/files?username=user&path=/workspace/a")
 	read.header = in
-	return append(list, read, call("process.Process/List", object{}), call(files+"Stat", object{"path": "/workspace/d"}),
+	return append(list, read, call("process.Process/List", object{}),
+		call(files+"Stat", object{"path": "/workspace/d"}),
 		call(files+"ListDir", object{"path": "/workspace/d", "depth": 1}),
 		undone(call(files+"MakeDir", object{"path": dir}), call(files+"Remove", object{"path": dir})),
 		undone(call(files+"Move", object{"source": "/workspace/a", "destination": dir}),
@@ -262,7 +267,8 @@ func archive(files int) []byte {
 	out := tar.NewWriter(&text)
 	for i := range files {
 		content := []byte("abc")
-		if err := out.WriteHeader(&tar.Header{Name: fmt.Sprint("t/f", i), Mode: 0o644, Size: int64(len(content))}); err != nil {
+		h := &tar.Header{Name: fmt.Sprint("t/f", i), Mode: 0o644, Size: int64(len(content))}
+		if err := out.WriteHeader(h); err != nil {
 			panic(err) // into memory
 		}
 		_, _ = out.Write(content)
