@@ -1,10 +1,6 @@
 package capacity
 
 import (
-	"os"
-	"strconv"
-	"strings"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/host/cgroup"
@@ -15,9 +11,6 @@ func measure(l *sandbox.Limits) {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		l.MemoryBytes = int64(uint64(info.Totalram) * uint64(info.Unit)) // 32 bits on some machines
-	}
-	if text, err := os.ReadFile("/proc/sys/kernel/pid_max"); err == nil {
-		l.Pids, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	}
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Max < 1<<62 { // larger is RLIM_INFINITY

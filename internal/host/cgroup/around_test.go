@@ -44,3 +44,26 @@ func TestAround(t *testing.T) {
 		t.Errorf("v2: %+v, want %+v", got, want)
 	}
 }
+
+// TestBoundPids: the groups of a tree leave processes to this one, which is in a group above or beside them.
+func TestBoundPids(t *testing.T) {
+	root := t.TempDir()
+	tree := filepath.Join(root, "above", "tree")
+	if err := os.MkdirAll(tree, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"above/cgroup.procs": "", "above/pids.max": "8000\n",
+		"above/tree/pids.max": "max\n"} {
+		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	branches := []branch{{Dir: filepath.Join(root, "cpu"), Controllers: []Controller{CPU}},
+		{Dir: tree, Controllers: []Controller{Pids}}}
+	for most, want := range map[int64]int64{0: 3000, 6400: 2400, 80_000: 3000} {
+		err := (&Tree{branches: branches}).boundPids(most)
+		if got := readNumber(tree, "pids.max"); err != nil || got != want {
+			t.Errorf("of %d on the host: %d, %v, want %d", most, got, err, want)
+		}
+	}
+}

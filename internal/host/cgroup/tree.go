@@ -109,6 +109,9 @@ func Open(name string, announce func(dir string) error) (*Tree, error) {
 		}
 		t.branches = append(t.branches, branch{Dir: dir, Controllers: []Controller{c}})
 	}
+	if err := t.boundPids(hostPids()); err != nil {
+		return t, err
+	}
 	t.describe(h, errors.Join(why...))
 	return t, nil
 }
