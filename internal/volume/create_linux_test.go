@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +31,46 @@ func TestTurn(t *testing.T) {
 	request.Owner = "bob"
 	if _, err := s.Create(t.Context(), request); err != nil {
 		t.Errorf("another owner: %v", err)
+	}
+}
+
+// waits is a context that reports the first wait with it.
+type waits struct {
+	context.Context
+	once    sync.Once
+	waiting chan struct{}
+}
+
+func (w *waits) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waiting) })
+	return w.Context.Done()
+}
+
+// TestRemoveWaits: a removal that waits for its volume, for example until it is mounted, keeps no other volume waiting.
+func TestRemoveWaits(t *testing.T) {
+	s := open(t, t.TempDir(), boxes{})
+	request := sandbox.VolumeRequest{Owner: "alice", Name: "a", Bytes: LeastBytes,
+		AllowUnenforced: []string{"disk", "inodes"}}
+	if _, err := s.Create(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := locked(t.Context(), s.path(folder("alice", "a"), lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &waits{Context: t.Context(), waiting: make(chan struct{})}
+	removed := make(chan error)
+	go func() { removed <- s.Remove(w, "alice", "a") }()
+	<-w.waiting
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	request.Owner = "bob"
+	if _, err := s.Create(ctx, request); err != nil {
+		t.Error("another owner:", err)
+	}
+	unlock()
+	if err := <-removed; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -123,7 +123,11 @@ func mountDisk(ctx context.Context, path string) (*disk, error) {
 
 func (d *disk) again() (int, error) { return mountDevice(d.device) }
 
-func (d *disk) close() { unix.Close(d.fd) }
+func (d *disk) close() {
+	if d != nil {
+		unix.Close(d.fd)
+	}
+}
 
 // mountDevice returns a new detached mount of a device. All mounts of one device share one file system.
 func mountDevice(device string) (int, error) {

@@ -44,14 +44,13 @@ func (s *Store) mount(ctx context.Context, path string) (again func() (int, erro
 // mounted returns the file system of a volume, and counts a user of it; nil is one that is not mounted. The path may
 // be that of a newer volume: another process can remove a volume and make one of the same name.
 func (s *Store) mounted(path string, file fs.FileInfo) *disk {
+	var unused *disk
+	defer func() { unused.close() }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.kept[path]
-	if d == nil {
-		return nil
-	}
-	if !os.SameFile(d.file, file) {
-		s.removed(path, d)
+	if d == nil || !os.SameFile(d.file, file) {
+		unused = s.untrack(path)
 		return nil
 	}
 	if d.idle != nil {
@@ -61,62 +60,64 @@ func (s *Store) mounted(path string, file fs.FileInfo) *disk {
 	return d
 }
 
+// untrack forgets the file system of a path. It returns one without users, which the caller closes, but not with mu: the
+// kernel first writes to the disk what is only in memory. The last user closes another one. The caller holds mu.
+func (s *Store) untrack(path string) (unused *disk) {
+	d := s.kept[path]
+	delete(s.kept, path)
+	if d == nil || d.users > 0 {
+		return nil
+	}
+	d.idle.Stop()
+	return d
+}
+
 func (s *Store) release(path string, d *disk) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d.users--; d.users > 0 {
-		return
+	d.users--
+	last := d.users == 0
+	if last && !s.closed && s.kept[path] == d {
+		d.idle = time.AfterFunc(keptFor, func() { s.expire(path, d) })
+		last = false
 	}
-	if s.closed || s.kept[path] != d {
-		s.drop(path, d)
-		return
-	}
-	d.idle = time.AfterFunc(keptFor, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if d.users == 0 && s.kept[path] == d {
-			s.drop(path, d)
-		}
-	})
-}
-
-// drop unmounts a file system without users. The caller holds mu.
-func (s *Store) drop(path string, d *disk) {
-	if s.kept[path] == d {
-		delete(s.kept, path)
-	}
-	d.close()
-}
-
-// forget unmounts the file system of a volume that is removed.
-func (s *Store) forget(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d := s.kept[path]; d != nil {
-		s.removed(path, d)
-	}
-}
-
-// removed forgets the file system of a volume that was removed. The caller holds mu.
-func (s *Store) removed(path string, d *disk) {
-	delete(s.kept, path)
-	if d.users == 0 {
-		d.idle.Stop()
+	s.mu.Unlock()
+	if last {
 		d.close()
 	}
+}
+
+// expire unmounts a file system, unless it has a user again.
+func (s *Store) expire(path string, d *disk) {
+	var unused *disk
+	s.mu.Lock()
+	if d.users == 0 && s.kept[path] == d {
+		unused = s.untrack(path)
+	}
+	s.mu.Unlock()
+	unused.close()
+}
+
+// forget forgets the file system of a volume that is removed, and returns one that the caller closes, or nil.
+func (s *Store) forget(path string) (unused *disk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untrack(path)
 }
 
 // Close unmounts what no sandbox uses. Volumes in use stay mounted in their sandboxes. It waits for nothing: no call to
 // Hold is without its Release.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.closed = true
+	var unused []*disk
 	for path, d := range s.kept {
 		if d.users == 0 {
-			d.idle.Stop()
-			s.drop(path, d)
+			unused = append(unused, s.untrack(path))
 		}
+	}
+	s.mu.Unlock()
+	for _, d := range unused {
+		d.close()
 	}
 	return nil
 }

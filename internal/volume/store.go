@@ -367,7 +367,11 @@ func (s *Store) Find(owner, name string) (v sandbox.NamedVolume, err error) {
 	if err != nil {
 		return v, err
 	}
-	return s.describe(rec)
+	v, err = s.describe(rec)
+	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		err = notFound(name)
+	}
+	return v, err
 }
 
 func (s *Store) find(owner, name string) (rec record, err error) {
@@ -442,41 +446,42 @@ func (s *Store) Remove(ctx context.Context, owner, name string) error {
 	if _, err := s.find(owner, name); err != nil && !errors.Is(err, errDamaged) {
 		return err
 	}
-	gone, err := s.take(ctx, owner, name)
+	gone, unused, err := s.take(ctx, owner, name)
 	if err != nil {
 		return err
 	}
-	return failed("remove "+name, os.RemoveAll(gone)) // a large file takes a while, so no lock is held
+	unused.close()                                    // this and a large file take a while, so no lock is held
+	return failed("remove "+name, os.RemoveAll(gone)) // its blocks are free once it is closed
 }
 
-// take renames the folder of a volume that no sandbox uses to a temporary one, which it returns.
-func (s *Store) take(ctx context.Context, owner, name string) (gone string, err error) {
-	unlockAll, err := locked(ctx, s.path(lockFile))
-	if err != nil {
-		return "", failed("lock the volumes", err)
-	}
-	defer unlockAll()
+// take renames the folder of a volume that no sandbox uses to a temporary one. It returns that and, if it is mounted
+// yet, the file system. It waits for the lock of the volume, which a mount may hold for a while, without that of all.
+func (s *Store) take(ctx context.Context, owner, name string) (gone string, unused *disk, err error) {
 	dir := s.path(folder(owner, name))
 	unlock, err := locked(ctx, filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", notFound(name)
+		return "", nil, notFound(name)
 	}
 	if err != nil {
-		return "", failed("lock "+name, err)
+		return "", nil, failed("lock "+name, err)
 	}
 	defer unlock()
+	unlockAll, err := locked(ctx, s.path(lockFile))
+	if err != nil {
+		return "", nil, failed("lock the volumes", err)
+	}
+	defer unlockAll()
 	users, err := s.users(dir)
 	if err != nil {
-		return "", failed("list the users of "+name, err)
+		return "", nil, failed("list the users of "+name, err)
 	}
 	if len(users) > 0 {
-		return "", &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: fmt.Sprintf("%s is in use by sandbox %s",
+		return "", nil, &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: fmt.Sprintf("%s is in use by sandbox %s",
 			name, users[0].Sandbox), Fix: "end its sandboxes first"}
 	}
 	gone = s.path(temporary + rand.Text())
 	if err := os.Rename(dir, gone); err != nil {
-		return "", failed("remove "+name, err)
+		return "", nil, failed("remove "+name, err)
 	}
-	s.forget(filepath.Join(dir, diskFile))
-	return gone, nil
+	return gone, s.forget(filepath.Join(dir, diskFile)), nil
 }

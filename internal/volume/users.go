@@ -19,13 +19,17 @@ type user struct {
 	RunDir   string `json:"run_dir"` // below which its box is
 }
 
-// locked opens a file, which it makes if it is missing, and waits for its lock.
+// locked opens a file, which it makes if it is missing, and waits for its lock. fs.ErrNotExist: its folder is gone, or
+// another one is there.
 func locked(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Wait(ctx, f); err != nil {
+	if err = filelock.Wait(ctx, f); err == nil && !filelock.IsAt(f, path) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = filelock.Close(f) }, nil
