@@ -53,43 +53,48 @@ func (d *Draft) Publish(digest string, record any) error {
 	if !IsDigest(digest) {
 		return errors.Join(errors.New("not a digest: "+digest), d.Discard())
 	}
-	err := d.finish(record)
-	var done func()
-	if err == nil {
-		done, err = d.store.lockWork() // a sweep would remove an unlocked draft
+	old, published, err := d.publish(digest, record)
+	if !published { // without the lock, as removing may take a while
+		err = errors.Join(err, d.Discard())
 	}
+	if old != "" {
+		_ = RemoveAll(old) // the next sweep tries again
+	}
+	return err
+}
+
+// publish is Publish, and reports whether the tree is that of the draft. It returns the folder of a damaged tree that is
+// yet to be removed.
+func (d *Draft) publish(digest string, record any) (old string, published bool, err error) {
+	if err := d.finish(record); err != nil {
+		return "", false, err
+	}
+	done, err := d.store.lockWork() // a sweep would remove an unlocked draft
 	if err != nil {
-		return errors.Join(err, d.Discard())
+		return "", false, err
 	}
 	defer done()
-	err = filelock.Close(d.lock) // Windows renames no folder with open files
-	if err == nil {
-		err = os.Rename(d.dir, d.store.path(treesDir, digest))
+	if err = filelock.Close(d.lock); err != nil { // Windows renames no folder with open files
+		return "", false, err
 	}
-	if err != nil && d.store.Whole(digest) {
-		return d.Discard()
+	if err = os.Rename(d.dir, d.store.path(treesDir, digest)); err == nil || d.store.Whole(digest) {
+		return "", err == nil, nil
 	}
-	if err != nil {
-		err = d.replace(digest)
-	}
-	if err != nil {
-		return errors.Join(err, d.Discard())
-	}
-	return nil
+	return d.replace(digest)
 }
 
 // replace replaces a damaged tree. One in use gets the record only.
-func (d *Draft) replace(digest string) error {
-	gone, err := d.store.Remove(digest)
+func (d *Draft) replace(digest string) (old string, published bool, err error) {
+	old, err = d.store.Take(digest)
 	if err != nil {
-		return err
+		return "", false, err
 	}
-	if tree := d.store.path(treesDir, digest); gone || !d.store.Has(digest) {
-		return os.Rename(d.dir, tree)
-	} else if err := os.Rename(filepath.Join(d.dir, recordFile), filepath.Join(tree, recordFile)); err != nil {
-		return err
+	tree := d.store.path(treesDir, digest)
+	if old == "" && d.store.Has(digest) {
+		return "", false, os.Rename(filepath.Join(d.dir, recordFile), filepath.Join(tree, recordFile))
 	}
-	return d.Discard()
+	err = os.Rename(d.dir, tree)
+	return old, err == nil, err
 }
 
 // finish removes the temporary files, and writes the record.

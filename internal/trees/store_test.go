@@ -141,6 +141,28 @@ func TestPublishTwice(t *testing.T) {
 	}
 }
 
+// TestPublishRemovesLater: nothing is removed with the lock of the drafts, as that takes seconds for a large tree.
+func TestPublishRemovesLater(t *testing.T) {
+	s := newStore(t)
+	if err := draftOf(t, s).Publish(digest, 1); err != nil {
+		t.Fatal(err)
+	}
+	second := draftOf(t, s)
+	if old, published, err := second.publish(digest, 1); old != "" || published || err != nil {
+		t.Errorf("an equal tree: %q, %v, %v", old, published, err)
+	}
+	if _, err := os.Stat(second.Files()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(second.Discard(), os.Remove(s.path(treesDir, digest, recordFile))); err != nil {
+		t.Fatal(err)
+	}
+	old, published, err := draftOf(t, s).publish(digest, 1)
+	if _, lost := os.Stat(old); lost != nil || !published || err != nil {
+		t.Errorf("a damaged tree: %q, %v, %v, %v", old, lost, published, err)
+	}
+}
+
 // TestRecordBound: a record that is too large is an error, and is not read whole.
 func TestRecordBound(t *testing.T) {
 	s := newStore(t)
