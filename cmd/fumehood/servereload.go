@@ -166,19 +166,26 @@ func (a *app) rereadSettings() (next *serveFlags, err error) {
 // applySettings applies the limits of settings that were read again.
 func (r *reloader) applySettings(next *serveFlags) error {
 	changes, restart := settingChanges(r.flags.set, next.set)
+	if len(restart) > 0 {
+		r.app.warn("reload: changes of these settings need a restart: %s", inLog(restart))
+	}
+	next.keep(r.flags)
 	if err := r.setLimits(next); err != nil {
 		return err
 	}
 	r.flags = next
 	r.app.serveLog.setLevel(r.app, &next.logs)
-	if len(restart) > 0 {
-		r.app.warn("reload: changes of these settings need a restart: %s", inLog(restart))
-	}
 	if len(changes) == 0 {
 		changes = []string{"no limit has changed"}
 	}
 	r.app.note(terminal.Plain, "reloaded the settings: %s", inLog(changes))
 	return nil
+}
+
+// keep keeps the running values of settings that need a restart, and on which limits depend: shares are parts of the
+// slots and of the queue, and a server that fetches images needs a list of them.
+func (f *serveFlags) keep(running *serveFlags) {
+	f.config.Slots, f.config.Queue, f.pull = running.config.Slots, running.config.Queue, running.pull
 }
 
 // report counts the reload of a part, and logs that a broken part keeps its former state.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
 // fumehoodWith runs a command line in this process, and returns its exit code, its output and its messages.
@@ -45,7 +47,9 @@ func TestServeReload(t *testing.T) {
 	}
 	access := filepath.Join(dir, "access")
 	common := fmt.Sprintf("api_key_file = %q\nallow_unenforced = %s\naccess_log = %q\n", keys, waived, access)
-	common += "templates = \"1MiB\"\nallow_image = [\"offered*\"]\n"
+	common += "templates = \"1MiB\"\npull_images = true\n"
+	images := "allow_image = [\"offered*\"]\n"
+	common += images
 	write(common + `max_memory = "1GiB"`)
 	alice := key("alice")
 	told := listenManager(t, filepath.Join(dir, "notify"))
@@ -106,6 +110,12 @@ func TestServeReload(t *testing.T) {
 	told(t, "RELOADING=1")
 	told(t, "READY=1")
 
+	write(strings.ReplaceAll(strings.ReplaceAll(common, images, ""), "pull_images = true", ""))
+	interrupts <- syscall.SIGHUP
+	s.said.wait(t, `the limits stay as they are: --pull-images`) // it would fetch any image
+	told(t, "RELOADING=1")
+	told(t, "READY=1")
+
 	text, err := os.ReadFile(keys)
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +149,18 @@ func TestServeReload(t *testing.T) {
 	s.interrupt()
 	told(t, "STOPPING=1")
 	checkAccessLog(t, access, bob)
+}
+
+// TestReloadKeepsShares: a reload takes the shares of a client of the slots and the queue that the server has.
+func TestReloadKeepsShares(t *testing.T) {
+	running, next := serveFlags{}, serveFlags{}
+	running.config.Slots, running.config.Queue = 4, 6
+	next.config.Slots, next.config.Queue = 100, 100
+	next.keep(&running)
+	config, err := next.limited([]httpd.Key{{Name: "a"}, {Name: "b"}}, nil)
+	if err != nil || config.OwnerSlots != 2 || config.OwnerQueue != 3 {
+		t.Error(config.Shares, err)
+	}
 }
 
 // checkAccessLog checks both files of the access log.
