@@ -10,8 +10,8 @@ import (
 // Backend isolates sandboxes. It makes boxes and runs no commands: the guest handles processes, terminals and files, so
 // each is written once for all backends and languages.
 //
-// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed, Promoter, Resizer
-// and GuestLimited on a Box; Preflighter, Featured, Rooted, Restorer, Leaser and LineBuffered on a Backend.
+// Further powers are optional interfaces, found by assertion: Linker, Forker, Checkpointer, Changed, Promoter, Resizer,
+// Yielder and GuestLimited on a Box; Preflighter, Featured, Rooted, Restorer, Leaser and LineBuffered on a Backend.
 type Backend interface {
 	// Name is how users choose this backend.
 	Name() string
@@ -126,6 +126,12 @@ type Changed interface {
 // 0. It is Invalid to limit memory below what the sandbox uses. Effective stays as it was: the engine keeps the change.
 type Resizer interface {
 	Resize(ctx context.Context, l Limits) error
+}
+
+// Yielder is a Box that may give way to other boxes that want CPU time: Yield(n) gives it 1/n of the usual weight among
+// them, or the least that the host supports.
+type Yielder interface {
+	Yield(part int) error
 }
 
 // GuestLimited is a Box whose guest may kill processes at the memory limit. The host's Usage does not count these.

@@ -20,6 +20,7 @@ type boxed struct {
 	parked  *sandbox.Fork // what waits in the box, else nil
 	forked  bool          // it is a fork of a zygote; else the guest started it
 
+	weight     weight
 	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
 }
 

@@ -82,6 +82,8 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
+	weighing bool // startWeighing has started
+
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
 	making *admission // of sandboxes that are made

@@ -59,6 +59,7 @@ type timers struct {
 
 // startTimers starts the timers, or restarts them after a change.
 func (s *Sandbox) startTimers() {
+	s.engine.startWeighing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restartEnd()

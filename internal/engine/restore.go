@@ -351,7 +351,10 @@ func (r *takeover) goOn(x *Run) bool {
 	}
 	switch {
 	case lives:
-		x.enterAgain(x.carryOut) // it takes no slot: it ran on meanwhile
+		if !x.slotless() { // it takes no slot: it ran on meanwhile
+			x.release = x.sandbox.holdWeight()
+		}
+		x.enterAgain(x.carryOut)
 		return true
 	case x.req.Background && x.resumed.saved && (x.context == nil || x.resumed.began == nil):
 		return false

@@ -68,8 +68,11 @@ func (x *Run) admit(ctx context.Context) (release func(), err error) {
 		x.stopAwaiting()
 		return nil, err
 	}
-	started := time.Now()
-	return func() { e.admission.release(x.sandbox.owner, time.Since(started)) }, nil
+	started, drop := time.Now(), x.sandbox.holdWeight()
+	return func() {
+		drop()
+		e.admission.release(x.sandbox.owner, time.Since(started))
+	}, nil
 }
 
 // stopAwaiting ends the wait of Drain for the run.

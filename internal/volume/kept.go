@@ -60,7 +60,7 @@ func (s *Store) mounted(path string, file fs.FileInfo) *disk {
 	return d
 }
 
-// untrack forgets the file system of a path. It returns one without users, which the caller closes, but not with mu: the
+// untrack forgets the file system of a path. It returns one without users, which the caller closes without mu: the
 // kernel first writes to the disk what is only in memory. The last user closes another one. The caller holds mu.
 func (s *Store) untrack(path string) (unused *disk) {
 	d := s.kept[path]

@@ -476,8 +476,8 @@ func (s *Store) take(ctx context.Context, owner, name string) (gone string, unus
 		return "", nil, failed("list the users of "+name, err)
 	}
 	if len(users) > 0 {
-		return "", nil, &sandbox.Error{Kind: sandbox.Exists, Op: "volume", Msg: fmt.Sprintf("%s is in use by sandbox %s",
-			name, users[0].Sandbox), Fix: "end its sandboxes first"}
+		return "", nil, &sandbox.Error{Kind: sandbox.Exists, Op: "volume",
+			Msg: fmt.Sprintf("%s is in use by sandbox %s", name, users[0].Sandbox), Fix: "end its sandboxes first"}
 	}
 	gone = s.path(temporary + rand.Text())
 	if err := os.Rename(dir, gone); err != nil {

@@ -32,6 +32,7 @@ type Group struct {
 	branches []branch // the group's own folders
 	limits   Limits
 	before   Counts // of the sandboxes that the group had before
+	yields   bool   // it has less than the usual weight
 }
 
 // Before returns the group's counts from before its sandbox, for the record from which another process finds the group.
@@ -167,6 +168,25 @@ func (g *Group) Resize(l Limits) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// Yield gives a group 1/part of the usual weight among its siblings that want CPU time. The usual one is the kernel's
+// default.
+func (g *Group) Yield(part int) error {
+	for _, b := range g.branches {
+		if !b.has(CPU) {
+			continue
+		}
+		file, weight := "cpu.shares", max(1024/part, 2) // the least that the kernel accepts
+		if b.V2 {
+			file, weight = "cpu.weight", max(100/part, 1)
+		}
+		if err := writeFile(b.Dir, file, strconv.Itoa(weight)); err != nil {
+			return err
+		}
+	}
+	g.yields = part > 1
 	return nil
 }
 

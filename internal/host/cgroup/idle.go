@@ -71,7 +71,7 @@ func (i *idle) keep(g *Group) bool {
 	if g.rename(idlePrefix+strconv.Itoa(i.made)) != nil {
 		return false // renamed parts are removed under their new name
 	}
-	i.groups = append(i.groups, &Group{tree: g.tree, branches: g.branches, limits: g.limits})
+	i.groups = append(i.groups, &Group{tree: g.tree, branches: g.branches, limits: g.limits, yields: g.yields})
 	g.branches = nil // later callers must not see the next sandbox's figures
 	return true
 }
@@ -132,8 +132,14 @@ func (g *Group) rename(name string) error {
 	return nil
 }
 
-// reset sets the counters to zero, and records those that cannot be reset: out-of-memory kills and refused forks.
+// reset sets the counters to zero, and the weight to the usual one. It records the counters that cannot be reset:
+// out-of-memory kills and refused forks.
 func (g *Group) reset() error {
+	if g.yields {
+		if err := g.Yield(1); err != nil {
+			return err
+		}
+	}
 	for _, b := range g.branches {
 		var err error
 		if b.has(Memory) {

@@ -93,6 +93,18 @@ func TestUsedAgain(t *testing.T) {
 	if before.OOMKills < 1 || before.MemoryPeak < 16<<20 || before.CPU < 10*time.Millisecond {
 		t.Fatalf("the first has used %+v", before)
 	}
+	shares := func(g *Group) (found string) {
+		for _, b := range g.branches {
+			if b.has(CPU) {
+				text, _ := readFile(b.Dir, "cpu.shares")
+				found = strings.TrimSpace(string(text))
+			}
+		}
+		return found
+	}
+	if err := first.Yield(4); err != nil || shares(first) != "256" {
+		t.Errorf("a group with a quarter of the weight has shares %q: %v", shares(first), err)
+	}
 	remove(t, first)
 	if len(idleNow(tree)) != 1 {
 		t.Fatalf("kept: %v", idleNow(tree))
@@ -107,7 +119,7 @@ func TestUsedAgain(t *testing.T) {
 			t.Errorf("%s is not the group of before: %v", b.Dir, err)
 		}
 		for file, want := range map[string]string{"memory.limit_in_bytes": "33554432", "pids.max": "20",
-			"cpu.cfs_quota_us": "75000", "cpu.cfs_period_us": "50000"} {
+			"cpu.cfs_quota_us": "75000", "cpu.cfs_period_us": "50000", "cpu.shares": "1024"} {
 			if text, err := readFile(b.Dir, file); err == nil && strings.TrimSpace(string(text)) != want {
 				t.Errorf("%s is %s", file, text)
 			}
