@@ -80,6 +80,11 @@ func urlOf(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
+// forUser reports whether only this user can send requests: by a socket, and without keys for others.
+func (f *doorFlags) forUser() bool {
+	return strings.HasPrefix(f.listen, client.UnixPrefix) && f.keyFile == ""
+}
+
 const localSocket = "fumehood.sock" // in the run folder; commands of the same user reach the server by it
 
 // listenLocal listens on the local socket, which only this user can connect to: mode 0600 in a folder of mode 0700. If
