@@ -91,7 +91,11 @@ func TestGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := g.Yield(4); err != nil {
+		t.Error(err)
+	}
 	for file, want := range map[string]string{
+		"cpu.weight": "25", "cpu.shares": "256",
 		"memory.max": "67108864", "memory.swap.max": "0", "cpu.max": "25000 50000", "pids.max": "20",
 		"cgroup.max.descendants": "0",
 		"memory.limit_in_bytes":  "67108864", "cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "50000",

@@ -93,17 +93,8 @@ func TestUsedAgain(t *testing.T) {
 	if before.OOMKills < 1 || before.MemoryPeak < 16<<20 || before.CPU < 10*time.Millisecond {
 		t.Fatalf("the first has used %+v", before)
 	}
-	shares := func(g *Group) (found string) {
-		for _, b := range g.branches {
-			if b.has(CPU) {
-				text, _ := readFile(b.Dir, "cpu.shares")
-				found = strings.TrimSpace(string(text))
-			}
-		}
-		return found
-	}
-	if err := first.Yield(4); err != nil || shares(first) != "256" {
-		t.Errorf("a group with a quarter of the weight has shares %q: %v", shares(first), err)
+	if err := first.Yield(4); err != nil {
+		t.Error(err)
 	}
 	remove(t, first)
 	if len(idleNow(tree)) != 1 {
