@@ -148,7 +148,10 @@ func (a *app) buildTemplate(ctx context.Context, f *templateFlags, args []string
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	b := template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Probe: e.ProbeOf,
-		Fetch: options.FetchImages, Refresh: options.RefreshImages}
+		Refresh: options.RefreshImages}
+	if options.FetchImages {
+		b.Fetch = e.FetchFor
+	}
 	made, err := b.Build(ctx, build)
 	var failed *template.Failed
 	if errors.As(err, &failed) {
@@ -169,11 +172,15 @@ func (a *app) openTemplates(f *serveFlags, e *openedEngine) (*template.Builder, 
 		return nil, err
 	}
 	store.Space = int64(f.templates)
-	return &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Probe: e.ProbeOf, Fetch: f.pull,
+	b := &template.Builder{Images: store, Run: e.Run, Backends: e.backends.Backends, Probe: e.ProbeOf,
 		Allowed: e.Offers, MaxWork: template.ServerWork, Max: func(owner string) sandbox.Limits {
 			_, most, _ := e.LimitsOf(owner)
 			return most
-		}}, nil
+		}}
+	if f.pull {
+		b.Fetch = e.FetchFor
+	}
+	return b, nil
 }
 
 // nameOfStep returns the flag of a step.

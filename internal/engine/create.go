@@ -214,7 +214,7 @@ func (e *Engine) planLiving(ctx context.Context, c Create) (record sandbox.Recor
 	if backend, err = e.backend(ctx, c.Backend, spec.AllowUnenforced); err != nil {
 		return record, nil, err
 	}
-	image, err := e.imageOf(ctx, backend, spec, e.fetchFor(c.Owner))
+	image, err := e.imageOf(ctx, backend, spec, e.FetchFor(c.Owner))
 	if err != nil {
 		return record, nil, err
 	}

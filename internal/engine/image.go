@@ -27,8 +27,8 @@ func (e *Engine) imageOf(ctx context.Context, b sandbox.Backend, spec sandbox.Sp
 	return image, err
 }
 
-// fetchFor returns how the pulls for an owner are admitted: each holds a slot, as a run does, and ends with the server.
-func (e *Engine) fetchFor(owner string) sandbox.Fetch {
+// FetchFor returns how the pulls for an owner are admitted: each holds a slot, as a run does, and ends with the server.
+func (e *Engine) FetchFor(owner string) sandbox.Fetch {
 	return func(ctx context.Context, pull func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -54,7 +54,7 @@ func (e *Engine) fetchFor(owner string) sandbox.Fetch {
 func (e *Engine) enterImage(ctx context.Context, p *oneShot, fetch bool) error {
 	var fetched sandbox.Fetch
 	if fetch {
-		fetched = e.fetchFor(p.owner)
+		fetched = e.FetchFor(p.owner)
 	}
 	image, err := e.imageOf(ctx, p.backend, p.Spec, fetched)
 	if err == nil && image.Digest != "" {

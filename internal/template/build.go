@@ -30,7 +30,7 @@ const cacheVersion = "fumehood template 2"
 type Builder struct {
 	Images *image.Store
 	Run    func(context.Context, engine.OneShot) (*sandbox.Result, error) // Engine.Run
-	Fetch  bool                                                           // fetch missing base images
+	Fetch  func(owner string) sandbox.Fetch                               // Engine.FetchFor; nil fetches no base images
 	// Refresh fetches base images again, unless they are templates.
 	Refresh bool
 
@@ -273,11 +273,15 @@ func (b *build) image(ctx context.Context, name string) (image.Image, error) {
 		return image.Image{}, err
 	}
 	var pull func() (image.Image, error)
-	if b.Fetch {
-		pull = func() (image.Image, error) {
-			return b.Images.Pull(ctx, name, func(line string) {
-				b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
+	if b.Fetch != nil {
+		pull = func() (i image.Image, err error) {
+			err = b.Fetch(b.want.Owner)(ctx, func(ctx context.Context) error {
+				i, err = b.Images.Pull(ctx, name, func(line string) {
+					b.report(Event{Step: b.done, Steps: b.steps, Stream: sandbox.Stderr, Output: []byte(line + "\n")})
+				})
+				return err
 			})
+			return i, err
 		}
 	}
 	return b.Images.Get(name, pull, b.Refresh)

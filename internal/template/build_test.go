@@ -389,3 +389,17 @@ func TestStart(t *testing.T) {
 		}
 	}
 }
+
+// TestFetchInTurn: a missing base image is fetched as the owner of the build may, such as in a slot.
+func TestFetchInTurn(t *testing.T) {
+	h := newHouse(t, nil)
+	refused, asked := errors.New("no slot"), ""
+	h.Fetch = func(owner string) sandbox.Fetch {
+		asked = owner
+		return func(context.Context, func(context.Context) error) error { return refused }
+	}
+	_, err := h.Build(t.Context(), Build{Name: "made", Owner: "key", Dockerfile: []byte("FROM missing\nRUN true\n")})
+	if !errors.Is(err, refused) || asked != "key" {
+		t.Errorf("%v for %q", err, asked)
+	}
+}
