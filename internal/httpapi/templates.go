@@ -41,7 +41,7 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	build.Owner = w.Key
+	build.Owner, build.Charge = w.Key, w.Charge
 	w.Rules(&build.Network)
 	files, err := filesOf(req.Files)
 	if err != nil {

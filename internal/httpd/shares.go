@@ -219,6 +219,9 @@ func pieceTime(contentType string) time.Duration {
 // Work notes n bytes that a handler has decoded or searched, besides those of the body and of the answer.
 func (w *Response) Work(n int) { w.cost.addBytes(n, encodeTime) }
 
+// Charge notes CPU time of the server as work. Several goroutines may call it until the request ends.
+func (w *Response) Charge(used time.Duration) { w.cost.add(used) }
+
 // Values notes n values of JSON that are decoded, besides their bytes.
 func (w *Response) Values(n int) { w.cost.add(time.Duration(n) * valueTime) }
 

@@ -13,6 +13,15 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/trees"
 )
 
+func listed(t *testing.T, s *Store) []Image {
+	t.Helper()
+	images, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return images
+}
+
 // TestSharedFiles: files that templates share with the tree below them count once, and as long as one of them exists.
 func TestSharedFiles(t *testing.T) {
 	s := openStore(t)
@@ -60,7 +69,7 @@ func TestSharedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Space = 100 * trees.BlockBytes
-	before, _, err := s.left("alice", 0)
+	before, _, err := s.left(listed(t, s), "alice", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +103,14 @@ func TestEmptyLayers(t *testing.T) {
 	s := openStore(t)
 	s.Space = 200 * trees.BlockBytes
 	tree := deriveFrom(t, s, "", entry{0, "large", strings.Repeat("x", 50*trees.BlockBytes), 0o644})
-	before, _, err := s.left("alice", 0)
+	before, _, err := s.left(listed(t, s), "alice", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
 		tree = deriveFrom(t, s, tree)
 	}
-	left, _, err := s.left("alice", 0)
+	left, _, err := s.left(listed(t, s), "alice", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

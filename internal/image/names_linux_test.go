@@ -149,6 +149,33 @@ func TestInPlaceOfEngines(t *testing.T) {
 	}
 }
 
+// TestHeads: a listing shows each change of a name, keeps nothing of one that is gone, and reads no record twice.
+func TestHeads(t *testing.T) {
+	s := openStore(t)
+	trees := []string{deriveOf(t, s, "a"), deriveOf(t, s, "b")}
+	for _, tree := range trees {
+		if _, err := s.Put("x", "alice", tree, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := s.List(); err != nil || len(list) != 1 || list[0].Tree != tree || list[0].recordBytes == 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	file := s.nameFile("docker.io/library/x:latest")
+	known := s.heads.known[file]
+	known.head.Owner = "kept"
+	s.heads.known[file] = known
+	if list, err := s.List(); err != nil || len(list) != 1 || list[0].Owner != "kept" {
+		t.Errorf("the record is read again: %+v, %v", list, err)
+	}
+	if err := s.Remove("x"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.List(); err != nil || len(list) != 0 || s.Names() != 0 {
+		t.Errorf("%+v, %v, %d names", list, err, s.Names())
+	}
+}
+
 // TestNamesOf: requests with an unknown digest read no records, and find new ones.
 func TestNamesOf(t *testing.T) {
 	s := openStore(t)

@@ -36,7 +36,11 @@ func (l *layerSpace) reserve(bytes int64) (more int64, err error) {
 	in := &l.store.making
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	left, full, err := l.store.left(l.owner, l.held)
+	images, err := l.store.List()
+	if err != nil {
+		return 0, err
+	}
+	left, full, err := l.store.left(images, l.owner, l.held)
 	if err != nil {
 		return 0, err
 	}
@@ -70,9 +74,9 @@ func (l *layerSpace) release() {
 	in.space -= l.held
 }
 
-// left returns the space for layers and records of an owner, whose own layer holds some, and the error of one that
-// needs more. The caller holds the lock of making.
-func (s *Store) left(owner string, held int64) (bytes int64, full, err error) {
+// left returns the space for layers and records of an owner beside all images, and the error of one that needs more. The
+// owner's own layer holds some. The caller holds the lock of making.
+func (s *Store) left(images []Image, owner string, held int64) (bytes int64, full, err error) {
 	left, own := s.Space-s.making.space, s.Space/ownerShare-held
 	err = s.eachCost(s.knownCost, func(_ string, c treeCost) {
 		if !c.built {
@@ -83,10 +87,6 @@ func (s *Store) left(owner string, held int64) (bytes int64, full, err error) {
 			own -= c.own
 		}
 	})
-	if err != nil {
-		return 0, nil, err
-	}
-	images, err := s.List()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Store) checkSpace(full, owner string, bytes int64) error {
 	}
 	s.making.mu.Lock()
 	defer s.making.mu.Unlock()
-	left, noRoom, err := s.left(owner, 0)
+	left, noRoom, err := s.left(images, owner, 0)
 	if err == nil && trees.SizeOnDisk(bytes) > left {
 		err = noRoom
 	}

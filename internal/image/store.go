@@ -42,6 +42,7 @@ type Store struct {
 	making   making
 	costs    *costs
 	byDigest byDigest
+	heads    heads
 
 	reserving sync.Mutex // guards drafted; held while others make room
 	drafted   int64      // bytes that are reserved for unpublished trees of images
@@ -173,14 +174,17 @@ func (s *Store) namesOf(digest string) []string {
 	if x.made.Equal(changed) {
 		return x.names[digest]
 	}
-	list, err := s.List()
+	files, err := s.nameFiles()
 	if err != nil {
 		return nil
 	}
 	x.made, x.names = time.Time{}, map[string][]string{}
-	for _, i := range list {
-		x.names[i.Digest] = append(x.names[i.Digest], i.Name)
+	for _, file := range files {
+		if i, err := s.heads.of(file); err == nil { // it may be removed meanwhile
+			x.names[i.Digest] = append(x.names[i.Digest], i.Name)
+		}
 	}
+	slices.Sort(x.names[digest])
 	if age := time.Since(changed); age > settled {
 		x.made = changed
 	}
@@ -208,19 +212,10 @@ func (s *Store) read(file string) (i Image, err error) {
 
 // head reads the record of a name without the configuration, which may be large.
 func (s *Store) head(file string) (i Image, err error) {
-	f, err := os.Open(file)
+	i, err = s.heads.of(file)
 	if err != nil {
 		return i, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return i, err
-	}
-	if json.NewDecoder(f).Decode(&i) != nil {
-		return Image{}, damaged(file)
-	}
-	i.Config, i.recordBytes = Config{}, trees.SizeOnDisk(info.Size())
 	cost, err := s.cost(i.Tree)
 	i.UsedAt = cost.used
 	return i, err
@@ -229,9 +224,14 @@ func (s *Store) head(file string) (i Image, err error) {
 // damaged returns the error of a damaged record. It counts as missing: the next image of its name replaces it.
 func damaged(file string) error { return fmt.Errorf("%s is damaged: %w", file, fs.ErrNotExist) }
 
+// nameFiles lists the records of names.
+func (s *Store) nameFiles() ([]string, error) {
+	return filepath.Glob(filepath.Join(s.dir, namesDir, "*.json"))
+}
+
 // List returns the images by name, without their configurations.
 func (s *Store) List() ([]Image, error) {
-	files, err := filepath.Glob(filepath.Join(s.dir, namesDir, "*.json"))
+	files, err := s.nameFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -241,9 +241,13 @@ func (s *Store) List() ([]Image, error) {
 			list = append(list, i)
 		}
 	}
+	s.heads.retain(files)
 	slices.SortFunc(list, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
+
+// Names returns the number of names, roughly.
+func (s *Store) Names() int { return s.heads.count() }
 
 // Hold returns the folder of an image's root file system. It exists until release.
 func (s *Store) Hold(i Image) (dir string, release func(), err error) {

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/image"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -78,6 +80,33 @@ func TestLayerWork(t *testing.T) {
 	}
 }
 
+// TestCharge: each build is charged for what it hashes and for the layers that it makes, and one whose steps are cached
+// for what it hashes again and for its name.
+func TestCharge(t *testing.T) {
+	h := newHouse(t, map[string]string{"large": strings.Repeat("x", 5<<20)})
+	var mu sync.Mutex
+	charged := func() (all time.Duration) {
+		_, _, err := h.build("FROM base\nCOPY large /\n", func(b *Build) {
+			b.Charge = func(used time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				all += used
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	once := 5 << 20 / hashedBytes * workTime
+	if made := charged(); made < 2*once || made > 4*once {
+		t.Errorf("%s to make what is hashed in %s", made, once)
+	}
+	if cached := charged(); cached < once || cached > once*3/2 {
+		t.Errorf("%s to find what is hashed in %s", cached, once)
+	}
+}
+
 // TestGlobWork: a pattern pays for each entry that it reads, and ends with the build.
 func TestGlobWork(t *testing.T) {
 	dir := t.TempDir()
@@ -92,7 +121,7 @@ func TestGlobWork(t *testing.T) {
 	}
 	defer root.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &collector{ctx: ctx, root: root, build: &build{Builder: &Builder{MaxWork: 7_000_000}}}
+	c := &collector{ctx: ctx, root: root, build: &build{want: &Build{}, Builder: &Builder{MaxWork: 7_000_000}}}
 	if names, err := c.match("*/1[0-9]"); err != nil || len(names) != 200 {
 		t.Errorf("%d names, %v", len(names), err)
 	}
@@ -162,7 +191,7 @@ func TestIgnoredBounds(t *testing.T) {
 
 // TestCopyNames: the names that one COPY keeps are bounded.
 func TestCopyNames(t *testing.T) {
-	c := &collector{build: &build{Builder: &Builder{MaxWork: ServerWork,
+	c := &collector{build: &build{want: &Build{}, Builder: &Builder{MaxWork: ServerWork,
 		Images: &image.Store{Limits: image.DefaultLimits}}}}
 	const size = 4000
 	for range maxNames/size + 2 {

@@ -61,6 +61,7 @@ const (
 	treeShare    = 6
 	entryWork    = 100 // for an entry of the layer or the parent
 	writtenBytes = 50  // of content that cost 1: hashed, and written to memory that the kernel writes to disk
+	nameWork     = 300 // of naming an image, for each name of the store, whose records are compared
 )
 
 // ServerWork is the MaxWork of builds for requests: some 10 s.
@@ -83,6 +84,9 @@ type Build struct {
 	AllowUnenforced []string
 	NoCache         bool        // repeat every step
 	Report          func(Event) // receives the log, from one goroutine at a time; may be nil
+	// Charge is called with the CPU time that the build takes outside of sandboxes, in parts, by several goroutines. It
+	// may wait. nil is free.
+	Charge func(time.Duration)
 }
 
 // Event is an entry of a build's log.
@@ -184,6 +188,7 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 	if last.config.Start, err = last.startOf(request.Start, request.Ready); err != nil {
 		return i, err
 	}
+	w.charge(nameWork * int64(b.Images.Names()))
 	return b.Images.Put(request.Name, request.Owner, last.tree, last.config)
 }
 
@@ -451,10 +456,12 @@ func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool
 func (b *build) derive(ctx context.Context, st *state, layer io.Reader) (string, error) {
 	return b.Images.Derive(ctx, image.Layer{Parent: st.tree, Owner: b.want.Owner, Content: layer,
 		Spend: func(entries int, bytes int64) error {
-			b.trees += int64(entries)*entryWork + bytes/writtenBytes
+			work := int64(entries)*entryWork + bytes/writtenBytes
+			b.trees += work
 			if b.MaxWork > 0 && b.trees > treeShare*b.MaxWork {
 				return tooLarge("its layers take the server too much work: too many files, or steps above many files")
 			}
+			b.charge(work)
 			return nil
 		}})
 }

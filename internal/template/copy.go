@@ -120,7 +120,7 @@ func (b *build) copy(ctx context.Context, st *state, i instruction) (cached bool
 		}
 	}
 	sum := sha256.New()
-	if err := c.list.write(ctx, root, io.Discard, sum); err != nil {
+	if err := c.list.write(ctx, root, io.Discard, charged{sum, b}); err != nil {
 		return false, err
 	}
 	before := hex.EncodeToString(sum.Sum(nil))
@@ -359,7 +359,9 @@ func (c *collector) addFile(source, name string, info fs.FileInfo) error {
 
 func (c *collector) add(i item) {
 	if c.err == nil {
-		c.err = c.build.spend(itemWork + i.size/hashedBytes)
+		if c.err = c.build.bound(i.size / hashedBytes); c.err == nil { // they are charged once they are hashed
+			c.err = c.build.spend(itemWork)
+		}
 	}
 	if c.err == nil && len(c.list) >= c.build.Images.Limits.Entries {
 		c.err = tooLarge("it copies more files than an image may have")

@@ -1,10 +1,12 @@
 package template
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 
@@ -75,12 +77,42 @@ func tooLarge(msg string) error {
 	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "template", Msg: msg}
 }
 
-// spend counts work, and refuses more than a build may have.
+// spend counts and charges work, and refuses more than a build may have.
 func (b *build) spend(work int64) error {
+	err := b.bound(work)
+	if err == nil {
+		b.charge(work)
+	}
+	return err
+}
+
+// bound counts work, and refuses more than a build may have.
+func (b *build) bound(work int64) error {
 	if b.work += work; b.MaxWork > 0 && b.work > b.MaxWork {
 		return tooLarge("it takes the server too much work: too many files, patterns or variables")
 	}
 	return nil
+}
+
+// workTime is the CPU time of work that is 1.
+const workTime = 100 * time.Nanosecond
+
+// charge reports work to the caller of the build.
+func (b *build) charge(work int64) {
+	if b.want.Charge != nil {
+		b.want.Charge(time.Duration(work) * workTime)
+	}
+}
+
+// charged is a writer whose bytes are charged as hashed.
+type charged struct {
+	io.Writer
+	build *build
+}
+
+func (c charged) Write(p []byte) (int, error) {
+	c.build.charge(int64(len(p)) / hashedBytes)
+	return c.Writer.Write(p)
 }
 
 // expander returns what replaces variables in words. ENV wins over ARG.
