@@ -160,15 +160,22 @@ func (c *conn) fromServer() error {
 	return err
 }
 
+// maxStalls is how often in a row a server may take no bytes for probeAfter, once the program has closed its socket.
+const maxStalls = 3
+
 // send passes bytes on to the server. While the server does not read, it looks whether the program still has a socket.
+// If the server has ended its side before, the program may have ended in order, and the server may only be slow.
 func (c *conn) send(b []byte) error {
-	for {
+	for stalls := 0; ; {
 		_ = c.outer.SetWriteDeadline(time.Now().Add(probeAfter)) // it fails on a connection that has ended
 		n, err := c.outer.Write(b)
+		if stalls++; n > 0 || !c.inner.ended() {
+			stalls = 0
+		}
 		switch b = b[n:]; {
 		case err == nil:
 			return nil
-		case !errors.Is(err, os.ErrDeadlineExceeded) || c.closedForGood():
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.closedForGood() || stalls == maxStalls:
 			return errReset
 		}
 		c.inner.probe()

@@ -320,19 +320,27 @@ func TestWebSocketClosedForGood(t *testing.T) {
 	<-ended
 }
 
-// TestClosedUnread: so does one whose server does not read, while the gate has bytes for it.
+// TestClosedUnread: so does one whose server does not read, while the gate has bytes for it, also if the server has
+// ended its side.
 func TestClosedUnread(t *testing.T) {
 	probeSoon(t)
-	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
-	hold := make(chan struct{})
-	t.Cleanup(func() { close(hold) })
-	p.world.at("tcp", site+":25", listen(t, func(net.Conn) { <-hold }))
-	c := p.mustDial("tcp", site+":25").(*net.TCPConn)
-	_ = c.SetDeadline(time.Now().Add(time.Second))
-	for b, err := make([]byte, 1<<20), error(nil); err == nil; {
-		_, err = c.Write(b)
+	for _, ends := range []bool{false, true} {
+		p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+		hold := make(chan struct{})
+		t.Cleanup(func() { close(hold) })
+		p.world.at("tcp", site+":25", listen(t, func(c net.Conn) {
+			if ends {
+				_ = c.(*net.TCPConn).CloseWrite()
+			}
+			<-hold
+		}))
+		c := p.mustDial("tcp", site+":25").(*net.TCPConn)
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		for b, err := make([]byte, 1<<20), error(nil); err == nil; {
+			_, err = c.Write(b)
+		}
+		_ = c.SetLinger(0)
+		c.Close()
+		p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
 	}
-	_ = c.SetLinger(0)
-	c.Close()
-	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
 }
