@@ -215,8 +215,9 @@ type Gate interface {
 type Passage interface {
 	NetworkLog
 
-	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset.
-	SetPolicy(NetworkPolicy) error
+	// SetPolicy replaces the policy at once. Open connections that the new one refuses are reset. It returns how long
+	// it compared the open connections with the new policy: there may be thousands.
+	SetPolicy(NetworkPolicy) (compared time.Duration, err error)
 
 	// SetOwner makes the passage another owner's, whose share of connections it uses from now on.
 	SetOwner(owner string)

@@ -106,13 +106,14 @@ func (g *gate) Refusals(seq uint64, n int) []Refusal {
 }
 
 // SetPolicy implements sandbox.Passage.
-func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
+func (g *gate) SetPolicy(p sandbox.NetworkPolicy) (compared time.Duration, err error) {
 	r, err := rules.Compile(p)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	g.active.mu.Lock()
 	defer g.active.mu.Unlock()
+	began := time.Now()
 	forgets := r.Forgets(g.rules.Swap(r))
 	for f := range g.active.flows {
 		f.reconsider(r)
@@ -120,7 +121,7 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) error {
 			c.forget()
 		}
 	}
-	return nil
+	return time.Since(began), nil
 }
 
 // SetOwner implements sandbox.Passage.

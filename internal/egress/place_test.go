@@ -265,7 +265,7 @@ func (p *place) loggedAfter(seq uint64, what string, suits func(Attempt) bool) A
 
 func (p *place) setPolicy(policy sandbox.NetworkPolicy) {
 	p.t.Helper()
-	if err := p.gate.SetPolicy(policy); err != nil {
+	if _, err := p.gate.SetPolicy(policy); err != nil {
 		p.t.Fatal(err)
 	}
 }

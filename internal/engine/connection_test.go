@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -158,21 +159,24 @@ func (openGate) Total() (t sandbox.NetworkTotal) { return t }
 
 type openPassage struct{ sandbox.Passage }
 
-func (openPassage) SetPolicy(sandbox.NetworkPolicy) error                { return nil }
-func (openPassage) Keep(string) error                                    { return nil }
-func (openPassage) Close() error                                         { return nil }
-func (openPassage) Position() uint64                                     { return 0 }
-func (openPassage) Refusals(uint64, int) (list []sandbox.NetworkRefusal) { return list }
-func (openPassage) Failures(uint64, int) (list []sandbox.NetworkFailure) { return list }
+func (openPassage) SetPolicy(sandbox.NetworkPolicy) (time.Duration, error) { return time.Second, nil }
+func (openPassage) Keep(string) error                                      { return nil }
+func (openPassage) Close() error                                           { return nil }
+func (openPassage) Position() uint64                                       { return 0 }
+func (openPassage) Refusals(uint64, int) (list []sandbox.NetworkRefusal)   { return list }
+func (openPassage) Failures(uint64, int) (list []sandbox.NetworkFailure)   { return list }
 
 // TestNetworkOnePolicy: after a change of the network, the sandbox and its runs report the new policy as requested and
-// as effective.
+// as effective. What the gate did for it is known, as work of the client.
 func TestNetworkOnePolicy(t *testing.T) {
 	rig := newRig(t, engine.Config{Gate: openGate{}})
 	rig.faults.Backend = linkBackend{rig.faults.Backend}
 	s := rig.make(t, engine.Create{Spec: sandbox.Spec{Network: sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted}}})
 	if err := s.Update(engine.Patch{Network: &sandbox.NetworkPolicy{Mode: sandbox.NetworkFull}}); err != nil {
 		t.Fatal(err)
+	}
+	if took := s.Compared(); took != time.Second {
+		t.Errorf("the gate compared connections for %v", took)
 	}
 	if i := s.Info(); i.Spec.Network.Mode != sandbox.NetworkFull || i.Effective.Network.Mode != sandbox.NetworkFull {
 		t.Errorf("the sandbox: requested %s, effective %s", i.Spec.Network.Mode, i.Effective.Network.Mode)

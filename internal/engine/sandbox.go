@@ -59,6 +59,7 @@ type creation struct {
 type locks struct {
 	saving     sync.Mutex      // held while a record is saved, so that an older one never replaces a newer
 	saved      atomic.Int64    // bytes of all records that were saved
+	compared   atomic.Int64    // ns in which open connections were compared with new rules
 	ended      *sandbox.Record // of the end, once the store has it: no other replaces it; saving guards it
 	updating   sync.Mutex      // held by Update, so that the gate and the record have the same policy
 	installing chan struct{}   // has a value while packages are added
@@ -470,7 +471,9 @@ func (s *Sandbox) Update(p Patch) (err error) {
 		return errors.Join(err, undo())
 	}
 	if p.Network != nil {
-		err = s.passage.SetPolicy(network)
+		var compared time.Duration
+		compared, err = s.passage.SetPolicy(network)
+		s.locks.compared.Add(int64(compared))
 	}
 	s.startTimers()
 	s.observeSpec(SandboxUpdated)

@@ -231,14 +231,16 @@ const (
 	recordWork  = 5   // how often its bytes count: it is encoded, decoded again and compared
 )
 
-// Saves returns a function that notes the records of a sandbox that were saved meanwhile as work.
+// Saves returns a function that notes as work the records of a sandbox that were saved meanwhile, and the comparison of
+// its connections with new rules.
 func (w *Response) Saves(s *engine.Sandbox) (done func()) {
-	before := s.Saved()
+	saved, compared := s.Saved(), s.Compared()
 	return func() {
-		if bytes := int(s.Saved() - before); bytes > 0 {
+		if bytes := int(s.Saved() - saved); bytes > 0 {
 			w.Steps(recordSteps)
 			w.Work(recordWork * bytes)
 		}
+		w.cost.add(s.Compared() - compared)
 	}
 }
 
