@@ -1,11 +1,12 @@
 package intercept
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"io"
 	"math"
-	"math/big"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,13 +21,14 @@ const (
 // NewPlaceholder returns the random text that a sandbox has in place of a value. For the form of a known key, which
 // client libraries check, it has the same prefix, length and alphabet. Nothing else of the value is in it.
 func NewPlaceholder(value string) string {
-	if parts := jwt().FindStringSubmatch(value); parts != nil {
-		payload := claims(base64.RawURLEncoding.DecodedLen(len(parts[2])))
-		return parts[1] + "." + payload + "." + randomBase64(len(parts[3]))
+	if parts := strings.Split(value, "."); isJWT(parts) {
+		payload := claims(base64.RawURLEncoding.DecodedLen(len(parts[1])))
+		return parts[0] + "." + payload + "." + randomBase64(len(parts[2]))
 	}
+	head, tail := value[:min(len(value), formSize)], value[min(len(value), formSize):]
 	for _, form := range forms() {
-		if parts := form.FindStringSubmatch(value); parts != nil {
-			if text, bits := randomLike(parts[2]); bits >= leastRandomBits {
+		if parts := form.FindStringSubmatch(head); parts != nil && strings.Trim(tail, keyCharacters) == "" {
+			if text, bits := randomLike(parts[2] + tail); bits >= leastRandomBits {
 				return parts[1] + text
 			}
 		}
@@ -36,7 +38,16 @@ func NewPlaceholder(value string) string {
 	return placeholderPrefix + hex.EncodeToString(b[:])
 }
 
-// forms match known keys: the prefix, which is the same in all keys of a kind, and the rest.
+const (
+	base64Characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // in URLs
+	keyCharacters    = base64Characters + "._+/=-"
+	// formSize is how many bytes of a value tell its form: keys of a fixed length are shorter. A regular expression takes
+	// some 100 ns for each byte.
+	formSize = 128
+)
+
+// forms match the first formSize bytes of known keys: the prefix, which is the same in all keys of a kind, and the
+// rest, which goes on with keyCharacters.
 var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	const rest = `[A-Za-z0-9._+/=-]{16,}`
 	for _, form := range [][2]string{
@@ -58,10 +69,12 @@ var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	return all
 })
 
-// jwt matches a JSON Web Token (RFC 7519): header, claims and signature. The header names the algorithm.
-var jwt = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(eyJ[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{11,})\.([A-Za-z0-9_-]{22,})$`)
-})
+// isJWT reports whether parts between dots are those of a JSON Web Token (RFC 7519): header, claims and signature. The
+// header names the algorithm.
+func isJWT(parts []string) bool {
+	return len(parts) == 3 && len(parts[0]) > len("eyJ") && strings.HasPrefix(parts[0], "eyJ") &&
+		len(parts[1]) >= 11 && len(parts[2]) >= 22 && strings.Trim(strings.Join(parts, ""), base64Characters) == ""
+}
 
 // claims returns random claims in Base64 that do not expire soon, of so many bytes; at least 8.
 func claims(size int) string {
@@ -89,6 +102,7 @@ var alphabets = []string{"0123456789", "0123456789abcdef", "0123456789ABCDEF", "
 // randomLike returns a random text of the length of another, and how many bits are random. Letters and digits between
 // two other characters are of one alphabet.
 func randomLike(text string) (like string, bits float64) {
+	random := bufio.NewReader(rand.Reader) // each call of the system takes some 200 ns
 	var out strings.Builder
 	for text != "" {
 		end := strings.IndexFunc(text, func(c rune) bool { return !isLetter(c) })
@@ -97,8 +111,7 @@ func randomLike(text string) (like string, bits float64) {
 		}
 		alphabet := alphabetOf(text[:end])
 		for range end {
-			n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
-			out.WriteByte(alphabet[n.Int64()])
+			out.WriteByte(alphabet[randomBelow(random, len(alphabet))])
 		}
 		bits += float64(end) * math.Log2(float64(len(alphabet)))
 		if text = text[end:]; text != "" {
@@ -107,6 +120,16 @@ func randomLike(text string) (like string, bits float64) {
 		}
 	}
 	return out.String(), bits
+}
+
+// randomBelow returns a random number from 0 to n-1, for an n of at most 256.
+func randomBelow(random io.ByteReader, n int) int {
+	for {
+		b, _ := random.ReadByte()               // it never fails
+		if most := 256 - 256%n; int(b) < most { // else some numbers would be more likely
+			return int(b) % n
+		}
+	}
 }
 
 func isLetter(c rune) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }

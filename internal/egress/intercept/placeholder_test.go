@@ -55,6 +55,15 @@ func TestPlaceholderForms(t *testing.T) {
 	}
 }
 
+// TestPlaceholderCost: a placeholder takes little for each character of a long value. A big number for each took two
+// microseconds.
+func TestPlaceholderCost(t *testing.T) {
+	value := "sk-" + strings.Repeat("aB3", 2700)
+	if allocations := testing.AllocsPerRun(10, func() { NewPlaceholder(value) }); allocations > 100 {
+		t.Errorf("%v allocations for %d characters", allocations, len(value))
+	}
+}
+
 // TestNamesOfAttempt: an attempt keeps few names of secrets, however many placeholders a request has.
 func TestNamesOfAttempt(t *testing.T) {
 	p := sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted}
