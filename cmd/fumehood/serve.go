@@ -101,8 +101,8 @@ API keys; the commands of this user reach the server by a socket in the run fold
 The first interrupt or SIGTERM refuses new runs and waits for active ones; the second ends them.
 
 With --backend or --allow-backend, requests may name only those backends. The default is --backend,
-else the first --allow-backend. Requests may name any image; if other machines can reach the server,
-only images that match --allow-image (* and ? are wildcards).
+else the first --allow-backend, or the strongest of them if other machines can reach the server.
+Requests may name any image; then only images that match --allow-image (* and ? are wildcards).
 
 A request may name limits up to --max-...; fumehood doctor shows them for this host. A maximum
 below a built-in default lowers it; a named default over a named maximum is an error.
@@ -437,6 +437,9 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) 
 		if config.Images, err = settings.Patterns("--allow-image", f.images); err != nil {
 			return err
 		}
+	}
+	if config.Default == engine.Auto && len(config.Allowed) > 0 {
+		config.Allowed = append(slices.Clone(config.Allowed), engine.Auto) // of all, not only of those
 	}
 	if reachable(addr) {
 		config.Default = cmp.Or(config.Default, engine.Auto) // the strongest, as strangers may call

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,6 +161,32 @@ func TestReloadKeepsShares(t *testing.T) {
 	config, err := next.limited([]httpd.Key{{Name: "a"}, {Name: "b"}}, nil)
 	if err != nil || config.OwnerSlots != 2 || config.OwnerQueue != 3 {
 		t.Error(config.Shares, err)
+	}
+}
+
+// TestDefaultBackend: the default is one of the backends that requests may name; if others can reach the server, it is
+// the strongest of them.
+func TestDefaultBackend(t *testing.T) {
+	here, everywhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	for _, c := range []struct {
+		addr      net.Addr
+		named     string
+		allowed   []string
+		byDefault string
+		all       []string
+	}{
+		{here, "", nil, "", nil}, {everywhere, "", nil, "auto", []string{"auto"}},
+		{everywhere, "native", nil, "native", []string{"native"}},
+		{here, "", []string{"native"}, "native", []string{"native"}},
+		{everywhere, "", []string{"native"}, "auto", []string{"native"}},
+		{everywhere, "auto", []string{"native"}, "auto", []string{"native", "auto"}},
+	} {
+		var f serveFlags
+		f.config.Default, f.config.Allowed = c.named, c.allowed
+		config, err := f.limited(nil, c.addr)
+		if err != nil || config.Default != c.byDefault || !slices.Equal(config.Allowed, c.all) {
+			t.Errorf("%v: %q, %q, %v", c, config.Default, config.Allowed, err)
+		}
 	}
 }
 

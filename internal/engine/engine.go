@@ -31,7 +31,8 @@ type Config struct {
 	Backends []sandbox.Backend
 	// Default names the default backend; "" is the first of Backends, Auto the strongest that works here.
 	Default string
-	// backends that runs may name besides Default; nil is all. Auto stands for its choice
+	// backends that runs may name besides Default; nil is all. Auto stands for its choice of all backends; where it is
+	// the Default and not in this list, it chooses of the list
 	Allowed   []string
 	Images    func(reference string) bool // reports whether runs may name an image; nil is all
 	Languages []sandbox.Language

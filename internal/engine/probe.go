@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,11 +28,16 @@ type Probed struct {
 // Usable reports whether this backend can serve a default request here.
 func (p Probed) Usable() bool { return p.Err == nil && p.Refusal == nil }
 
+// isSlow reports whether this backend did not answer in time, as on a busy host. It may work.
+func (p Probed) isSlow() bool { return errors.Is(p.Err, context.DeadlineExceeded) }
+
 // Probe probes all backends at once. The answers are in the order of Config.
-func (e *Engine) Probe(ctx context.Context) []Probed {
-	out := make([]Probed, len(e.config.Backends))
+func (e *Engine) Probe(ctx context.Context) []Probed { return e.probeAll(ctx, e.config.Backends) }
+
+func (e *Engine) probeAll(ctx context.Context, backends []sandbox.Backend) []Probed {
+	out := make([]Probed, len(backends))
 	var all sync.WaitGroup
-	for i, b := range e.config.Backends {
+	for i, b := range backends {
 		all.Go(func() { out[i] = e.probe(ctx, b) })
 	}
 	all.Wait()
@@ -152,6 +158,16 @@ type autoChoice struct {
 
 const autoFresh = 5 * time.Second
 
+// choices returns the backends of which Auto chooses: those that runs may name, if Auto is the default of these alone.
+func (e *Engine) choices() []sandbox.Backend {
+	if e.config.Allowed == nil || slices.Contains(e.config.Allowed, Auto) {
+		return e.config.Backends
+	}
+	return slices.DeleteFunc(slices.Clone(e.config.Backends), func(b sandbox.Backend) bool {
+		return !slices.Contains(e.config.Allowed, b.Name())
+	})
+}
+
 // backend finds the backend that a run names. The run's waivers matter only if Auto could choose none without them.
 func (e *Engine) backend(ctx context.Context, name string, accepted []string) (sandbox.Backend, error) {
 	if name == "" {
@@ -178,8 +194,9 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 			return b, nil
 		}
 	}
+	backends := e.choices()
 	if time.Since(e.auto.at) > autoFresh {
-		probed := e.Probe(ctx)
+		probed := e.probeAll(ctx, backends)
 		// a backend that did not answer in time may be stronger, and the choice is final
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -194,7 +211,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	case key != "":
 		for i := range probed {
 			if p := &probed[i]; p.Err == nil {
-				p.Without, p.Refusal = e.preflight(e.config.Backends[i], p.Posture, accepted)
+				p.Without, p.Refusal = e.preflight(backends[i], p.Posture, accepted)
 			}
 		}
 		i, ok = strongest(probed)
@@ -202,11 +219,14 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	if !ok {
 		return nil, noneUsable(probed)
 	}
+	if probed[i].isSlow() {
+		return backends[i], nil // a weaker one would be the choice until the next start
+	}
 	if e.auto.chosen == nil {
 		e.auto.chosen = map[string]sandbox.Backend{}
 	}
-	e.auto.chosen[key] = e.config.Backends[i]
-	return e.config.Backends[i], nil
+	e.auto.chosen[key] = backends[i]
+	return backends[i], nil
 }
 
 // allowed refuses a backend that runs may not name here.
@@ -232,7 +252,7 @@ func (e *Engine) notOffered(name string) error {
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
 
-// Strongest names the backend that Auto chooses of those probed, if any is usable.
+// Strongest names the backend that Auto chooses of those probed, if there is one.
 func Strongest(probed []Probed) (name string, ok bool) {
 	i, ok := strongest(probed)
 	if ok {
@@ -241,9 +261,10 @@ func Strongest(probed []Probed) (name string, ok bool) {
 	return name, ok
 }
 
-// strongest returns the index of the usable backend with the strongest isolation; of equals, the first.
+// strongest returns the index of the backend with the strongest isolation of those that are usable or slow; of equals,
+// the first.
 func strongest(probed []Probed) (int, bool) {
-	return strongestOf(probed, func(p *Probed) bool { return p.Usable() })
+	return strongestOf(probed, func(p *Probed) bool { return p.Usable() || p.isSlow() })
 }
 
 func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {

@@ -54,7 +54,8 @@ func (b *asked) Name() string { return b.name }
 
 func (b *asked) Probe(ctx context.Context) (sandbox.Posture, error) {
 	if b.slow.Load() {
-		return b.hanging.Probe(ctx)
+		_, err := b.hanging.Probe(ctx)
+		return sandbox.Posture{Backend: b.name, Kernel: b.kernel}, err
 	}
 	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, nil
 }
@@ -79,6 +80,42 @@ func TestAutoIsNotChosenInHaste(t *testing.T) {
 	if p := e.ProbeDefault(context.Background()); p.Err != nil || p.Backend != "strong" {
 		t.Errorf("afterwards it is %q, %v", p.Backend, p.Err)
 	}
+}
+
+// TestAutoWaitsForTheStrongest: a backend that is slow while the host is busy does not lose its place to a weaker one.
+// Auto chooses only of those that the operator allows.
+func TestAutoWaitsForTheStrongest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared},
+			&asked{name: "strong", kernel: sandbox.KernelMachine}
+		strong.slow.Store(true)
+		of := func(allowed ...string) *engine.Engine {
+			e, err := engine.New(engine.Config{Backends: []sandbox.Backend{weak, strong}, Default: engine.Auto,
+				Allowed: allowed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		for _, allowed := range [][]string{nil, {engine.Auto}, {"weak", engine.Auto}, {"weak", "strong"}} {
+			e := of(allowed...)
+			if p := e.ProbeOf(t.Context(), "strong"); !errors.Is(p.Err, context.DeadlineExceeded) {
+				t.Errorf("%q: %+v", allowed, p)
+			}
+			if p := e.ProbeDefault(t.Context()); p.Backend != "strong" {
+				t.Errorf("%q: while it is slow, the default is %q, %v", allowed, p.Backend, p.Err)
+			}
+			e.Close()
+		}
+		e := of("weak")
+		defer e.Close()
+		if p := e.ProbeDefault(t.Context()); p.Backend != "weak" || p.Err != nil {
+			t.Errorf("of weak ones, the default is %q, %v", p.Backend, p.Err)
+		}
+		if p := e.ProbeOf(t.Context(), "strong"); sandbox.KindOf(p.Err) != sandbox.Invalid {
+			t.Errorf("one that is not allowed: %v", p.Err)
+		}
+	})
 }
 
 // TestAutoRefusesCheaply: requests for which no backend can be chosen do not probe all of them each; one that is fixed
