@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -111,10 +112,14 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	return found
 }
 
-// warm fills the shelf of a spec as for a run of no owner.
+// warm fills the shelf of a spec as for a run of no owner, and keeps it, in place of those that the image had before it
+// changed.
 func (p *pool) warm(b sandbox.Backend, spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		s.kept = s.kept && (s.spec.Root.Image != spec.Root.Image || reflect.DeepEqual(s.spec.Root, spec.Root))
+	}
 	if s := p.shelf(b, spec, "", supplied{}); s != nil {
 		s.kept = true
 		p.fill(s)
@@ -169,15 +174,17 @@ func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *S
 }
 
 // room makes room for one more shelf of an owner, and reports whether there is. If all are taken, it empties the least
-// recently used shelf of the owner with the most. So owners with few lose none to owners with many. The caller holds
-// mu.
+// recently used shelf of the owner with the most. So owners with few lose none to owners with many. The shelves of
+// KeepWarm stay: they are at most half of all. The caller holds mu.
 func (p *pool) room(owner string) bool {
 	if len(p.shelves) < maxShelves {
 		return true
 	}
 	has := map[string]int{}
 	for _, s := range p.shelves {
-		has[s.owner]++
+		if !s.kept {
+			has[s.owner]++
+		}
 	}
 	most := 0
 	for _, n := range has {
@@ -186,11 +193,11 @@ func (p *pool) room(owner string) bool {
 	oldest := ""
 	for key, s := range p.shelves {
 		theirs := has[owner] < most || s.owner == owner
-		if has[s.owner] == most && theirs && (oldest == "" || s.used.Before(p.shelves[oldest].used)) {
+		if has[s.owner] == most && theirs && !s.kept && (oldest == "" || s.used.Before(p.shelves[oldest].used)) {
 			oldest = key
 		}
 	}
-	if most < has[owner]+2 && time.Since(p.shelves[oldest].used) < shelfRest {
+	if oldest == "" || most < has[owner]+2 && time.Since(p.shelves[oldest].used) < shelfRest {
 		return false
 	}
 	p.clear(oldest)

@@ -69,6 +69,44 @@ func TestShelves(t *testing.T) {
 	})
 }
 
+// TestKeptShelves: the specs of other owners take no shelf of KeepWarm, except one of an image that has changed.
+func TestKeptShelves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		others := func() {
+			for i := range 2 * maxShelves {
+				time.Sleep(time.Millisecond)
+				limits := sandbox.Limits{MemoryBytes: int64(i)}
+				e.pool.take(noBoxes{}, sandbox.Spec{Limits: limits}, fmt.Sprint("other ", i), supplied{}, nil)
+			}
+		}
+		kept := func() (digests []string) {
+			e.pool.mu.Lock()
+			defer e.pool.mu.Unlock()
+			for _, s := range e.pool.shelves {
+				if s.spec.Root.Image != "" {
+					digests = append(digests, s.spec.Root.Digest)
+				}
+			}
+			return digests
+		}
+		for _, digest := range []string{"first", "second"} {
+			others()
+			time.Sleep(shelfRest)
+			e.pool.warm(noBoxes{}, sandbox.Spec{Root: sandbox.Root{Image: "web", Digest: digest}})
+			time.Sleep(shelfRest)
+			others()
+			if list := kept(); len(list) != 1 || list[0] != digest {
+				t.Errorf("of the %s there are %q", digest, list)
+			}
+		}
+	})
+}
+
 // busyBox is a box whose code computes.
 type busyBox struct {
 	sandbox.Box
