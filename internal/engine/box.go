@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -129,6 +130,17 @@ func (s *Sandbox) closeBox() {
 		s.engine.log.Error("a box did not close", "sandbox", s.id, "backend", s.backend.Name(), "err", err)
 	}
 	s.layers.release()
+}
+
+// closeInTurn closes the box when it is its owner's turn, for the reason of makeInTurn: a box may have many files and
+// much memory. It does not wait once the engine stops.
+func (s *Sandbox) closeInTurn() {
+	making, owner := s.engine.living.making, s.owner
+	if making.acquire(s.engine.stop, owner, func() {}) == nil {
+		began := time.Now()
+		defer func() { making.release(owner, time.Since(began)) }()
+	}
+	s.closeBox()
 }
 
 // detachBox leaves the box to the next server.

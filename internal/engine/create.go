@@ -86,7 +86,7 @@ type table struct {
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
-	making *admission // of sandboxes that are made
+	making *admission // of sandboxes that are made or closed
 	// turns to add packages to a sandbox or to remove them: the kernel's work for their files takes one CPU of an owner
 	linking *room.Room
 

@@ -339,7 +339,7 @@ func (s *Sandbox) removeOnce() error {
 	s.recordEnd(context.Cause(s.life).Error())
 	s.stopTimers()
 	s.work.Wait()
-	s.closeBox()
+	s.closeInTurn()
 	s.mu.Lock()
 	s.record.Ended, s.record.Reason = time.Now(), context.Cause(s.life).Error()
 	record := s.record
