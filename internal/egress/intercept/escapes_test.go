@@ -98,3 +98,24 @@ func TestPercentBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptEscapes: so is one whose end begins such an escape, with what code sends behind its placeholder, and one with
+// an escape of its own.
+func TestKeptEscapes(t *testing.T) {
+	for value, texts := range map[string][]string{
+		`ab{cdef}gh%`:   {`ab%7Bcdef%7Dgh%11`, `ab%7Bcdef%7Dgh%u20ac`, `ab%7Bcdef%7Dgh%25`},
+		`ab{cdef}gh%e`:  {`ab%7Bcdef%7Dgh%e9`},
+		`4b{cde%3d}gh-`: {`%4b%7Bcde%3d%7Dgh-`},
+		`4b{cdefg}gh-%`: {`%4b%7Bcdefg%7Dgh-%44`},
+		`ab"cdefgh&l`:   {`ab&quot;cdefgh&lt;`},
+	} {
+		f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+		for _, text := range texts {
+			for _, encode := range []func(string) string{strings.Clone, inJSON, url.QueryEscape} {
+				if got := strings.Join(pieces(f, encode("x="+text), ""), ""); got != encode("x=")+"<1>" {
+					t.Errorf("%s: %s became %s", value, encode(text), got)
+				}
+			}
+		}
+	}
+}

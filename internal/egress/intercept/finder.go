@@ -26,7 +26,7 @@ type pattern struct {
 	placeholder string
 	// The characters before and after the text, if they are of Base64, have further bits of the value.
 	before, after bool
-	cut           bool // the character before the text has the beginning of the value
+	cut, cutEnd   bool // the character before the text, or after it, has the beginning of the value, or the end
 }
 
 // finder finds values in text, in any letter case, also in Base64. It searches the text as it is, and once more for
@@ -109,18 +109,41 @@ func (all patternSet) addValue(value, placeholder string) {
 // maxCut is how many digits an escape of URLs may take of what follows an incomplete one: four of %u20ac.
 const maxCut = 4
 
-// addCut adds what is left of a text if its first digits end an escape of URLs. Code can send a percent sign before a
-// placeholder, and some encoders do not escape what seems to be an escape.
+// addCut adds what is left of a text if its first digits end an escape of URLs, or its last characters begin an escape.
+// Code can send a percent sign before a placeholder, and digits behind it, and some encoders do not escape what seems
+// to be an escape.
 func (all patternSet) addCut(text, placeholder string) {
 	if strings.Trim(text, unescaped) == "" { // it is found as it is
 		return
 	}
-	for i := range maxCut {
-		if _, ok := number([]byte(text), i, 1, 16); !ok {
+	ends := []int{len(text)}
+	if i := beginOfEscape(text); i >= 0 {
+		ends = append(ends, i)
+	}
+	for begin := 0; ; begin++ {
+		for i, end := range ends {
+			if begin+i == 0 || begin > end { // addValue adds the whole text
+				continue
+			}
+			p := pattern{placeholder: placeholder, cut: begin > 0, cutEnd: i > 0}
+			var d decoded
+			d.read([]byte(text[begin:end]), &percents)
+			all.add(text[begin:end], p)
+			all.add(string(d.text), p)
+		}
+		if _, ok := number([]byte(text), begin, 1, 16); !ok || begin == maxCut {
 			return
 		}
-		all.add(text[i+1:], pattern{placeholder: placeholder, cut: true})
 	}
+}
+
+// beginOfEscape returns where a text ends in the beginning of an escape of URLs, HTML or XML, or -1.
+func beginOfEscape(text string) int {
+	i := strings.LastIndexAny(text, "%&")
+	if i < 0 || len(text)-i >= maxEscape || strings.Trim(text[i+1:], "#"+unescaped) != "" {
+		return -1
+	}
+	return i
 }
 
 // unescaped are characters that encoders of URLs do not escape if they keep what seems to be an escape.
@@ -322,7 +345,7 @@ func (p *pattern) span(b []byte, start, end int) span {
 	if start > 0 && (p.cut || p.before && isBase64(b[start-1])) {
 		start--
 	}
-	if p.after && end < len(b) && isBase64(b[end]) {
+	if end < len(b) && (p.cutEnd || p.after && isBase64(b[end])) {
 		end++
 	}
 	return span{start, end, p.placeholder}
