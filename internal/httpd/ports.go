@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -235,11 +236,10 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 	if path == "" {
 		path = "/"
 	}
-	for segment := range strings.SplitSeq(path, "/") {
-		// Browsers take %2e for a dot.
-		if plain, err := url.PathUnescape(segment); err != nil || plain == "." || plain == ".." {
-			return "", false
-		}
+	// Browsers take %2e for a dot, and some proxies before this server take %2f for a slash.
+	plain, err := url.PathUnescape(path)
+	if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {
+		return "", false
 	}
 	if within = p.Prefix + path; strings.HasPrefix(within, "//") { // of a path without a prefix: the name of a host
 		return "", false
@@ -252,3 +252,7 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 	}
 	return within, true
 }
+
+func isSlash(c rune) bool { return c == '/' || c == '\\' }
+
+func isDots(segment string) bool { return segment == "." || segment == ".." }
