@@ -202,9 +202,10 @@ func TestLongestValue(t *testing.T) {
 			for _, text := range []string{json.String(), form.String(), markup.String()} {
 				around := strings.Repeat(`\`, maxHeld)
 				got := strings.Join(pieces(f, chunks(around+text+around, 1001)...), "")
-				// Two backslashes may be the begin of an escape in an escape. Behind an ampersand they may be the end of one.
+				// Two backslashes may be the begin of an escape in an escape. Behind an ampersand they may be the end.
 				left, right, ok := strings.Cut(got, "<1>")
-				if !ok || len(left)+2 < len(around) || len(right)+4 < len(around) || strings.Trim(left+right, `\`) != "" {
+				if !ok || len(left)+2 < len(around) || len(right)+4 < len(around) ||
+					strings.Trim(left+right, `\`) != "" {
 					t.Errorf("%d of %q: %d characters of %d, %.12s", len(value), c, len(got), len(text), text)
 				}
 			}

@@ -41,8 +41,8 @@ func NewPlaceholder(value string) string {
 const (
 	base64Characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // in URLs
 	keyCharacters    = base64Characters + "._+/=-"
-	// formSize is how many bytes of a value tell its form: keys of a fixed length are shorter. A regular expression takes
-	// some 100 ns for each byte.
+	// formSize is how many bytes of a value tell its form: keys of a fixed length are shorter. A regular expression
+	// takes some 100 ns for each byte.
 	formSize = 128
 )
 
