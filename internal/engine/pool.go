@@ -32,7 +32,7 @@ type pool struct {
 type shelf struct {
 	backend  sandbox.Backend
 	spec     sandbox.Spec
-	owner    string        // the first to use it
+	owner    string        // the first to use it, or a later one; the pool's mu guards it
 	held     supplied      // its layers
 	fork     *sandbox.Fork // the last to be requested, parked in new boxes; nil parks none
 	unparked bool          // nothing waits in its boxes: the image's interpreter has used too much
@@ -154,6 +154,9 @@ func (p *pool) shelf(b sandbox.Backend, spec sandbox.Spec, owner string, held su
 		s.idle = time.AfterFunc(shelfLife, func() { p.drop(key) })
 		p.shelves[key] = s
 	}
+	if s.owner != owner && s.starts() && p.spend(s.owner, 0) {
+		s.owner = owner // the other has used its CPU time, perhaps for start commands of its own images
+	}
 	s.idle.Reset(shelfLife)
 	s.used = time.Now()
 	return s
@@ -248,8 +251,11 @@ func (p *pool) make(s *shelf) (*Sandbox, error) {
 			return nil, errors.Join(err, p.engine.removePackages(spec.ID))
 		}
 	}
+	p.mu.Lock()
+	owner := s.owner
+	p.mu.Unlock()
 	// its network counts for the owner of the shelf until it is taken: code of an image may run in it
-	l := newSandbox(p.engine, s.backend, sandbox.Record{ID: spec.ID, Owner: s.owner, Spec: spec})
+	l := newSandbox(p.engine, s.backend, sandbox.Record{ID: spec.ID, Owner: owner, Spec: spec})
 	if err := l.build(ctx); err != nil {
 		if s.folders {
 			err = errors.Join(err, p.engine.removePackages(spec.ID))

@@ -209,6 +209,30 @@ func TestStartWatch(t *testing.T) {
 	})
 }
 
+// TestSharedStart: an owner that has used its CPU time of start commands leaves a shelf to another that uses it.
+func TestSharedStart(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	spec := sandbox.Spec{Root: sandbox.Root{Image: "web", Start: &sandbox.Start{}}}
+	owner := func(by string) string {
+		e.pool.mu.Lock()
+		defer e.pool.mu.Unlock()
+		return e.pool.shelf(noBoxes{}, spec, by, supplied{}).owner
+	}
+	if got := []string{owner("a"), owner("b")}; got[1] != "a" {
+		t.Error(got)
+	}
+	e.pool.mu.Lock()
+	e.pool.spend("a", time.Hour)
+	e.pool.mu.Unlock()
+	if got := []string{owner("a"), owner("b"), owner("a")}; got[0] != "a" || got[1] != "b" || got[2] != "b" {
+		t.Error(got)
+	}
+}
+
 // linkedBoxes makes boxes with a network, and ownerGate notes whose it is.
 type (
 	linkedBoxes struct{ noBoxes }
