@@ -356,6 +356,7 @@ func (a *app) servingConfig(f *serveFlags, keys *servedKeys, addr net.Addr) (con
 	}
 	config.OwnerLimits = keys.ring.OwnerLimits
 	config.Living.Ports, config.Gate = f.descriptors().ports, a.gate(f.gateLimits())
+	config.Living.Processes = capacity.Processes()
 	if config.Checks, err = f.checking.checks(); err != nil {
 		return config, err
 	}

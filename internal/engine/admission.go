@@ -74,6 +74,13 @@ func (a *admission) share(slots, queue int) {
 	}
 }
 
+// divides reports whether owners have shares.
+func (a *admission) divides() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ownerSlots < a.slots
+}
+
 // acquire takes a slot, or waits for one in the queue. It returns a Busy error if the queue or the owner's share of it
 // is full or the wait was too long, Unavailable while draining, and ctx's error if ctx ends first. It calls begin,
 // under the lock, as soon as the caller has a slot or a place in the queue.

@@ -63,6 +63,9 @@ type LivingConfig struct {
 	// Reports bounds the bytes that are held of unfinished answers of interpreters, and of unfinished reports of code
 	// without a time limit, half of them of one owner. Past it, the interpreter ends. 0 is DefaultReports.
 	Reports int64
+	// Processes is how many processes and threads all sandboxes can have together; 0 is unknown. If owners have shares,
+	// one that has many while few are left loses sandboxes.
+	Processes int64
 	// ResumeWait is how long Resume waits for guests that do not answer, all together. 0 is DefaultResumeWait.
 	ResumeWait time.Duration
 }

@@ -26,6 +26,7 @@ type weight struct {
 	cpu    time.Duration // of the box, when it was last looked at
 	looked time.Time
 	worked time.Time // without a slot
+	pids   int64     // processes and threads; less than 0 is unknown
 	part   int       // of the usual weight, that the sandbox has without holds
 	set    int       // the one that the box has; 0 is unknown
 }
@@ -89,7 +90,7 @@ func (s *Sandbox) worksAside(now time.Time) bool {
 	if !w.looked.IsZero() && aside > now.Sub(w.looked)/weighBusy {
 		w.worked = now
 	}
-	w.cpu, w.held, w.looked = usage.CPU, 0, now
+	w.cpu, w.held, w.looked, w.pids = usage.CPU, 0, now, usage.PidsNow
 	return now.Sub(w.worked) < weighFor
 }
 
@@ -128,7 +129,9 @@ func (e *Engine) startWeighing() {
 		for {
 			select {
 			case now := <-tick.C:
-				weighAll(t.all(func(s *Sandbox) bool { return s.isMade() && s.life.Err() == nil }), now)
+				list := t.all(func(s *Sandbox) bool { return s.isMade() && s.life.Err() == nil })
+				weighAll(list, now)
+				e.endCrowd(list)
 			case <-e.stop.Done():
 				return
 			}

@@ -7,6 +7,9 @@ import (
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
+// Processes returns how many processes and threads all sandboxes may have together; 0 is unknown.
+func Processes() int64 { return cgroup.TreePids(Host().Pids) }
+
 func measure(l *sandbox.Limits) {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {

@@ -42,6 +42,9 @@ func hostPids() (most int64) {
 // tree may have together. A process may have two trees, one for each backend.
 const treePids = 3
 
+// TreePids returns how many processes and threads the groups of a tree may have, where a host or a group permits most.
+func TreePids(most int64) int64 { return most * treePids / 8 }
+
 // boundPids bounds the processes and threads of all groups of the tree together. This process, which is beside them,
 // ends if it cannot start a thread, and other programs of the host fail.
 func (t *Tree) boundPids(most int64) error {
@@ -51,7 +54,7 @@ func (t *Tree) boundPids(most int64) error {
 		}
 		above(filepath.Dir(b.Dir), func(dir string) { lower(&most, readNumber(dir, "pids.max")) })
 		if most > 0 {
-			return writeFile(b.Dir, "pids.max", strconv.FormatInt(most*treePids/8, 10))
+			return writeFile(b.Dir, "pids.max", strconv.FormatInt(TreePids(most), 10))
 		}
 	}
 	return nil

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Parts, in eighths, of the processes that all sandboxes may have together.
+const (
+	fewLeft  = 6 // from here on, few are left,
+	crowdMax = 3 // and an owner's sandboxes may have this
+)
+
+// endCrowd ends sandboxes of an owner with too many processes while few are left, as other owners could start none. A
+// limit of processes is of each sandbox. If owners have no shares, the kernel's bound is enough.
+func (e *Engine) endCrowd(list []*Sandbox) {
+	most := e.config.Living.Processes
+	if !e.admission.divides() {
+		return
+	}
+	for _, s := range crowd(list, most) {
+		s.endAside(fmt.Sprintf("few processes are left, of which sandboxes of one client had more than %d, this one %d",
+			most*crowdMax/8, s.weight.pids))
+	}
+}
+
+// crowd returns which sandboxes end: the largest of the owner with the most processes.
+func crowd(list []*Sandbox, most int64) (largest []*Sandbox) {
+	total, each, worst := int64(0), map[string]int64{}, ""
+	for _, s := range list {
+		n := max(s.weight.pids, 0) // less than 0 is unknown
+		total += n
+		if each[s.owner] += n; each[s.owner] > each[worst] {
+			worst = s.owner
+		}
+	}
+	if most == 0 || total <= most*fewLeft/8 {
+		return nil
+	}
+	for _, s := range list {
+		if s.owner == worst {
+			largest = append(largest, s)
+		}
+	}
+	slices.SortFunc(largest, func(a, b *Sandbox) int { return cmp.Compare(b.weight.pids, a.weight.pids) })
+	left, n := each[worst], 0
+	for ; left > most*crowdMax/8; n++ {
+		left -= largest[n].weight.pids
+	}
+	return largest[:n]
+}

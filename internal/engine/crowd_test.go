@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestCrowd: while few processes are left, an owner with too many loses its largest sandboxes, and no more than needed.
+func TestCrowd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a, b []int64 // processes of the sandboxes of two owners
+		want []int64 // of those that end
+	}{
+		{"many are left", []int64{300, 250}, []int64{10}, nil},
+		{"one owner has most", []int64{10, 300, 200, 200}, []int64{100, -1}, []int64{300, 200}},
+		{"both have many", []int64{370}, []int64{374}, nil},
+		{"both have too many", []int64{200, 190}, []int64{380}, []int64{200}},
+	} {
+		var list []*Sandbox
+		for owner, all := range map[string][]int64{"a": c.a, "b": c.b} {
+			for _, n := range all {
+				s := &Sandbox{ownedName: ownedName{owner: owner}}
+				s.weight.pids = n
+				list = append(list, s)
+			}
+		}
+		var got []int64
+		for _, s := range crowd(list, 1000) {
+			got = append(got, s.weight.pids)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v end, want %v", c.name, got, c.want)
+		}
+	}
+	s := &Sandbox{}
+	if s.weight.pids = 1000; crowd([]*Sandbox{s}, 0) != nil {
+		t.Error("a sandbox ended on a host that bounds nothing")
+	}
+}
