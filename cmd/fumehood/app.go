@@ -94,6 +94,8 @@ type signals struct {
 	mu        sync.Mutex  // guards all below
 	intercept func()      // receives interrupts from the keyboard; nil: they end the command
 	reload    func() bool // receives SIGHUP; nil or false: it ends the command
+
+	hangups chan struct{} // has a value while a reload is due; nil but in serve
 }
 
 // exitError ends the program with this code and without a message.

@@ -204,7 +204,7 @@ func (a *app) addFaces(server *httpd.Server, f *serveFlags, e *openedEngine, kep
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
-	defer a.onHangup(untilTerminalEnds(func() {}))() // its settings were just read
+	defer a.noteHangups()()
 	stopLog, err := a.startLog(&f.logs)
 	if err != nil {
 		return err

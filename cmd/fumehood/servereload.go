@@ -46,23 +46,28 @@ type reloader struct {
 	metrics *httpd.Metrics
 }
 
-// tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
-// and reports to the service manager, until stop is called.
-func (r *reloader) tend() (stop func()) {
-	done, hangups := make(chan struct{}), make(chan struct{}, 1)
-	r.app.onHangup(untilTerminalEnds(func() {
+// noteHangups notes each SIGHUP for a reloader, also one that comes before the server serves, until stop is called.
+func (a *app) noteHangups() (stop func()) {
+	a.signals.hangups = make(chan struct{}, 1)
+	return a.onHangup(untilTerminalEnds(func() {
 		select {
-		case hangups <- struct{}{}:
+		case a.signals.hangups <- struct{}{}:
 		default: // one is waiting, and will read the same
 		}
 	}))
+}
+
+// tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
+// and reports to the service manager, until stop is called. A reload must not end a server that drains: noteHangups
+// goes on.
+func (r *reloader) tend() (stop func()) {
+	done := make(chan struct{})
 	var tasks sync.WaitGroup
-	tasks.Go(func() { r.loop(done, hangups) })
+	tasks.Go(func() { r.loop(done, r.app.signals.hangups) })
 	if every := systemd.Watchdog(r.app.LookupEnv) / 2; every > 0 {
 		tasks.Go(func() { r.watchdog(done, every) })
 	}
 	return func() {
-		r.app.onHangup(untilTerminalEnds(func() {})) // a reload must not end a server that drains
 		close(done)
 		tasks.Wait()
 	}

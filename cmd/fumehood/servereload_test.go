@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
@@ -150,6 +151,37 @@ func TestServeReload(t *testing.T) {
 	s.interrupt()
 	told(t, "STOPPING=1")
 	checkAccessLog(t, access, bob)
+}
+
+// TestReloadAtStart: a server that gets SIGHUP while it starts reads its settings again once it serves.
+func TestReloadAtStart(t *testing.T) {
+	config, interrupts := filepath.Join(t.TempDir(), "fumehood.toml"), make(chan os.Signal, 2)
+	write := func(text string) {
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	write(`max_memory = "1GiB"`)
+	earlier, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{said: &said{}, exit: make(chan int, 1), interrupts: interrupts}
+	m := testApp(t).Main
+	m.Stdout, m.Stderr, m.Interrupts = s.said, s.said, interrupts
+	go func() {
+		s.exit <- m.Run(t.Context(), []string{"serve", "--config", config, "--private", "--listen",
+			earlier.Addr().String()})
+	}()
+	s.said.wait(t, "waiting up to 3s for a server that is ending")
+	write(`max_memory = "600MiB"`)
+	interrupts <- syscall.SIGHUP
+	for len(interrupts) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	earlier.Close()
+	s.said.wait(t, `reloaded the settings: max-memory is 600MiB, was 1GiB`)
+	s.stop(t)
 }
 
 // TestReloadKeepsShares: a reload takes the shares of a client of the slots and the queue that the server has.
