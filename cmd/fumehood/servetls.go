@@ -131,6 +131,7 @@ type certificate struct {
 	mu      sync.Mutex // guards all below
 	loaded  *tls.Certificate
 	changed time.Time // of the file, when it was last read
+	warned  time.Time // of the file, when it could last not be read
 	checked time.Time
 }
 
@@ -168,8 +169,8 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	c.checked = time.Now()
 	if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.changed) {
-		if err := c.load(); err != nil {
-			c.changed = info.ModTime() // report it once
+		if err := c.load(); err != nil && !info.ModTime().Equal(c.warned) { // its key may follow
+			c.warned = info.ModTime()
 			c.warn(err)
 		}
 	}

@@ -117,27 +117,41 @@ func TestCertificateRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, later := c.loaded, time.Now()
-	touch := func(wanted bool) {
+	look := func(wanted bool) {
 		t.Helper()
-		later = later.Add(time.Hour)
-		if err := os.Chtimes(c.cert, later, later); err != nil {
-			t.Fatal(err)
-		}
 		c.checked = time.Time{}
 		now, err := c.current(nil)
 		if err != nil || (now != first) != wanted {
 			t.Errorf("renewed: %v, %v", now != first, err)
 		}
 	}
+	touch := func(wanted bool) {
+		t.Helper()
+		later = later.Add(time.Hour)
+		if err := os.Chtimes(c.cert, later, later); err != nil {
+			t.Fatal(err)
+		}
+		look(wanted)
+	}
 	if err := os.WriteFile(c.cert, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	touch(false)
+	look(false)
 	if warned != 1 {
 		t.Errorf("%d warnings", warned)
 	}
 	if code, errs := makeCerts(t, "sandbox.test", dir); code != 0 {
 		t.Fatal(errs)
 	}
-	touch(true)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(c.key, c.key+".new")
+	touch(false)
+	rename(c.key+".new", c.key) // after the certificate
+	look(true)
 }
