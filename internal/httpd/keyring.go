@@ -178,14 +178,16 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	return nil
 }
 
-// OwnerLimits returns the limits of an owner for the engine. A name whose last key was removed may have no network: its
-// ceiling, which may have been lower than that of the server, is gone with the key.
+// OwnerLimits returns the limits of an owner for the engine. A name whose last key was removed, or the file of all keys,
+// may have no network: its ceiling, which may have been lower than that of the server, is gone with the key.
 func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
-	if k == nil || owner == "" {
+	if owner == "" {
 		return engine.OwnerLimits{}
 	}
-	if keys := k.set.Load().byName[owner]; keys != nil {
-		return keys[0].Limits.OwnerLimits
+	if k != nil {
+		if keys := k.set.Load().byName[owner]; keys != nil {
+			return keys[0].Limits.OwnerLimits
+		}
 	}
 	none := sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{}, OfKey: true}
 	return engine.OwnerLimits{Ceiling: &none}

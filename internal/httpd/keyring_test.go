@@ -70,9 +70,11 @@ func TestKeyring(t *testing.T) {
 		t.Error("a request goes on under the name that its key had")
 	}
 	k.Replace(nil)
-	if c := k.OwnerLimits("alice").Ceiling; c == nil || c.Mode != sandbox.NetworkNone ||
-		k.OwnerLimits("").Ceiling != nil {
-		t.Errorf("a name without a key has the ceiling %+v", c)
+	for _, k := range []*Keyring{k, nil} {
+		if c := k.OwnerLimits("alice").Ceiling; c == nil || c.Mode != sandbox.NetworkNone ||
+			k.OwnerLimits("").Ceiling != nil {
+			t.Errorf("a name without a key has the ceiling %+v", c)
+		}
 	}
 	k.Replace([]Key{past}) // whose only key has expired
 	k.Replace(nil)
