@@ -3,6 +3,7 @@ package native
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,7 +103,7 @@ func (h *hoards) look(stop chan struct{}) {
 			return
 		}
 		started := time.Now()
-		h.punish(boxes)
+		h.punish(boxes, stop)
 		wait.Reset(min(max(lookEvery, lookShare*time.Since(started)), lookMost))
 	}
 }
@@ -128,8 +129,8 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 }
 
 // punish kills all processes of the sandboxes that hoard, except their guests.
-func (h *hoards) punish(boxes []*Box) {
-	if box := hoarderOfLocks(boxes); box != nil {
+func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
+	if box := hoarderOfLocks(boxes, stop); box != nil {
 		killBelow(box.Process.PID)
 	}
 	for _, box := range boxes {
@@ -161,15 +162,19 @@ func (h *hoards) hasSockets(guest int) bool {
 // hoarderOfLocks returns a box with too many locks on parts of files (proc_locks(5)). It then stops reading: the kernel
 // walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest
 // locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between processes,
-// and open file description locks, which have no process.
-func hoarderOfLocks(boxes []*Box) *Box {
+// and open file description locks, which have no process. Nor does it go on once stop is closed.
+func hoarderOfLocks(boxes []*Box, stop <-chan struct{}) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	boxOf, locks := map[int]*Box{}, map[*Box]map[string]bool{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	guests := map[int]*Box{}
+	for _, box := range boxes {
+		guests[box.Process.PID] = box
+	}
+	kin, boxOf, locks := newKinship(slices.Collect(maps.Keys(guests))...), map[int]*Box{}, map[*Box]map[string]bool{}
+	for lines := bufio.NewScanner(f); !isClosed(stop) && lines.Scan(); {
 		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" after the number marks a waiting lock.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
 		if len(fields) < 5 || fields[1] != "POSIX" {
@@ -178,9 +183,7 @@ func hoarderOfLocks(boxes []*Box) *Box {
 		pid, _ := strconv.Atoi(fields[4])
 		box, known := boxOf[pid]
 		if !known {
-			if at := slices.IndexFunc(boxes, func(box *Box) bool { return descends(pid, box.Process.PID) }); at >= 0 {
-				box = boxes[at]
-			}
+			box = guests[kin.guestOf(pid)]
 			boxOf[pid] = box
 		}
 		if box == nil {
@@ -241,6 +244,7 @@ func queuedUDP(pid int) (bytes int64) {
 
 func killBelow(guest int) {
 	names, _ := os.ReadDir("/proc")
+	kin := newKinship(guest)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name.Name())
 		if err != nil || pid == guest {
@@ -250,28 +254,11 @@ func killBelow(guest int) {
 		if err != nil {
 			continue
 		}
-		if descends(pid, guest) { // checked after opening the pidfd, so the pid cannot have been reused
+		if kin.guestOf(pid) == guest { // checked after opening the pidfd, so the pid cannot have been reused
 			p.Kill()
 		}
 		p.Close()
 	}
-}
-
-// maxDepth bounds the walk up from a process while processes come and go.
-const maxDepth = 10_000
-
-// descends reports whether a process descends from another. The guest adopts orphans, so all code does.
-func descends(pid, from int) bool {
-	for range maxDepth {
-		if pid == from {
-			return true
-		}
-		if pid <= 1 {
-			return false
-		}
-		pid = parentOf(pid)
-	}
-	return false
 }
 
 // seesHoards returns nil if hoards are visible here. /proc may hide other users' processes (hidepid) or be masked.
@@ -283,14 +270,4 @@ func seesHoards() error {
 	f.Close()
 	_, err = os.ReadFile("/proc/1/stat")
 	return err
-}
-
-func parentOf(pid int) int {
-	const parent = 1
-	fields := pidfd.Stat(pid)
-	if len(fields) <= parent {
-		return 0
-	}
-	n, _ := strconv.Atoi(fields[parent])
-	return n
 }
