@@ -187,7 +187,7 @@ func (f *Fumehood) Volumes() ([]sandbox.NamedVolume, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.List("")
+	return store.List("", nil)
 }
 
 // RemoveVolume removes a named volume with its files. The kind of an error is NotFound, or Exists while a sandbox uses

@@ -255,7 +255,7 @@ may write to it, any number may read it.`,
 }
 
 func (a *app) listVolumes(s *volume.Store) error {
-	list, err := s.List("")
+	list, err := s.List("", nil)
 	if err != nil {
 		return err
 	}

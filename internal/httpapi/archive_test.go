@@ -176,6 +176,16 @@ func TestArchiveRoom(t *testing.T) {
 	}
 }
 
+// work returns the work of all requests until now, in seconds.
+func (r *rig) work() (seconds float64) {
+	r.t.Helper()
+	_, text, _ := strings.Cut(r.ok(200, "GET", "/metrics", ""), "\nfumehood_http_work_seconds_total ")
+	if _, err := fmt.Sscan(text, &seconds); err != nil {
+		r.t.Fatal(err)
+	}
+	return seconds
+}
+
 // TestArchiveWork: to unpack small files counts as little work: a client would wait for it.
 func TestArchiveWork(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})
@@ -185,18 +195,11 @@ func TestArchiveWork(t *testing.T) {
 	for i := range entries {
 		entries[i] = fmt.Sprintf("f%d=abc", i)
 	}
-	work := func() (seconds float64) {
-		_, text, _ := strings.Cut(r.ok(200, "GET", "/metrics", ""), "\nfumehood_http_work_seconds_total ")
-		if _, err := fmt.Sscan(text, &seconds); err != nil {
-			t.Fatal(err)
-		}
-		return seconds
-	}
-	before := work()
+	before := r.work()
 	if status, text := r.put("/v1/sandboxes/work/files?archive=tar", tarOf(t, entries...)); status != http.StatusOK {
 		t.Fatal(status, text)
 	}
-	if each := (work() - before) / files; each > 50e-6 {
+	if each := (r.work() - before) / files; each > 50e-6 {
 		t.Errorf("a file is %.0f µs of work", each*1e6)
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/httpd"
 )
 
-// volumeSteps is the work of making or removing a volume and its file system.
-const volumeSteps = 1500
+// The work of volumes.
+const (
+	volumeSteps = 1500 // to make or to remove one with its file system
+	userSteps   = 50   // to find out whether a sandbox that mounts one lives
+)
 
 // createVolume is POST /v1/volumes.
 func (a *apiV1) createVolume(w *httpd.Response, r *http.Request) error {
@@ -39,7 +42,7 @@ func (a *apiV1) listVolumes(w *httpd.Response, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := store.List(w.Key)
+	list, err := store.List(w.Key, func(users int) { w.Steps(userSteps * users) })
 	if err != nil {
 		return err
 	}
@@ -56,6 +59,7 @@ func (a *apiV1) getVolume(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Steps(userSteps * len(v.Users))
 	return a.WriteJSON(w, answer.NewVolume(v))
 }
 

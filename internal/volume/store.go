@@ -393,8 +393,8 @@ func notFound(name string) error {
 		Fix: "create it first, with its size"}
 }
 
-// List returns the volumes of an owner, by name.
-func (s *Store) List(owner string) ([]sandbox.NamedVolume, error) {
+// List returns the volumes of an owner, by name. It calls looked, if that is not nil, for each.
+func (s *Store) List(owner string, looked func(users int)) ([]sandbox.NamedVolume, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -415,6 +415,9 @@ func (s *Store) List(owner string) ([]sandbox.NamedVolume, error) {
 			return nil, err
 		}
 		list = append(list, v)
+		if looked != nil {
+			looked(len(v.Users))
+		}
 	}
 	return list, nil
 }
@@ -436,7 +439,7 @@ func (s *Store) describe(rec record) (sandbox.NamedVolume, error) {
 		return v, err
 	}
 	defer unlock()
-	v.Users, err = s.users(dir)
+	v.Users, err = s.users(dir, math.MaxInt)
 	return v, failed("list the users of "+rec.Name, err)
 }
 
@@ -466,12 +469,7 @@ func (s *Store) take(ctx context.Context, owner, name string) (gone string, unus
 		return "", nil, failed("lock "+name, err)
 	}
 	defer unlock()
-	unlockAll, err := locked(ctx, s.path(lockFile))
-	if err != nil {
-		return "", nil, failed("lock the volumes", err)
-	}
-	defer unlockAll()
-	users, err := s.users(dir)
+	users, err := s.users(dir, 1)
 	if err != nil {
 		return "", nil, failed("list the users of "+name, err)
 	}
@@ -479,6 +477,11 @@ func (s *Store) take(ctx context.Context, owner, name string) (gone string, unus
 		return "", nil, &sandbox.Error{Kind: sandbox.Exists, Op: "volume",
 			Msg: fmt.Sprintf("%s is in use by sandbox %s", name, users[0].Sandbox), Fix: "end its sandboxes first"}
 	}
+	unlockAll, err := locked(ctx, s.path(lockFile))
+	if err != nil {
+		return "", nil, failed("lock the volumes", err)
+	}
+	defer unlockAll()
 	gone = s.path(temporary + rand.Text())
 	if err := os.Rename(dir, gone); err != nil {
 		return "", nil, failed("remove "+name, err)

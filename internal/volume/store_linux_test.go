@@ -275,7 +275,7 @@ func TestRefuses(t *testing.T) {
 	create(t, s, "c")
 	_, err = s.Create(t.Context(), sandbox.VolumeRequest{Owner: "alice", Name: "d", Bytes: LeastBytes})
 	wantKind(t, err, sandbox.Quota)
-	if list, err := s.List("bob"); err != nil || len(list) != 0 {
+	if list, err := s.List("bob", nil); err != nil || len(list) != 0 {
 		t.Fatal(list, err)
 	}
 }
@@ -288,7 +288,7 @@ func TestCrash(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(left, usersDir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	list, err := open(t, dir, boxes{}).List("alice")
+	list, err := open(t, dir, boxes{}).List("alice", nil)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -314,14 +314,14 @@ func TestDamagedRecord(t *testing.T) {
 		wantKind(t, err, sandbox.Unavailable)
 		_, err = hold(t, s, sandbox.NewID(), "data", true)
 		wantKind(t, err, sandbox.Unavailable)
-		if list, err := s.List("alice"); err != nil || len(list) != 0 {
+		if list, err := s.List("alice", nil); err != nil || len(list) != 0 {
 			t.Fatal(list, err)
 		}
 		request.Owner = "bob"
 		if _, err := s.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := s.List("bob"); err != nil || len(list) != 1 {
+		if list, err := s.List("bob", nil); err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
 		if err := s.Remove(t.Context(), "bob", "data"); err != nil {
@@ -341,12 +341,12 @@ func TestSecondAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, dir, boxes{})
-	_, err := s.List("alice")
+	_, err := s.List("alice", nil)
 	wantKind(t, err, sandbox.Unavailable)
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.List("alice"); err != nil {
+	if _, err := s.List("alice", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -393,7 +393,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	wantKind(t, <-made, sandbox.Exists)
 	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
-	if list, listErr := other.List("alice"); err != nil || listErr != nil || len(list) != 1 || len(left) > 0 {
+	if list, listErr := other.List("alice", nil); err != nil || listErr != nil || len(list) != 1 || len(left) > 0 {
 		t.Error(list, left, err, listErr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -35,10 +36,14 @@ func locked(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { _ = filelock.Close(f) }, nil
 }
 
-// users returns the living users of a volume, and removes the files of the others. The caller holds the volume's lock.
-func (s *Store) users(dir string) (list []sandbox.VolumeUser, err error) {
+// users returns the living users of a volume, at most so many, and removes the files of the others that it finds. The
+// caller holds the volume's lock.
+func (s *Store) users(dir string, most int) (list []sandbox.VolumeUser, err error) {
 	entries, err := os.ReadDir(filepath.Join(dir, usersDir))
 	for _, e := range entries {
+		if len(list) == most {
+			break
+		}
 		id, err := sandbox.ParseID(e.Name())
 		if err != nil {
 			continue
@@ -94,7 +99,7 @@ func (s *Store) Hold(ctx context.Context, owner string, id sandbox.ID, v sandbox
 		return h, failed("lock "+v.Name, err)
 	}
 	defer unlock()
-	users, err := s.users(dir)
+	users, err := s.users(dir, math.MaxInt)
 	if errors.Is(err, fs.ErrNotExist) { // removed after find
 		return h, notFound(v.Name)
 	}

@@ -1,0 +1,36 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// usedVolumes is a store with a volume that many sandboxes mount.
+type usedVolumes struct {
+	engine.VolumeStore
+	sandbox.NamedVolume
+}
+
+func (u usedVolumes) List(_ string, looked func(int)) ([]sandbox.NamedVolume, error) {
+	looked(len(u.Users))
+	return []sandbox.NamedVolume{u.NamedVolume}, nil
+}
+
+func (u usedVolumes) Find(string, string) (sandbox.NamedVolume, error) { return u.NamedVolume, nil }
+
+// TestUsersWork: each sandbox that mounts a volume is work of an answer that lists it.
+func TestUsersWork(t *testing.T) {
+	const users = 200
+	used := usedVolumes{NamedVolume: sandbox.NamedVolume{Name: "a", Users: make([]sandbox.VolumeUser, users)}}
+	r := newRig(t, engine.Config{Volumes: engine.VolumeConfig{Store: used}}, httpd.Config{})
+	for _, path := range []string{"/v1/volumes", "/v1/volumes/a"} {
+		before := r.work()
+		r.ok(200, "GET", path, "")
+		if each := (r.work() - before) / users; each < 100e-6 || each > 1e-3 {
+			t.Errorf("%s: a sandbox is %.0f µs of work", path, each*1e6)
+		}
+	}
+}
