@@ -11,7 +11,8 @@ func TestPrivateOffers(t *testing.T) {
 		offers       bool
 	}{
 		"of a user": {"unix:/run/x", "", nil, true}, "at an address": {"127.0.0.1:0", "", nil, false},
-		"with keys": {"unix:/run/x", "keys", nil, false}, "with a list": {"unix:/run/x", "", []string{"/usr:ro"}, false},
+		"with keys":   {"unix:/run/x", "keys", nil, false},
+		"with a list": {"unix:/run/x", "", []string{"/usr:ro"}, false},
 	} {
 		var f serveFlags
 		f.living.private, f.living.volumes.most, f.living.volumes.dirs = true, 1, c.dirs

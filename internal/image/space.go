@@ -74,8 +74,8 @@ func (l *layerSpace) release() {
 	in.space -= l.held
 }
 
-// left returns the space for layers and records of an owner beside all images, and the error of one that needs more. The
-// owner's own layer holds some. The caller holds the lock of making.
+// left returns the space for layers and records of an owner beside all images, and the error of one that needs more.
+// The owner's own layer holds some. The caller holds the lock of making.
 func (s *Store) left(images []Image, owner string, held int64) (bytes int64, full, err error) {
 	left, own := s.Space-s.making.space, s.Space/ownerShare-held
 	err = s.eachCost(s.knownCost, func(_ string, c treeCost) {
