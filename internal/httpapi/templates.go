@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
 	"github.com/fumehood-dev/fumehood/internal/answer"
@@ -56,17 +57,12 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 			Msg: "too many builds are in progress, or with too many files", Fix: "try again when one has ended"}
 	}
 	defer a.builds.Give(w.Key, size)
-	if len(files) > 0 {
-		draft, err := a.stores.Templates.Images.Scratch()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = draft.Discard() }() // the next start removes what is left
-		build.Context = draft.Files()
-		if err = writeContext(build.Context, files); err != nil {
-			return err
-		}
+	dir, done, err := a.contextOf(w, files)
+	defer done()
+	if err != nil {
+		return err
 	}
+	build.Context = dir
 	release()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -91,6 +87,33 @@ func (a *apiV1) buildTemplate(w *httpd.Response, r *http.Request) error {
 		return nil
 	}
 	return err
+}
+
+// contextOf writes the files of a request to a folder, which exists until done. Without files, it is "".
+func (a *apiV1) contextOf(w *httpd.Response, files []sandbox.File) (dir string, done func(), err error) {
+	if len(files) == 0 {
+		return "", func() {}, nil
+	}
+	draft, err := a.stores.Templates.Images.Scratch()
+	if err != nil {
+		return "", func() {}, err
+	}
+	done = func() {
+		charge := chargeTime(w)
+		_ = draft.Discard() // the next start removes what is left
+		charge()
+	}
+	return draft.Files(), done, writeContext(draft.Files(), files, chargeTime(w))
+}
+
+// chargeTime returns a function that counts the time since its last call as work. Files are measured, not estimated: to
+// make one takes ext4 up to a hundred times as long where many were removed in the last minute.
+func chargeTime(w *httpd.Response) (charge func()) {
+	last := time.Now()
+	return func() {
+		w.Charge(time.Since(last))
+		last = time.Now() // after a wait
+	}
 }
 
 // build carries out a build, and passes its log to a stream, if there is one.
@@ -137,8 +160,8 @@ func buildOf(r *api.TemplateRequest) (b template.Build, err error) {
 	return b, err
 }
 
-// writeContext writes the files of a request to a folder.
-func writeContext(dir string, files []sandbox.File) error {
+// writeContext writes the files of a request to a folder. It calls wrote for each.
+func writeContext(dir string, files []sandbox.File, wrote func()) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -151,6 +174,7 @@ func writeContext(dir string, files []sandbox.File) error {
 		if err := writeOne(root, f); err != nil {
 			return sandbox.Invalidf(fmt.Sprintf("files[%d].path", i), "%.200q conflicts with another file", f.Path)
 		}
+		wrote()
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -138,5 +139,24 @@ func TestWaitingBuilds(t *testing.T) {
 	all.Wait()
 	if left, err := os.ReadDir(filepath.Join(dir, "work")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestFilesWork: each file of a template is work, also of a build that fails at once.
+func TestFilesWork(t *testing.T) {
+	store, err := image.Open(filepath.Join(t.TempDir(), "images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &template.Builder{Images: store, Run: failing, Backends: []sandbox.Backend{builders{backendtest.NewFake(t)}}}
+	r := newStoringRig(t, engine.Config{}, httpd.Config{}, httpapi.Stores{Templates: b})
+	files := make([]object, 300)
+	for i := range files {
+		files[i] = object{"path": strconv.Itoa(i), "content": ""}
+	}
+	before := r.work()
+	r.ok(400, "POST", "/v1/templates", jsonOf(object{"name": "a", "dockerfile": "NOPE", "files": files}))
+	if each := (r.work() - before) / float64(len(files)); each < 14e-6 { // 8 of them are of the request
+		t.Errorf("a file is %.0f µs of work", each*1e6)
 	}
 }

@@ -99,7 +99,7 @@ func TestCharge(t *testing.T) {
 		return all
 	}
 	once := 5 << 20 / hashedBytes * workTime
-	if made := charged(); made < 2*once || made > 4*once {
+	if made := charged(); made < 2*once {
 		t.Errorf("%s to make what is hashed in %s", made, once)
 	}
 	if cached := charged(); cached < once || cached > once*3/2 {

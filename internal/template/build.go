@@ -452,31 +452,6 @@ func (b *build) makeDir(ctx context.Context, st *state, dir string) (cached bool
 	})
 }
 
-// derive makes the tree of the current one and a layer.
-func (b *build) derive(ctx context.Context, st *state, layer io.Reader) (string, error) {
-	return b.Images.Derive(ctx, image.Layer{Parent: st.tree, Owner: b.want.Owner, Content: layer,
-		Spend: func(entries int, bytes int64) error {
-			work := int64(entries)*entryWork + bytes/writtenBytes
-			b.trees += work
-			if b.MaxWork > 0 && b.trees > treeShare*b.MaxWork {
-				return tooLarge("its layers take the server too much work: too many files, or steps above many files")
-			}
-			b.charge(work)
-			return nil
-		}})
-}
-
-// add makes the tree of the current one and a layer that a function writes.
-func (b *build) add(ctx context.Context, st *state, write func(io.Writer) error) (string, error) {
-	r, w := io.Pipe()
-	var writer sync.WaitGroup
-	writer.Go(func() { w.CloseWithError(write(w)) })
-	tree, err := b.derive(ctx, st, r)
-	err = errors.Join(err, r.Close()) // which ends the writer
-	writer.Wait()                     // or it would read folders that are removed
-	return tree, err
-}
-
 // readFile reads a small file of the current tree, or returns nil.
 func (b *build) readFile(st *state, name string) []byte {
 	const most = 64 << 10 // for each step
