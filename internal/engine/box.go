@@ -135,10 +135,10 @@ func (s *Sandbox) closeBox() {
 // closeInTurn closes the box when it is its owner's turn, for the reason of makeInTurn: a box may have many files and
 // much memory. It does not wait once the engine stops.
 func (s *Sandbox) closeInTurn() {
-	making, owner := s.engine.living.making, s.owner
-	if making.acquire(s.engine.stop, owner, func() {}) == nil {
+	closing, owner := s.engine.living.closing, s.owner
+	if closing.acquire(s.engine.stop, owner, func() {}) == nil {
 		began := time.Now()
-		defer func() { making.release(owner, time.Since(began)) }()
+		defer func() { closing.release(owner, time.Since(began)) }()
 	}
 	s.closeBox()
 }

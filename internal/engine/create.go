@@ -89,7 +89,8 @@ type table struct {
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
-	making *admission // of sandboxes that are made or closed
+	making  *admission // of sandboxes that are made
+	closing *admission // of sandboxes that are closed; apart, as start commands of images make a turn of making long
 	// turns to add packages to a sandbox or to remove them: the kernel's work for their files takes one CPU of an owner
 	linking *room.Room
 

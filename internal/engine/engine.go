@@ -193,6 +193,7 @@ func New(config Config) (*Engine, error) {
 		Images: config.Images, Network: networkRules(config.Gate), Ceiling: config.Ceiling,
 		VolumeDir: config.Volumes.Dir})
 	e.living.making = newAdmission(config.Slots, math.MaxInt, createTimeout)
+	e.living.closing = newAdmission(config.Slots, math.MaxInt, createTimeout)
 	e.surveys.turns = room.New(math.MaxInt64, 1)
 	e.setShares(&config)
 	e.closers.tokens = make(chan struct{}, config.Slots)

@@ -85,6 +85,7 @@ func (e *Engine) SetLimits(config Config) error {
 func (e *Engine) setShares(config *Config) {
 	e.admission.share(config.OwnerSlots, config.OwnerQueue)
 	e.living.making.share(config.OwnerSlots, 0)
+	e.living.closing.share(config.OwnerSlots, 0)
 	e.living.mu.Lock()
 	defer e.living.mu.Unlock()
 	e.living.most, e.living.ownerMost = config.Living.Most, config.Living.OwnerMost
