@@ -74,6 +74,35 @@ func TestRemoveWaits(t *testing.T) {
 	}
 }
 
+// TestReleasedAfterClose: a file system that a store keeps no longer is not mounted from it again.
+func TestReleasedAfterClose(t *testing.T) {
+	s := open(t, t.TempDir(), boxes{})
+	path := s.path("disk")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &disk{file: file, fd: fd, users: 1}
+	s.kept[path] = d
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.release(path, d)
+	if again := s.mounted(path, file); again != nil {
+		t.Error("a closed file system is in use")
+	}
+	if unused := s.forget(path); unused != nil {
+		t.Error("a closed file system is closed again")
+	}
+}
+
 // TestLacks: only what a host lacks permits a volume without a bound. Errors that clients can cause are tried again,
 // or end the request.
 func TestLacks(t *testing.T) {

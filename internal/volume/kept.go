@@ -60,30 +60,36 @@ func (s *Store) mounted(path string, file fs.FileInfo) *disk {
 	return d
 }
 
-// untrack forgets the file system of a path. It returns one without users, which the caller closes without mu: the
-// kernel first writes to the disk what is only in memory. The last user closes another one. The caller holds mu.
+// untrack removes the file system of a path from kept. It returns one without users, which the caller closes without
+// mu, as the kernel first writes its cached data to the disk. One with users is closed by the last of them. The caller
+// holds mu.
 func (s *Store) untrack(path string) (unused *disk) {
 	d := s.kept[path]
 	delete(s.kept, path)
 	if d == nil || d.users > 0 {
 		return nil
 	}
-	d.idle.Stop()
+	if d.idle != nil {
+		d.idle.Stop()
+	}
 	return d
 }
 
 func (s *Store) release(path string, d *disk) {
+	var unused *disk
 	s.mu.Lock()
 	d.users--
-	last := d.users == 0
-	if last && !s.closed && s.kept[path] == d {
+	switch isKept := s.kept[path] == d; {
+	case d.users > 0:
+	case !isKept:
+		unused = d
+	case s.closed:
+		unused = s.untrack(path)
+	default:
 		d.idle = time.AfterFunc(keptFor, func() { s.expire(path, d) })
-		last = false
 	}
 	s.mu.Unlock()
-	if last {
-		d.close()
-	}
+	unused.close()
 }
 
 // expire unmounts a file system, unless it has a user again.
@@ -97,7 +103,7 @@ func (s *Store) expire(path string, d *disk) {
 	unused.close()
 }
 
-// forget forgets the file system of a volume that is removed, and returns one that the caller closes, or nil.
+// forget is untrack for the path of a volume that is removed.
 func (s *Store) forget(path string) (unused *disk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -453,12 +453,13 @@ func (s *Store) Remove(ctx context.Context, owner, name string) error {
 	if err != nil {
 		return err
 	}
-	unused.close()                                    // this and a large file take a while, so no lock is held
-	return failed("remove "+name, os.RemoveAll(gone)) // its blocks are free once it is closed
+	unused.close() // before the file is removed, so that its blocks are freed; both take a while, so no lock is held
+	return failed("remove "+name, os.RemoveAll(gone))
 }
 
-// take renames the folder of a volume that no sandbox uses to a temporary one. It returns that and, if it is mounted
-// yet, the file system. It waits for the lock of the volume, which a mount may hold for a while, without that of all.
+// take renames the folder of a volume that no sandbox uses to a temporary one. It returns that folder and, if it is
+// still mounted, the file system. It waits for the lock of the volume, which a mount may hold for a while, without the
+// lock of all volumes.
 func (s *Store) take(ctx context.Context, owner, name string) (gone string, unused *disk, err error) {
 	dir := s.path(folder(owner, name))
 	unlock, err := locked(ctx, filepath.Join(dir, lockFile))

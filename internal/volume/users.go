@@ -20,8 +20,8 @@ type user struct {
 	RunDir   string `json:"run_dir"` // below which its box is
 }
 
-// locked opens a file, which it makes if it is missing, and waits for its lock. fs.ErrNotExist: its folder is gone, or
-// another one is there.
+// locked opens a file, which it makes if it is missing, and waits for its lock. fs.ErrNotExist: its folder was removed,
+// or replaced.
 func locked(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -36,8 +36,8 @@ func locked(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { _ = filelock.Close(f) }, nil
 }
 
-// users returns the living users of a volume, at most so many, and removes the files of the others that it finds. The
-// caller holds the volume's lock.
+// users returns the living users of a volume. It stops once it has found most of them, and removes the files of ended
+// ones before. The caller holds the volume's lock.
 func (s *Store) users(dir string, most int) (list []sandbox.VolumeUser, err error) {
 	entries, err := os.ReadDir(filepath.Join(dir, usersDir))
 	for _, e := range entries {
