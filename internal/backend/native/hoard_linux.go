@@ -162,7 +162,7 @@ func (h *hoards) hasSockets(guest int) bool {
 // hoarderOfLocks returns a box with too many locks on parts of files (proc_locks(5)). It then stops reading: the kernel
 // walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest
 // locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between processes,
-// and open file description locks, which have no process. Nor does it go on once stop is closed.
+// and open file description locks, which have no process. It also stops reading once stop is closed.
 func hoarderOfLocks(boxes []*Box, stop <-chan struct{}) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -240,6 +240,15 @@ func queuedUDP(pid int) (bytes int64) {
 		f.Close()
 	}
 	return bytes
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func killBelow(guest int) {

@@ -6,17 +6,17 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
-// kinship finds out from which guests processes descend. A guest adopts orphans, so all its code does. It remembers the
-// processes on the way up: code can make thousands of processes, each a child of the last.
+// kinship finds the guests from which processes descend. A guest adopts orphans, so all its code descends from it. It
+// remembers the ancestors of a process: code can make thousands of processes, each a child of the last.
 type kinship struct {
 	guests map[int]bool
 	known  map[int]kin
 	stat   func(pid int) []string // pidfd.Stat
 }
 
-// kin is what is known of a process.
+// kin describes a known process.
 type kin struct {
-	started string // when; a pid may be another process's by now
+	started string // its start time: another process may have its pid by now
 	guest   int    // 0 is none
 }
 
@@ -28,43 +28,28 @@ func newKinship(guests ...int) *kinship {
 	return k
 }
 
-// maxDepth bounds the walk up from a process while processes come and go.
-const maxDepth = 10_000
-
 // guestOf returns the guest from which a process descends, or 0.
 func (k *kinship) guestOf(pid int) (guest int) {
 	const parent, started = 1, 19 // fields of proc_pid_stat(5)
-	way := map[int]string{}
-	for range maxDepth {
-		if pid <= 1 || k.guests[pid] {
-			guest = max(pid, 1)
+	ancestors := map[int]string{} // with their start times
+	for pid > 1 {
+		if k.guests[pid] {
+			guest = pid
 			break
 		}
 		fields := k.stat(pid)
-		if len(fields) <= started {
-			return 0 // it has ended
+		if _, again := ancestors[pid]; again || len(fields) <= started {
+			return 0 // it has ended, or pids were reused meanwhile
 		}
 		if known, ok := k.known[pid]; ok && known.started == fields[started] {
 			guest = known.guest
 			break
 		}
-		way[pid] = fields[started]
+		ancestors[pid] = fields[started]
 		pid, _ = strconv.Atoi(fields[parent])
 	}
-	if !k.guests[guest] {
-		guest = 0
-	}
-	for pid, started := range way {
+	for pid, started := range ancestors {
 		k.known[pid] = kin{started, guest}
 	}
 	return guest
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestKinship: processes in a long chain are visited some times each, not once for each below them, and a pid that
-// another process got is not mistaken for the earlier one.
+// TestKinship: however long a chain of processes is, each has its guest and is read a few times, not once for each
+// descendant. A pid that another process got is not mistaken for the earlier process.
 func TestKinship(t *testing.T) {
-	const first, guest, count = 100, 50, 2000
+	const first, guest, count = 100, 50, 20_000
 	parents, began, reads := map[int]int{guest: 1, 60: 1}, "1", 0
 	for pid := first; pid < first+count; pid++ {
 		parents[pid] = pid - 1
