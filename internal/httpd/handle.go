@@ -19,6 +19,7 @@ const noRoute = "none"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	out := NewResponse(w, s.config.WriteTimeout)
+	defer out.cost.settle() // after the rest of the body is read, and if a handler cuts the connection
 	var refused error
 	if out.http2 {
 		var end func()
@@ -88,7 +89,6 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if route.Open {
 		out.cost.pay() // unless Admit has done so
 	}
-	out.cost.settle()
 }
 
 // admit checks the number of headers, the Host header, the origin, the key and the path, in this order: without a key,

@@ -153,11 +153,11 @@ func kindOf(owner string) int {
 }
 
 // cost is the work of one request that its owner has not paid for. Its methods wait until the owner may have more.
-// Copies of one are for other goroutines that work for the request.
+// Copies share what is unpaid, for other goroutines that work for the request.
 type cost struct {
 	shares *shares // nil in tests
 	owner  string
-	unpaid *atomic.Int64 // nanoseconds of work, of all copies
+	unpaid *atomic.Int64 // nanoseconds of work
 	piece  time.Duration // for paceBytes of the answer
 }
 
@@ -193,7 +193,8 @@ func (c *cost) pay() {
 	}
 }
 
-// settle notes the unpaid work, and returns how long the owner must wait before more: its next request does.
+// settle charges the owner for the unpaid work, and returns how long it must wait before more. Without a wait here, its
+// next request waits.
 func (c *cost) settle() (rest time.Duration) {
 	if c.shares == nil {
 		return 0

@@ -3,6 +3,7 @@ package httpd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -296,7 +297,8 @@ func TestConnectionCost(t *testing.T) {
 	}
 }
 
-// TestSettled: the little work that a request leaves unpaid counts too, also that of another goroutine.
+// TestSettled: the little work that a request leaves unpaid counts, also that of another goroutine, and if the handler
+// cuts the connection.
 func TestSettled(t *testing.T) {
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
 	if err != nil {
@@ -307,15 +309,25 @@ func TestSettled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle(Route{Method: "GET", Path: "/x", Handler: func(w *Response, _ *http.Request) error {
+	work := func(w *Response) error {
 		w.Steps(10)
 		_, err := w.Working(strings.NewReader("abc")).Read(make([]byte, 3))
 		return err
+	}
+	s.Handle(Route{Method: "GET", Path: "/whole", Handler: func(w *Response, _ *http.Request) error { return work(w) }})
+	s.Handle(Route{Method: "GET", Path: "/cut", Handler: func(w *Response, _ *http.Request) error {
+		panic(errors.Join(work(w), http.ErrAbortHandler))
 	}})
-	r := httptest.NewRequest("GET", "/x", nil)
-	r.Host = "localhost"
-	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	if got := s.shares.seconds(); got <= (requestTime + 10*stepTime).Seconds() {
-		t.Errorf("%f s of work", got)
+	for _, path := range []string{"/whole", "/cut"} {
+		before := s.shares.seconds()
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "localhost"
+		func() {
+			defer func() { _ = recover() }()
+			s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		if got := s.shares.seconds() - before; got <= (requestTime + 10*stepTime).Seconds() {
+			t.Errorf("%s: %f s of work", path, got)
+		}
 	}
 }
