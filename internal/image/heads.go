@@ -65,11 +65,11 @@ func (h *heads) retain(files []string) {
 	if len(h.known) <= len(files) {
 		return
 	}
-	there := make(map[string]bool, len(files))
+	retained := make(map[string]bool, len(files))
 	for _, file := range files {
-		there[file] = true
+		retained[file] = true
 	}
-	maps.DeleteFunc(h.known, func(file string, _ knownHead) bool { return !there[file] })
+	maps.DeleteFunc(h.known, func(file string, _ knownHead) bool { return !retained[file] })
 }
 
 func (h *heads) count() int {

@@ -184,7 +184,9 @@ func (s *Store) namesOf(digest string) []string {
 			x.names[i.Digest] = append(x.names[i.Digest], i.Name)
 		}
 	}
-	slices.Sort(x.names[digest])
+	for _, names := range x.names {
+		slices.Sort(names)
+	}
 	if age := time.Since(changed); age > settled {
 		x.made = changed
 	}

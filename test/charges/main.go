@@ -1,12 +1,13 @@
 // Command charges compares the CPU time that operations of a server need with the work that the server charges their
-// client for. A client waits once it has more than its share of work. So whoever finds an operation that is charged far
-// too little can take the server.
+// client for. A client waits once it has more than its share of work. An operation that is charged far too little lets
+// one client delay all others.
 //
 // It exits with 1 if an operation outside of runs needs more than -most times its charge, relative to the median of all
 // operations. Run `make build`, then `go run ./test/charges`, as root and on a quiet host.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -82,7 +83,7 @@ func report(out io.Writer, all []measured, most float64) error {
 	if len(all) == 0 {
 		return errors.New("no operation has that name")
 	}
-	slices.SortFunc(all, func(a, b measured) int { return int(1000 * (b.ratio() - a.ratio())) })
+	slices.SortFunc(all, func(a, b measured) int { return cmp.Compare(b.ratio(), a.ratio()) })
 	bound := most * all[len(all)/2].ratio()
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "operation\tCPU µs\tcharged µs\tratio\twall µs\t")
@@ -108,7 +109,7 @@ func report(out io.Writer, all []measured, most float64) error {
 	return nil
 }
 
-// fewest is how often an operation is called at least.
+// fewest is the least number of calls of an operation.
 const fewest = 10
 
 // measure repeats an operation for some time.

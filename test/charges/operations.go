@@ -76,7 +76,8 @@ func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err err
 		return nil, err
 	}
 	answer, err = io.ReadAll(response.Body)
-	if is := response.StatusCode/100 == 4; is != o.refused || response.StatusCode/100 == 5 {
+	class := response.StatusCode / 100
+	if (class == 4) != o.refused || class == 5 {
 		err = fmt.Errorf("%s: %d: %.300s", o.name(), response.StatusCode, answer)
 	}
 	_ = response.Body.Close()
