@@ -134,6 +134,7 @@ func (f *face) listFiles(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	if err != nil {
 		return err
 	}
+	w.Steps(len(all)) // also of files that the answer omits
 	var list []file
 	for _, i := range all {
 		if i.Type == sandbox.TypeFile {

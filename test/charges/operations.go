@@ -57,6 +57,8 @@ type caller struct {
 	sandbox string // id of the sandbox "s0"
 	token   string // of E2B's wire for it
 	run     string // id of a run with many events in it
+
+	container string // id of one of OpenAI's, with many files
 }
 
 // call sends a request, and then what undoes it.
@@ -127,6 +129,14 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 	}
 	var err error
 	if c.sandbox, err = c.ask(ctx, get(inside), "id"); err != nil {
+		return nil, err
+	}
+	if c.container, err = c.ask(ctx, post("/openai/v1/containers", "", object{"name": "files"}), "id"); err != nil {
+		return nil, err
+	}
+	touch := run(root+"/"+strings.TrimPrefix(c.container, "cntr_")+"/run", "", object{"language": "bash",
+		"code": "touch f{1..2000}"})
+	if _, err = c.call(ctx, &touch); err != nil {
 		return nil, err
 	}
 	connect := post("/sandboxes/"+c.sandbox+"/connect", "", object{})
@@ -239,6 +249,7 @@ func (c *caller) otherWires() (list []operation) {
 		return message("tools/call", " "+name, object{"name": name, "arguments": arguments})
 	}
 	return []operation{get("/openai/v1/containers"), get("/openai/v1/containers?name=none"),
+		get("/openai/v1/containers/" + c.container + "/files?limit=1"),
 		message("initialize", "", object{"protocolVersion": "2025-06-18", "capabilities": object{},
 			"clientInfo": object{"name": "x", "version": "1"}}),
 		message("tools/list", "", object{}), tool("list_files", object{"path": "d"}),
