@@ -167,7 +167,7 @@ func (openPassage) Refusals(uint64, int) (list []sandbox.NetworkRefusal)   { ret
 func (openPassage) Failures(uint64, int) (list []sandbox.NetworkFailure)   { return list }
 
 // TestNetworkOnePolicy: after a change of the network, the sandbox and its runs report the new policy as requested and
-// as effective. What the gate did for it is known, as work of the client.
+// as effective. The sandbox reports how long the gate compared connections.
 func TestNetworkOnePolicy(t *testing.T) {
 	rig := newRig(t, engine.Config{Gate: openGate{}})
 	rig.faults.Backend = linkBackend{rig.faults.Backend}

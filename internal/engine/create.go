@@ -64,7 +64,7 @@ type LivingConfig struct {
 	// without a time limit, half of them of one owner. Past it, the interpreter ends. 0 is DefaultReports.
 	Reports int64
 	// Processes is how many processes and threads all sandboxes can have together; 0 is unknown. If owners have shares,
-	// one that has many while few are left loses sandboxes.
+	// an owner with too many loses sandboxes while few are left.
 	Processes int64
 	// ResumeWait is how long Resume waits for guests that do not answer, all together. 0 is DefaultResumeWait.
 	ResumeWait time.Duration
@@ -85,7 +85,7 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	weighing bool // startWeighing has started
+	weighing bool // the goroutine of startWeighing runs
 
 	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 

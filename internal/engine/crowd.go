@@ -8,24 +8,24 @@ import (
 
 // Parts, in eighths, of the processes that all sandboxes may have together.
 const (
-	fewLeft  = 6 // from here on, few are left,
-	crowdMax = 3 // and an owner's sandboxes may have this
+	fewLeft  = 6 // once all sandboxes have more, few are left
+	crowdMax = 3 // what the sandboxes of an owner may have then
 )
 
-// endCrowd ends sandboxes of an owner with too many processes while few are left, as other owners could start none. A
-// limit of processes is of each sandbox. If owners have no shares, the kernel's bound is enough.
+// endCrowd ends sandboxes of an owner with too many processes while few are left, as other owners could start none. The
+// limit of processes bounds each sandbox, not an owner. If owners have no shares, the kernel's bound is enough.
 func (e *Engine) endCrowd(list []*Sandbox) {
 	most := e.config.Living.Processes
 	if !e.admission.divides() {
 		return
 	}
 	for _, s := range crowd(list, most) {
-		s.endAside(fmt.Sprintf("few processes are left, of which sandboxes of one client had more than %d, this one %d",
+		s.endAside(fmt.Sprintf("few processes are left: its client's sandboxes had more than %d, this one had %d",
 			most*crowdMax/8, s.weight.pids))
 	}
 }
 
-// crowd returns which sandboxes end: the largest of the owner with the most processes.
+// crowd returns the sandboxes to end: the largest of the owner with the most processes.
 func crowd(list []*Sandbox, most int64) (largest []*Sandbox) {
 	total, each, worst := int64(0), map[string]int64{}, ""
 	for _, s := range list {

@@ -31,8 +31,8 @@ type Config struct {
 	Backends []sandbox.Backend
 	// Default names the default backend; "" is the first of Backends, Auto the strongest that works here.
 	Default string
-	// backends that runs may name besides Default; nil is all. Auto stands for its choice of all backends; where it is
-	// the Default and not in this list, it chooses of the list
+	// backends that runs may name besides Default; nil is all. Auto stands for its choice of all backends. If it is the
+	// Default but not in the list, it chooses from the list
 	Allowed   []string
 	Images    func(reference string) bool // reports whether runs may name an image; nil is all
 	Languages []sandbox.Language

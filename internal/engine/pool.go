@@ -32,7 +32,7 @@ type pool struct {
 type shelf struct {
 	backend  sandbox.Backend
 	spec     sandbox.Spec
-	owner    string        // the first to use it, or a later one; the pool's mu guards it
+	owner    string        // for whom its boxes count; shelf may change it, so the pool's mu guards it
 	held     supplied      // its layers
 	fork     *sandbox.Fork // the last to be requested, parked in new boxes; nil parks none
 	unparked bool          // nothing waits in its boxes: the image's interpreter has used too much
@@ -112,8 +112,8 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 	return found
 }
 
-// warm fills the shelf of a spec as for a run of no owner, and keeps it, in place of those that the image had before it
-// changed.
+// warm fills the shelf of a spec as for a run of no owner, and keeps it. It no longer keeps shelves for an earlier
+// version of the image.
 func (p *pool) warm(b sandbox.Backend, spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *pool) shelf(b sandbox.Backend, spec sandbox.Spec, owner string, held su
 		p.shelves[key] = s
 	}
 	if s.owner != owner && s.starts() && p.spend(s.owner, 0) {
-		s.owner = owner // the other has used its CPU time, perhaps for start commands of its own images
+		s.owner = owner // the former has used its CPU time, perhaps for start commands of other images
 	}
 	s.idle.Reset(shelfLife)
 	s.used = time.Now()

@@ -101,7 +101,7 @@ func TestKeptShelves(t *testing.T) {
 			time.Sleep(shelfRest)
 			others()
 			if list := kept(); len(list) != 1 || list[0] != digest {
-				t.Errorf("of the %s there are %q", digest, list)
+				t.Errorf("kept %q, want the %s", list, digest)
 			}
 		}
 	})

@@ -158,7 +158,7 @@ type autoChoice struct {
 
 const autoFresh = 5 * time.Second
 
-// choices returns the backends of which Auto chooses: those that runs may name, if Auto is the default of these alone.
+// choices returns the backends from which Auto chooses: all, or those that runs may name if Auto is not one of them.
 func (e *Engine) choices() []sandbox.Backend {
 	if e.config.Allowed == nil || slices.Contains(e.config.Allowed, Auto) {
 		return e.config.Backends
@@ -220,7 +220,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 		return nil, noneUsable(probed)
 	}
 	if probed[i].isSlow() {
-		return backends[i], nil // a weaker one would be the choice until the next start
+		return backends[i], nil // not recorded: a later probe may find that it does not work
 	}
 	if e.auto.chosen == nil {
 		e.auto.chosen = map[string]sandbox.Backend{}
@@ -252,7 +252,7 @@ func (e *Engine) notOffered(name string) error {
 
 var kernelRank = map[sandbox.Kernel]int{sandbox.KernelShared: 1, sandbox.KernelUserSpace: 2, sandbox.KernelMachine: 3}
 
-// Strongest names the backend that Auto chooses of those probed, if there is one.
+// Strongest names the backend that Auto chooses from those probed, if there is one.
 func Strongest(probed []Probed) (name string, ok bool) {
 	i, ok := strongest(probed)
 	if ok {

@@ -83,7 +83,7 @@ func TestAutoIsNotChosenInHaste(t *testing.T) {
 }
 
 // TestAutoWaitsForTheStrongest: a backend that is slow while the host is busy does not lose its place to a weaker one.
-// Auto chooses only of those that the operator allows.
+// Auto chooses only from those that the operator allows.
 func TestAutoWaitsForTheStrongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared},
@@ -110,7 +110,7 @@ func TestAutoWaitsForTheStrongest(t *testing.T) {
 		e := of("weak")
 		defer e.Close()
 		if p := e.ProbeDefault(t.Context()); p.Backend != "weak" || p.Err != nil {
-			t.Errorf("of weak ones, the default is %q, %v", p.Backend, p.Err)
+			t.Errorf("of the weak one alone, the default is %q, %v", p.Backend, p.Err)
 		}
 		if p := e.ProbeOf(t.Context(), "strong"); sandbox.KindOf(p.Err) != sandbox.Invalid {
 			t.Errorf("one that is not allowed: %v", p.Err)

@@ -91,5 +91,5 @@ func (s *Sandbox) store(record sandbox.Record) error {
 // Saved returns the bytes of all records of the sandbox that were saved, which take CPU time to encode.
 func (s *Sandbox) Saved() int64 { return s.locks.saved.Load() }
 
-// Compared returns how long all open connections of the sandbox were compared with new rules of its network.
+// Compared returns the time that comparisons of the sandbox's open connections with new rules took.
 func (s *Sandbox) Compared() time.Duration { return time.Duration(s.locks.compared.Load()) }

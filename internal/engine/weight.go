@@ -12,23 +12,23 @@ import (
 // leave behind. No slot bounds it, so all sandboxes of an owner with such work have the weight of one together.
 const (
 	weighEvery = time.Second
-	weighBusy  = 100              // a sandbox works if it takes 1/100 of a CPU,
-	weighFor   = 10 * time.Second // and counts for this long after
+	weighBusy  = 100              // a sandbox works if it takes 1/100 of a CPU
+	weighFor   = 10 * time.Second // how long a sandbox counts as working after it has worked
 )
 
 // weight is the weight of a living sandbox among those that want CPU time.
 type weight struct {
-	mu    sync.Mutex // guards all below, and orders the changes of the box
-	holds int        // runs that have a slot, and interpreters that start
-	since time.Time  // when the first of them began
-	held  time.Duration
+	mu    sync.Mutex    // guards all below, and orders the changes of the box
+	holds int           // runs that have a slot, and interpreters that start
+	since time.Time     // start of the holds
+	held  time.Duration // time with ended holds, after measured
 
-	cpu    time.Duration // of the box, when it was last looked at
-	looked time.Time
-	worked time.Time // without a slot
-	pids   int64     // processes and threads; less than 0 is unknown
-	part   int       // of the usual weight, that the sandbox has without holds
-	set    int       // the one that the box has; 0 is unknown
+	cpu      time.Duration // of the box at measured
+	measured time.Time
+	worked   time.Time // last time at which it worked without a slot
+	pids     int64     // processes and threads; less than 0 is unknown
+	part     int       // without holds, the box has 1/part of the usual weight
+	set      int       // the part that the box has; 0 is unknown
 }
 
 // holdWeight gives the sandbox its usual weight until drop.
@@ -53,7 +53,7 @@ func (s *Sandbox) dropWeight() {
 	}
 }
 
-// weigh gives the box its weight, if it has another. The caller holds weight.mu.
+// weigh changes the weight of the box if it must have another. The caller holds weight.mu.
 func (s *Sandbox) weigh() {
 	w := &s.weight
 	part := max(w.part, 1)
@@ -70,7 +70,7 @@ func (s *Sandbox) weigh() {
 	}
 }
 
-// worksAside reports whether the sandbox has worked without a slot lately.
+// worksAside measures the sandbox, and reports whether it has worked without a slot in the last weighFor.
 func (s *Sandbox) worksAside(now time.Time) bool {
 	if _, can := s.box.(sandbox.Yielder); !can {
 		return false
@@ -87,10 +87,10 @@ func (s *Sandbox) worksAside(now time.Time) bool {
 		w.since = now
 	}
 	aside := usage.CPU - w.cpu - w.held*time.Duration(runtime.NumCPU())
-	if !w.looked.IsZero() && aside > now.Sub(w.looked)/weighBusy {
+	if !w.measured.IsZero() && aside > now.Sub(w.measured)/weighBusy {
 		w.worked = now
 	}
-	w.cpu, w.held, w.looked, w.pids = usage.CPU, 0, now, usage.PidsNow
+	w.cpu, w.held, w.measured, w.pids = usage.CPU, 0, now, usage.PidsNow
 	return now.Sub(w.worked) < weighFor
 }
 
@@ -114,7 +114,7 @@ func weighAll(list []*Sandbox, now time.Time) {
 	}
 }
 
-// startWeighing starts the goroutine that looks at living sandboxes, with the first of them.
+// startWeighing starts the goroutine that measures living sandboxes, unless it runs.
 func (e *Engine) startWeighing() {
 	t := e.living
 	t.mu.Lock()
@@ -128,9 +128,9 @@ func (e *Engine) startWeighing() {
 		defer tick.Stop()
 		for {
 			select {
-			case now := <-tick.C:
+			case <-tick.C:
 				list := t.all(func(s *Sandbox) bool { return s.isMade() && s.life.Err() == nil })
-				weighAll(list, now)
+				weighAll(list, time.Now()) // a late tick would be earlier than the holds
 				e.endCrowd(list)
 			case <-e.stop.Done():
 				return

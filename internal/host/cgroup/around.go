@@ -39,10 +39,11 @@ func hostPids() (most int64) {
 }
 
 // treePids is the part, in eighths, of the processes of the host, or of a group above a tree, that the groups of the
-// tree may have together. A process may have two trees, one for each backend.
+// tree may have together. A server may have two trees, one for each backend.
 const treePids = 3
 
-// TreePids returns how many processes and threads the groups of a tree may have, where a host or a group permits most.
+// TreePids returns how many processes and threads the groups of a tree may have if the host, or a group above it,
+// permits most.
 func TreePids(most int64) int64 { return most * treePids / 8 }
 
 // boundPids bounds the processes and threads of all groups of the tree together. This process, which is beside them,

@@ -143,7 +143,7 @@ func (box *Box) ResizeBy(l sandbox.Limits, own int64) error {
 	return nil
 }
 
-// Yield changes the weight of the box among those that want CPU time.
+// Yield implements sandbox.Yielder.
 func (box *Box) Yield(part int) error {
 	box.mu.Lock()
 	defer box.mu.Unlock()
