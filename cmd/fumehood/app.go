@@ -91,11 +91,11 @@ type commandLine struct {
 
 // signals are what commands do at signals instead of ending.
 type signals struct {
+	hangups chan struct{} // has a value while a reload is due; nil outside serve
+
 	mu        sync.Mutex  // guards all below
 	intercept func()      // receives interrupts from the keyboard; nil: they end the command
 	reload    func() bool // receives SIGHUP; nil or false: it ends the command
-
-	hangups chan struct{} // has a value while a reload is due; nil but in serve
 }
 
 // exitError ends the program with this code and without a message.

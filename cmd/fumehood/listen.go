@@ -80,7 +80,7 @@ func urlOf(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
-// forUser reports whether only this user can send requests: by a socket, and without keys for others.
+// forUser reports whether only this user can send requests: the server listens on a socket, and others have no keys.
 func (f *doorFlags) forUser() bool {
 	return strings.HasPrefix(f.listen, client.UnixPrefix) && f.keyFile == ""
 }

@@ -102,7 +102,8 @@ The first interrupt or SIGTERM refuses new runs and waits for active ones; the s
 
 With --backend or --allow-backend, requests may name only those backends. The default is --backend,
 else the first --allow-backend, or the strongest of them if other machines can reach the server.
-Requests may name any image; then only images that match --allow-image (* and ? are wildcards).
+With --allow-image, or if other machines can reach the server, requests may name only images that
+match it (* and ? are wildcards).
 
 A request may name limits up to --max-...; fumehood doctor shows them for this host. A maximum
 below a built-in default lowers it; a named default over a named maximum is an error.
@@ -440,7 +441,7 @@ func (f *serveFlags) restrict(config *engine.Config, addr net.Addr) (err error) 
 		}
 	}
 	if config.Default == engine.Auto && len(config.Allowed) > 0 {
-		config.Allowed = append(slices.Clone(config.Allowed), engine.Auto) // of all, not only of those
+		config.Allowed = append(slices.Clone(config.Allowed), engine.Auto) // it chooses from all backends
 	}
 	if reachable(addr) {
 		config.Default = cmp.Or(config.Default, engine.Auto) // the strongest, as strangers may call

@@ -46,7 +46,7 @@ type reloader struct {
 	metrics *httpd.Metrics
 }
 
-// noteHangups notes each SIGHUP for a reloader, also one that comes before the server serves, until stop is called.
+// noteHangups records each SIGHUP for a reloader, also before the server serves, until stop is called.
 func (a *app) noteHangups() (stop func()) {
 	a.signals.hangups = make(chan struct{}, 1)
 	return a.onHangup(untilTerminalEnds(func() {
@@ -58,8 +58,8 @@ func (a *app) noteHangups() (stop func()) {
 }
 
 // tend reloads keys and limits after SIGHUP, and keys when their file has changed, ends the requests of expired keys,
-// and reports to the service manager, until stop is called. A reload must not end a server that drains: noteHangups
-// goes on.
+// and reports to the service manager, until stop is called. noteHangups continues after that, so that a reload does not
+// end a server that drains.
 func (r *reloader) tend() (stop func()) {
 	done := make(chan struct{})
 	var tasks sync.WaitGroup
@@ -187,8 +187,8 @@ func (r *reloader) applySettings(next *serveFlags) error {
 	return nil
 }
 
-// keep keeps the running values of settings that need a restart, and on which limits depend: shares are parts of the
-// slots and of the queue, and a server that fetches images needs a list of them.
+// keep restores the running values of settings that need a restart and decide about limits: shares are parts of the
+// slots and of the queue, and a server that fetches images requires a list of them.
 func (f *serveFlags) keep(running *serveFlags) {
 	f.config.Slots, f.config.Queue, f.pull = running.config.Slots, running.config.Queue, running.pull
 }

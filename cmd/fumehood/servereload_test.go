@@ -184,7 +184,7 @@ func TestReloadAtStart(t *testing.T) {
 	s.stop(t)
 }
 
-// TestReloadKeepsShares: a reload takes the shares of a client of the slots and the queue that the server has.
+// TestReloadKeepsShares: after a reload, the shares of a client are parts of the server's slots and queue.
 func TestReloadKeepsShares(t *testing.T) {
 	running, next := serveFlags{}, serveFlags{}
 	running.config.Slots, running.config.Queue = 4, 6

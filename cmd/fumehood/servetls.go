@@ -130,8 +130,8 @@ type certificate struct {
 
 	mu      sync.Mutex // guards all below
 	loaded  *tls.Certificate
-	changed time.Time // of the file, when it was last read
-	warned  time.Time // of the file, when it could last not be read
+	changed time.Time // modification time of cert when it was last loaded
+	warned  time.Time // modification time of cert at the last warning
 	checked time.Time
 }
 
@@ -169,7 +169,8 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	c.checked = time.Now()
 	if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.changed) {
-		if err := c.load(); err != nil && !info.ModTime().Equal(c.warned) { // its key may follow
+		// An error may be temporary: the key may be replaced after the certificate.
+		if err := c.load(); err != nil && !info.ModTime().Equal(c.warned) {
 			c.warned = info.ModTime()
 			c.warn(err)
 		}

@@ -152,6 +152,6 @@ func TestCertificateRenewed(t *testing.T) {
 	}
 	rename(c.key, c.key+".new")
 	touch(false)
-	rename(c.key+".new", c.key) // after the certificate
+	rename(c.key+".new", c.key) // without a further change of the certificate
 	look(true)
 }

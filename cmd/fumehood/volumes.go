@@ -131,7 +131,7 @@ func (a *app) offerVolumes(f *serveFlags, kept *state) error {
 	if kept != nil {
 		a.volumes.options.Dir = volumesIn(filepath.Dir(kept.logs))
 	}
-	if f.living.private && f.door.forUser() && len(offered.dirs) == 0 { // the client may do what this user may
+	if f.living.private && f.door.forUser() && len(offered.dirs) == 0 { // the client acts as this user
 		f.config.Volumes.Dir = a.checkOwnDir
 		return nil
 	}

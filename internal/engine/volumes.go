@@ -20,9 +20,9 @@ type VolumeStore interface {
 	Create(ctx context.Context, r sandbox.VolumeRequest) (sandbox.NamedVolume, error)
 	// Find returns a volume of an owner. Error: NotFound.
 	Find(owner, name string) (sandbox.NamedVolume, error)
-	// List returns the volumes of an owner, by name. It calls looked, if that is not nil, for each: to find out which of
-	// its users live may take a while.
-	List(owner string, looked func(users int)) ([]sandbox.NamedVolume, error)
+	// List returns the volumes of an owner, by name. For each it calls report, if that is not nil, with the number of
+	// users: finding out which of them live takes CPU time.
+	List(owner string, report func(users int)) ([]sandbox.NamedVolume, error)
 	// Remove removes a volume with its files. Errors: NotFound; Exists, a sandbox uses it.
 	Remove(ctx context.Context, owner, name string) error
 	// Hold makes a sandbox, whose box is made next, a user of a volume until its box is gone. Errors: NotFound; Exists,

@@ -14,8 +14,8 @@ type usedVolumes struct {
 	sandbox.NamedVolume
 }
 
-func (u usedVolumes) List(_ string, looked func(int)) ([]sandbox.NamedVolume, error) {
-	looked(len(u.Users))
+func (u usedVolumes) List(_ string, report func(int)) ([]sandbox.NamedVolume, error) {
+	report(len(u.Users))
 	return []sandbox.NamedVolume{u.NamedVolume}, nil
 }
 

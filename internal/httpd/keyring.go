@@ -178,8 +178,8 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	return nil
 }
 
-// OwnerLimits returns the limits of an owner for the engine. A name whose last key was removed, or the file of all
-// keys, may have no network: its ceiling, which may have been lower than that of the server, is gone with the key.
+// OwnerLimits returns the limits of an owner for the engine. A name without a key, also where the file of keys was
+// removed, may have no network: its ceiling was removed too, and may have been lower than that of the server.
 func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
 	if owner == "" {
 		return engine.OwnerLimits{}

@@ -236,7 +236,7 @@ func (p *passing) relocate(location string) (within string, ok bool) {
 	if path == "" {
 		path = "/"
 	}
-	// Browsers take %2e for a dot, and some proxies before this server take %2f for a slash.
+	// Browsers decode %2e to a dot, and some proxies before this server decode %2f to a slash.
 	plain, err := url.PathUnescape(path)
 	if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/trees"
 )
 
-// heads keeps the first lines of the records of names: each build and each new image reads those of all names. The zero
-// value is empty.
+// heads caches the first lines of the records of names: each build and each new image reads those of all names. The
+// zero value is empty.
 type heads struct {
 	mu    sync.Mutex
 	known map[string]knownHead // by file

@@ -149,7 +149,7 @@ func TestInPlaceOfEngines(t *testing.T) {
 	}
 }
 
-// TestHeads: a listing shows each change of a name, keeps nothing of one that is gone, and reads no record twice.
+// TestHeads: a list shows each change of a name, keeps no head of a removed one, and reads no record twice.
 func TestHeads(t *testing.T) {
 	s := openStore(t)
 	trees := []string{deriveOf(t, s, "a"), deriveOf(t, s, "b")}

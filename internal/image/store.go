@@ -248,7 +248,7 @@ func (s *Store) List() ([]Image, error) {
 	return list, nil
 }
 
-// Names returns the number of names, roughly.
+// Names returns about how many names there are: those in the cache.
 func (s *Store) Names() int { return s.heads.count() }
 
 // Hold returns the folder of an image's root file system. It exists until release.

@@ -80,8 +80,8 @@ func TestLayerWork(t *testing.T) {
 	}
 }
 
-// TestCharge: each build is charged for what it hashes and for the layers that it makes, and one whose steps are cached
-// for what it hashes again and for its name.
+// TestCharge: a build is charged for the files that it hashes and for the layers that it makes. One whose steps are
+// cached is charged for the hashes and for its name.
 func TestCharge(t *testing.T) {
 	h := newHouse(t, map[string]string{"large": strings.Repeat("x", 5<<20)})
 	var mu sync.Mutex

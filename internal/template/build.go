@@ -61,7 +61,7 @@ const (
 	treeShare    = 6
 	entryWork    = 100 // for an entry of the layer or the parent
 	writtenBytes = 50  // of content that cost 1: hashed, and written to memory that the kernel writes to disk
-	nameWork     = 300 // of naming an image, for each name of the store, whose records are compared
+	nameWork     = 300 // to name an image, for each name of the store: their records are compared
 )
 
 // ServerWork is the MaxWork of builds for requests: some 10 s.
@@ -85,7 +85,7 @@ type Build struct {
 	NoCache         bool        // repeat every step
 	Report          func(Event) // receives the log, from one goroutine at a time; may be nil
 	// Charge is called with the CPU time that the build takes outside of sandboxes, in parts, by several goroutines. It
-	// may wait. nil is free.
+	// may wait. nil charges nothing.
 	Charge func(time.Duration)
 }
 

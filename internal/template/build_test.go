@@ -390,7 +390,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestFetchInTurn: a missing base image is fetched as the owner of the build may, such as in a slot.
+// TestFetchInTurn: a build fetches a missing base image as Fetch permits it to its owner.
 func TestFetchInTurn(t *testing.T) {
 	h := newHouse(t, nil)
 	refused, asked := errors.New("no slot"), ""

@@ -359,7 +359,7 @@ func (c *collector) addFile(source, name string, info fs.FileInfo) error {
 
 func (c *collector) add(i item) {
 	if c.err == nil {
-		if c.err = c.build.bound(i.size / hashedBytes); c.err == nil { // they are charged once they are hashed
+		if c.err = c.build.bound(i.size / hashedBytes); c.err == nil { // charged once it is hashed
 			c.err = c.build.spend(itemWork)
 		}
 	}

@@ -94,7 +94,7 @@ func (b *build) bound(work int64) error {
 	return nil
 }
 
-// workTime is the CPU time of work that is 1.
+// workTime is the CPU time of one unit of work.
 const workTime = 100 * time.Nanosecond
 
 // charge reports work to the caller of the build.
@@ -104,7 +104,7 @@ func (b *build) charge(work int64) {
 	}
 }
 
-// charged is a writer whose bytes are charged as hashed.
+// charged is a writer that charges a build for bytes that it hashes.
 type charged struct {
 	io.Writer
 	build *build

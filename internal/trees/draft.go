@@ -63,8 +63,8 @@ func (d *Draft) Publish(digest string, record any) error {
 	return err
 }
 
-// publish is Publish, and reports whether the tree is that of the draft. It returns the folder of a damaged tree, which
-// the caller removes.
+// publish publishes the draft, and reports whether it has become the tree. It returns the folder of a damaged tree, if
+// there was one, which the caller removes.
 func (d *Draft) publish(digest string, record any) (old string, published bool, err error) {
 	if err := d.finish(record); err != nil {
 		return "", false, err

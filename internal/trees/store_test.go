@@ -141,7 +141,7 @@ func TestPublishTwice(t *testing.T) {
 	}
 }
 
-// TestPublishRemovesLater: nothing is removed with the lock of the drafts, as that takes seconds for a large tree.
+// TestPublishRemovesLater: publish, which holds the lock of the drafts, removes nothing: a large tree takes seconds.
 func TestPublishRemovesLater(t *testing.T) {
 	s := newStore(t)
 	if err := draftOf(t, s).Publish(digest, 1); err != nil {

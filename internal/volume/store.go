@@ -393,8 +393,8 @@ func notFound(name string) error {
 		Fix: "create it first, with its size"}
 }
 
-// List returns the volumes of an owner, by name. It calls looked, if that is not nil, for each.
-func (s *Store) List(owner string, looked func(users int)) ([]sandbox.NamedVolume, error) {
+// List returns the volumes of an owner, by name. For each it calls report, if that is not nil.
+func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolume, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -415,8 +415,8 @@ func (s *Store) List(owner string, looked func(users int)) ([]sandbox.NamedVolum
 			return nil, err
 		}
 		list = append(list, v)
-		if looked != nil {
-			looked(len(v.Users))
+		if report != nil {
+			report(len(v.Users))
 		}
 	}
 	return list, nil

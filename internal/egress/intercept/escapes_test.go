@@ -99,8 +99,8 @@ func TestPercentBefore(t *testing.T) {
 	}
 }
 
-// TestKeptEscapes: so is one whose end begins such an escape, with what code sends behind its placeholder, and one with
-// an escape of its own.
+// TestKeptEscapes: a value is found if its end begins an escape that an encoder keeps, with digits that code sends
+// behind its placeholder, and if it contains an escape itself.
 func TestKeptEscapes(t *testing.T) {
 	for value, texts := range map[string][]string{
 		`ab{cdef}gh%`:   {`ab%7Bcdef%7Dgh%11`, `ab%7Bcdef%7Dgh%u20ac`, `ab%7Bcdef%7Dgh%25`},

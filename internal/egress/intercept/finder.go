@@ -109,7 +109,7 @@ func (all patternSet) addValue(value, placeholder string) {
 // maxCut is how many digits an escape of URLs may take of what follows an incomplete one: four of %u20ac.
 const maxCut = 4
 
-// addCut adds what is left of a text if its first digits end an escape of URLs, or its last characters begin an escape.
+// addCut adds the rest of a text whose first digits end an escape of URLs, or whose last characters begin an escape.
 // Code can send a percent sign before a placeholder, and digits behind it, and some encoders do not escape what seems
 // to be an escape.
 func (all patternSet) addCut(text, placeholder string) {
@@ -137,7 +137,7 @@ func (all patternSet) addCut(text, placeholder string) {
 	}
 }
 
-// beginOfEscape returns where a text ends in the beginning of an escape of URLs, HTML or XML, or -1.
+// beginOfEscape returns the position of an incomplete escape of URLs, HTML or XML at the end of a text, or -1.
 func beginOfEscape(text string) int {
 	i := strings.LastIndexAny(text, "%&")
 	if i < 0 || len(text)-i >= maxEscape || strings.Trim(text[i+1:], "#"+unescaped) != "" {

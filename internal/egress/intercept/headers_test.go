@@ -202,7 +202,7 @@ func TestLongestValue(t *testing.T) {
 			for _, text := range []string{json.String(), form.String(), markup.String()} {
 				around := strings.Repeat(`\`, maxHeld)
 				got := strings.Join(pieces(f, chunks(around+text+around, 1001)...), "")
-				// Two backslashes may be the begin of an escape in an escape. Behind an ampersand they may be the end.
+				// Two backslashes may begin an escape in an escape. Behind an ampersand they may end one.
 				left, right, ok := strings.Cut(got, "<1>")
 				if !ok || len(left)+2 < len(around) || len(right)+4 < len(around) ||
 					strings.Trim(left+right, `\`) != "" {

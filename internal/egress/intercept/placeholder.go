@@ -41,13 +41,13 @@ func NewPlaceholder(value string) string {
 const (
 	base64Characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // in URLs
 	keyCharacters    = base64Characters + "._+/=-"
-	// formSize is how many bytes of a value tell its form: keys of a fixed length are shorter. A regular expression
-	// takes some 100 ns for each byte.
+	// formSize bounds the bytes of a value that regular expressions read, at some 100 ns for each. Keys of a fixed
+	// length are shorter.
 	formSize = 128
 )
 
 // forms match the first formSize bytes of known keys: the prefix, which is the same in all keys of a kind, and the
-// rest, which goes on with keyCharacters.
+// rest. Further bytes of a key are keyCharacters.
 var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	const rest = `[A-Za-z0-9._+/=-]{16,}`
 	for _, form := range [][2]string{
@@ -102,7 +102,7 @@ var alphabets = []string{"0123456789", "0123456789abcdef", "0123456789ABCDEF", "
 // randomLike returns a random text of the length of another, and how many bits are random. Letters and digits between
 // two other characters are of one alphabet.
 func randomLike(text string) (like string, bits float64) {
-	random := bufio.NewReader(rand.Reader) // each call of the system takes some 200 ns
+	random := bufio.NewReader(rand.Reader) // each read of rand.Reader takes some 200 ns
 	var out strings.Builder
 	for text != "" {
 		end := strings.IndexFunc(text, func(c rune) bool { return !isLetter(c) })

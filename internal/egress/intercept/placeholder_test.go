@@ -55,8 +55,8 @@ func TestPlaceholderForms(t *testing.T) {
 	}
 }
 
-// TestPlaceholderCost: a placeholder takes little for each character of a long value. A big number for each took two
-// microseconds.
+// TestPlaceholderCost: a placeholder allocates nothing for each character of a long value. A number of math/big for
+// each took two microseconds.
 func TestPlaceholderCost(t *testing.T) {
 	value := "sk-" + strings.Repeat("aB3", 2700)
 	if allocations := testing.AllocsPerRun(10, func() { NewPlaceholder(value) }); allocations > 100 {
