@@ -19,8 +19,8 @@ type escape struct {
 var percents, backslashes, references = escape{'%', decodePercent}, escape{'\\', decodeBackslash},
 	escape{'&', decodeReference}
 
-// maxEscape is the most bytes of an escape that is decoded. The longest is a surrogate pair of JSON.
-const maxEscape = len(`\ud834\udd1e`)
+// maxEscape is the most bytes of an escape that is decoded. The longest is a name of HTML.
+const maxEscape = len("&DiacriticalGrave;")
 
 // decodePercent decodes an escape of URLs and forms, and of the function escape of ECMAScript (%u20ac).
 func decodePercent(out, b []byte) ([]byte, int) {
@@ -73,42 +73,74 @@ func decodeBackslash(out, b []byte) ([]byte, int) {
 	case 'b', 'f', 'n', 'r':
 		return append(out, '\n'), 2 // no value has any of these
 	}
-	if c, ok := number(b, 1, 3, 8); ok {
-		return append(out, byte(c)), len(`\101`)
+	if n := digitsAt(b[:min(len(b), len(`\101`))], 1, 8); n > 0 {
+		c, _ := number(b, 1, n, 8)
+		return append(out, byte(c)), 1 + n
 	}
 	return append(out, b[1]), 2
 }
 
 // namedReferences are the names of characters of ASCII in HTML, of which XML has five
-// (https://html.spec.whatwg.org/#named-character-references).
-var namedReferences = map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'',
-	"AMP": '&', "LT": '<', "GT": '>', "QUOT": '"', "Tab": '\t', "excl": '!', "num": '#', "dollar": '$', "percnt": '%',
-	"lpar": '(', "rpar": ')', "ast": '*', "midast": '*', "plus": '+', "comma": ',', "period": '.', "sol": '/',
-	"colon": ':', "semi": ';', "equals": '=', "quest": '?', "commat": '@', "lbrack": '[', "lsqb": '[', "bsol": '\\',
-	"rbrack": ']', "rsqb": ']', "Hat": '^', "lowbar": '_', "UnderBar": '_', "grave": '`', "lbrace": '{', "lcub": '{',
-	"verbar": '|', "vert": '|', "rbrace": '}', "rcub": '}'}
+// (https://html.spec.whatwg.org/#named-character-references). One stands for two characters.
+var namedReferences = map[string]string{"amp": "&", "lt": "<", "gt": ">", "quot": `"`, "apos": "'",
+	"AMP": "&", "LT": "<", "GT": ">", "QUOT": `"`, "Tab": "\t", "excl": "!", "num": "#", "dollar": "$", "percnt": "%",
+	"lpar": "(", "rpar": ")", "ast": "*", "midast": "*", "plus": "+", "comma": ",", "period": ".", "sol": "/",
+	"colon": ":", "semi": ";", "equals": "=", "quest": "?", "commat": "@", "lbrack": "[", "lsqb": "[", "bsol": `\`,
+	"rbrack": "]", "rsqb": "]", "Hat": "^", "lowbar": "_", "UnderBar": "_", "grave": "`", "DiacriticalGrave": "`",
+	"lbrace": "{", "lcub": "{", "verbar": "|", "vert": "|", "VerticalLine": "|", "rbrace": "}", "rcub": "}",
+	"fjlig": "fj"}
 
-// decodeReference decodes a reference of HTML or XML: by number, or by the name of a character of ASCII.
+// unendedReferences are the names that HTML also reads without a semicolon.
+var unendedReferences = []string{"amp", "lt", "gt", "quot", "AMP", "LT", "GT", "QUOT"}
+
+// decodeReference decodes a reference of HTML or XML: by number, or by the name of characters of ASCII.
 func decodeReference(out, b []byte) ([]byte, int) {
-	end := bytes.IndexByte(b[:min(len(b), maxEscape)], ';')
-	if end < 0 {
-		return out, 0
+	b = b[:min(len(b), maxEscape)]
+	if len(b) > 2 && b[1] == '#' {
+		return decodeNumbered(out, b)
 	}
-	c, ok := rune(0), false
-	switch {
-	case b[1] != '#':
-		if c, ok := namedReferences[string(b[1:end])]; ok {
-			return append(out, c), end + 1
+	if end := bytes.IndexByte(b, ';'); end > 0 {
+		if text := namedReferences[string(b[1:end])]; text != "" {
+			return append(out, text...), end + 1
 		}
-	case b[2]|' ' == 'x':
-		c, ok = number(b, 3, end-3, 16)
-	default:
-		c, ok = number(b, 2, end-2, 10)
 	}
-	if !ok {
+	for _, name := range unendedReferences {
+		if bytes.HasPrefix(b[1:], []byte(name)) {
+			return append(out, namedReferences[name]...), 1 + len(name)
+		}
+	}
+	return out, 0
+}
+
+// decodeNumbered decodes a reference by number. XML requires the semicolon at its end, and HTML does not.
+func decodeNumbered(out, b []byte) ([]byte, int) {
+	at, base := len("&#"), rune(10)
+	if b[at]|' ' == 'x' {
+		at, base = len("&#x"), 16
+	}
+	end := at + digitsAt(b, at, base)
+	for at < end-1 && b[at] == '0' {
+		at++
+	}
+	c, ok := number(b, at, end-at, base)
+	switch {
+	case !ok || end == maxEscape: // it may go on
 		return out, 0
+	case end < len(b) && b[end] == ';':
+		end++
 	}
-	return utf8.AppendRune(out, c), end + 1
+	return utf8.AppendRune(out, c), end
+}
+
+// digitsAt returns how many digits are at a position of a text.
+func digitsAt(b []byte, at int, base rune) (n int) {
+	for at+n < len(b) {
+		if _, ok := number(b, at+n, 1, base); !ok {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // number returns the number of that many digits at a position of a text.

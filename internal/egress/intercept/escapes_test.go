@@ -31,10 +31,13 @@ func TestEscapes(t *testing.T) {
 		"Twig's js":               `sk\x2DAb_c.9\x2B\/\x3D\x26\x3C\x27\x22\x5C\x20\x2541\x5Cx41\x26amp\x3B`,
 		"PHP's ENT_HTML5": `sk-Ab&lowbar;c&period;9&plus;&sol;&equals;&amp;&lt;&apos;&quot;&bsol; ` +
 			`&percnt;41&bsol;x41&amp;amp&semi;`,
-		"markup in markup":     `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
-		"Python's repr":        `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
-		"C with octal numbers": `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
-		"all, in JSON":         `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
+		"HTML without semicolons": `sk-Ab&#95c.9+/&#X3d&amp&LT'&quot\ %41\x41&amp;amp;`,
+		"long numbers":            `sk-Ab&#x00000000005f;c.9&#0000000000043;/=&amp;&lt;'"\ %41\x41&amp;amp;`,
+		"short octal numbers":     `sk\55Ab_c.9\53/=&\74'"\\\40%41\\x41&amp;`,
+		"markup in markup":        `sk-Ab_c.9+/=&amp;&lt;&#039;&quot;\ %41\x41&amp;`,
+		"Python's repr":           `sk-Ab_c.9+/=&<\'"\\ %41\\x41&amp;`,
+		"C with octal numbers":    `sk\055Ab_c.9+/=&<'\"\\ %41\\x41&amp;`,
+		"all, in JSON":            `\u0073\u006b` + value[2:8] + `\u{39}\U0000002b\/=&<'\"\\ %41\\x41&amp;`,
 	} {
 		for _, before := range []string{"", `\\`, "%", "&#", `\\` + strings.Repeat(`\\`, maxHeld)} {
 			whole := before + text + "\n"
@@ -45,6 +48,19 @@ func TestEscapes(t *testing.T) {
 				if !hidden || !strings.HasPrefix(before, left) || len(left)+2 < len(before) {
 					t.Errorf("%s, in pieces of %d: %.200q", name, size, got[max(0, len(got)-200):])
 				}
+			}
+		}
+	}
+}
+
+// TestNamesOfHTML: a value is found whose characters have names of HTML, one name for two characters included.
+func TestNamesOfHTML(t *testing.T) {
+	const value = "abcfj|`fj"
+	f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: value, Placeholder: "<1>"}}})
+	for _, text := range []string{"abc&fjlig;&vert;&grave;&fjlig;", "abcfj&VerticalLine;&DiacriticalGrave;fj"} {
+		for _, size := range []int{1, 5, len(text)} {
+			if got := strings.Join(pieces(f, append(chunks(text, size), "")...), ""); got != "<1>" {
+				t.Errorf("%s, in pieces of %d: %s", text, size, got)
 			}
 		}
 	}
