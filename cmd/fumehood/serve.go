@@ -387,7 +387,7 @@ func (a *app) checkBackends(ctx context.Context, e *openedEngine, byDefault stri
 	byDefault = cmp.Or(byDefault, probed[0].Backend)
 	if i := slices.IndexFunc(probed, func(p engine.Probed) bool { return p.Backend == byDefault }); i >= 0 {
 		a.warnOfDefault(probed[i])
-	} else if _, ok := engine.Strongest(probed); !ok {
+	} else if _, ok := e.Choice(probed); !ok {
 		a.warnOfDefault(e.ProbeDefault(ctx))
 	}
 	return nil

@@ -261,6 +261,14 @@ func Strongest(probed []Probed) (name string, ok bool) {
 	return name, ok
 }
 
+// Choice is Strongest among the backends from which Auto chooses in this engine.
+func (e *Engine) Choice(probed []Probed) (name string, ok bool) {
+	choices := e.choices()
+	return Strongest(slices.DeleteFunc(slices.Clone(probed), func(p Probed) bool {
+		return !slices.ContainsFunc(choices, func(b sandbox.Backend) bool { return b.Name() == p.Backend })
+	}))
+}
+
 // strongest returns the index of the backend with the strongest isolation of those that are usable or slow; of equals,
 // the first.
 func strongest(probed []Probed) (int, bool) {

@@ -112,6 +112,9 @@ func TestAutoWaitsForTheStrongest(t *testing.T) {
 		if p := e.ProbeDefault(t.Context()); p.Backend != "weak" || p.Err != nil {
 			t.Errorf("of the weak one alone, the default is %q, %v", p.Backend, p.Err)
 		}
+		if name, ok := e.Choice(e.Probe(t.Context())); name != "weak" || !ok {
+			t.Errorf("of the weak one alone, the choice is %q", name)
+		}
 		if p := e.ProbeOf(t.Context(), "strong"); sandbox.KindOf(p.Err) != sandbox.Invalid {
 			t.Errorf("one that is not allowed: %v", p.Err)
 		}
