@@ -280,7 +280,6 @@ func (c *Context) Restart(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	defer c.sandbox.holdWeight()()
 	c.end()
 	_, err = c.alive(ctx)
 	return err

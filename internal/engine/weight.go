@@ -19,7 +19,7 @@ const (
 // weight is the weight of a living sandbox among those that want CPU time.
 type weight struct {
 	mu    sync.Mutex    // guards all below, and orders the changes of the box
-	holds int           // runs that have a slot, and interpreters that start
+	holds int           // runs that have a slot
 	since time.Time     // start of the holds
 	held  time.Duration // time with ended holds, after measured
 

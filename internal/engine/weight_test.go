@@ -2,10 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/lang"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -74,5 +77,39 @@ func TestWeights(t *testing.T) {
 	now = now.Add(weighFor)
 	if got, want := round(0), []int{1, 1, 1, 1, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("later, parts are %v, want %v", got, want)
+	}
+}
+
+// undialed is a yielder whose guest does not answer. It notes its part when it is dialed.
+type undialed struct {
+	yielder
+	parts []int
+}
+
+func (u *undialed) Dial(context.Context) (net.Conn, error) {
+	u.parts = append(u.parts, u.part)
+	return nil, errors.New("no guest")
+}
+
+// TestRestartWeight: an interpreter that is started again, which may execute code of the sandbox, has no slot, and so no
+// more weight.
+func TestRestartWeight(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSandbox(e, noBoxes{}, sandbox.Record{ID: sandbox.NewID()})
+	box := &undialed{}
+	s.box, s.weight.part = box, 3
+	s.weight.mu.Lock()
+	s.weigh()
+	s.weight.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.newContext("a", lang.All()[0], "").Restart(ctx); err == nil {
+		t.Error("an interpreter started without a guest")
+	}
+	if len(box.parts) == 0 || slices.ContainsFunc(box.parts, func(part int) bool { return part != 3 }) {
+		t.Errorf("the parts of the weight are %v", box.parts)
 	}
 }
