@@ -66,6 +66,20 @@ func TestNamesOfHTML(t *testing.T) {
 	}
 }
 
+// TestLongEscapes: a value is found in a text as long as a pattern may be, however few characters the value has.
+func TestLongEscapes(t *testing.T) {
+	const escape = "%26%23x41%3B"
+	for n := 100; n*len(escape) <= maxPattern; n += 100 {
+		f := newFinder([]rules.Secret{{Secret: sandbox.Secret{Value: strings.Repeat("A", n), Placeholder: "<1>"}}})
+		text := strings.Repeat(escape, n)
+		for _, size := range []int{cleanSize, 999} {
+			if got := strings.Join(pieces(f, append(chunks(text, size), "")...), ""); got != "<1>" {
+				t.Errorf("%d characters, in pieces of %d: %d bytes remain", n, size, len(got))
+			}
+		}
+	}
+}
+
 // TestEscapesInEscapes: a value is found in a text that is escaped twice, such as a URL in JSON.
 func TestEscapesInEscapes(t *testing.T) {
 	const value = `ab/cd+e&f==;"<{n'`

@@ -258,7 +258,7 @@ type part struct {
 
 // findEscaped finds what find finds in a text as decoders of escapes read it.
 func (f *finder) findEscaped(s *search, b []byte, from, to int) {
-	s.begin = max(0, from-min(escapedSize*f.longest, maxHeld))
+	s.begin = max(0, from-maxHeld)
 	s.begin -= trailingBackslash(b[:s.begin])
 	f.findInside(s, 0, part{b[s.begin:min(len(b), to+maxEscape)], from - s.begin, to - s.begin})
 }
@@ -318,9 +318,6 @@ func (f *finder) findAround(found []span, s *search, d *decoded, of part) []span
 	}
 	return found
 }
-
-// escapedSize is how many bytes an escape takes for each byte that it stands for, in almost all encodings.
-const escapedSize = 6
 
 // span is a part of a text that reveals a value.
 type span struct {
