@@ -9,7 +9,7 @@ import (
 // Parts, in eighths, of the processes that all sandboxes may have together.
 const (
 	fewLeft  = 6 // once all sandboxes have more, few are left
-	crowdMax = 3 // what the sandboxes of an owner may have then
+	crowdMax = 3 // the most for the sandboxes of one owner then
 )
 
 // endCrowd ends sandboxes of an owner with too many processes while few are left, as other owners could start none. The

@@ -291,7 +291,7 @@ func TestLargeSurveys(t *testing.T) {
 	}
 }
 
-// TestSurveysOfOwners: an owner of many images does not displace what is known of another owner's image.
+// TestSurveysOfOwners: an owner of many images does not displace the survey of another owner's image.
 func TestSurveysOfOwners(t *testing.T) {
 	var s surveys
 	other := surveyKey{owner: "b", digest: "0"}

@@ -153,7 +153,7 @@ func kindOf(owner string) int {
 }
 
 // cost is the work of one request that its owner has not paid for. Its methods wait until the owner may have more.
-// Copies share what is unpaid, for other goroutines that work for the request.
+// Copies, for other goroutines that work for the request, share the unpaid work.
 type cost struct {
 	shares *shares // nil in tests
 	owner  string

@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// measured is what one call of an operation costs, in seconds.
+// measured is the cost of one call of an operation, in seconds.
 type measured struct {
 	operation
 	cpu, charged, wall float64

@@ -19,7 +19,7 @@ type object map[string]any
 // operation is a request, which is repeated.
 type operation struct {
 	method, path string
-	note         string // tells requests with the same path apart
+	note         string // distinguishes requests with the same path
 	body         []byte
 	header       map[string]string
 	refused      bool       // the answer is an error of the client
@@ -61,7 +61,7 @@ type caller struct {
 	container string // id of one of OpenAI's, with many files
 }
 
-// call sends a request, and then what undoes it.
+// call sends a request, and then the one that undoes it.
 func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path, bytes.NewReader(o.body))
 	if err != nil {
