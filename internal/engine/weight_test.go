@@ -80,32 +80,34 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// undialed is a yielder whose guest does not answer. It notes its part when it is dialed.
+// undialed is a yielder whose guest does not answer. It records its part when it is dialed.
 type undialed struct {
 	yielder
-	parts []int
+	parts  []int
+	dialed func()
 }
 
 func (u *undialed) Dial(context.Context) (net.Conn, error) {
 	u.parts = append(u.parts, u.part)
+	u.dialed()
 	return nil, errors.New("no guest")
 }
 
-// TestRestartWeight: an interpreter that is started again, which may execute code of the sandbox, has no slot, and so no
-// more weight.
+// TestRestartWeight: the restart of an interpreter, which may execute code of the sandbox, holds no slot, so it does not
+// change the weight.
 func TestRestartWeight(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newSandbox(e, noBoxes{}, sandbox.Record{ID: sandbox.NewID()})
-	box := &undialed{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	box := &undialed{dialed: cancel}
 	s.box, s.weight.part = box, 3
 	s.weight.mu.Lock()
 	s.weigh()
 	s.weight.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
 	if err := s.newContext("a", lang.All()[0], "").Restart(ctx); err == nil {
 		t.Error("an interpreter started without a guest")
 	}

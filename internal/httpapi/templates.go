@@ -106,8 +106,8 @@ func (a *apiV1) contextOf(w *httpd.Response, files []sandbox.File) (dir string, 
 	return draft.Files(), done, writeContext(draft.Files(), files, chargeTime(w))
 }
 
-// chargeTime returns a function that counts the time since its last call as work. Files are measured, not estimated: to
-// make one takes ext4 up to a hundred times as long where many were removed in the last minute.
+// chargeTime returns a function that counts the time since its last call as work. Files are measured, not estimated:
+// ext4 takes up to a hundred times as long to make one if many were removed in the last minute.
 func chargeTime(w *httpd.Response) (charge func()) {
 	last := time.Now()
 	return func() {

@@ -12,7 +12,7 @@ import (
 
 // derive makes the tree of the current one and a layer.
 func (b *build) derive(ctx context.Context, st *state, layer io.Reader) (string, error) {
-	var last time.Time // when the entry before was charged
+	var last time.Time // when the previous entry was charged
 	estimated := int64(0)
 	return b.Images.Derive(ctx, image.Layer{Parent: st.tree, Owner: b.want.Owner, Content: layer,
 		Spend: func(entries int, bytes int64) error {
@@ -21,7 +21,7 @@ func (b *build) derive(ctx context.Context, st *state, layer io.Reader) (string,
 			if b.MaxWork > 0 && b.trees > treeShare*b.MaxWork {
 				return tooLarge("its layers take the server too much work: too many files, or steps above many files")
 			}
-			// To make a file takes ext4 up to a hundred times as long where many were removed in the last minute.
+			// ext4 takes up to a hundred times as long to make a file if many were removed in the last minute.
 			if longer := int64(time.Since(last)/workTime) - estimated; !last.IsZero() && longer > 0 {
 				b.charge(longer)
 			}
