@@ -24,6 +24,9 @@ type Limits struct {
 	// Ports is how many connections to one destination this host can have, half of them those of one owner. The default
 	// is the kernel's range of ports.
 	Ports int
+	// Tracked is how many connections the firewall of this host tracks, a quarter of them those of one owner. The
+	// default is that of the kernel; 0 is no bound.
+	Tracked int
 }
 
 const (
@@ -58,7 +61,7 @@ func (l Limits) Complete() Limits {
 	}
 	l.OwnerConnections = min(cmp.Or(l.OwnerConnections, (l.Connections+1)/2), l.Connections)
 	l.SandboxConnections = min(cmp.Or(l.SandboxConnections, l.OwnerConnections), l.OwnerConnections)
-	l.Ports = cmp.Or(l.Ports, hostPorts())
+	l.Ports, l.Tracked = cmp.Or(l.Ports, hostPorts()), cmp.Or(l.Tracked, hostTracked())
 	if l.Bytes == 0 {
 		l.Bytes = min(max(leastBytes, host.MemoryBytes/bytesShare), mostBytes)
 	}
@@ -77,7 +80,7 @@ type budget struct {
 func newBudget(l Limits) *budget {
 	l = l.Complete()
 	b := &budget{limits: l, connections: room.New(int64(l.Connections), int64(l.OwnerConnections)),
-		bytes: room.Halves(l.Bytes), ports: newPorts(l.Ports), processor: newProcessor()}
+		bytes: room.Halves(l.Bytes), ports: newPorts(l.Ports, l.Tracked), processor: newProcessor()}
 	share := b.connections.Share()
 	b.connections.Keep(share/4, share/8) // an eighth for owners with less than an eighth of a share
 	return b

@@ -3,6 +3,7 @@ package egress
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -20,9 +21,16 @@ const (
 	// tcp(7)). It gives the port to no other connection to the same destination.
 	portRest = time.Minute
 	noPort   = -1
+
+	trackedFile  = "/proc/sys/net/netfilter/nf_conntrack_max"
+	trackedShare = 4 // an owner may have 1/4 of the connections that the host's firewall tracks
+	trackedSlots = 1 << 10
 )
 
-const portsFull = "the sandboxes of its owner have opened as many connections to it as they may in a minute"
+const (
+	portsFull   = "the sandboxes of its owner have opened as many connections to it as they may in a minute"
+	trackedFull = "the sandboxes of its owner have opened as many connections as they may in a minute"
+)
 
 // hostPorts returns how many connections this host can have to one destination.
 func hostPorts() int {
@@ -34,15 +42,26 @@ func hostPorts() int {
 	return high - low + 1
 }
 
-// ports counts the ports that connections of each owner to each destination take. Its size does not depend on how many
-// destinations there are: those with the same hash share a slot.
+// hostTracked returns how many connections the firewall of this host tracks, past which it drops new ones of all
+// programs; 0 is none. It keeps one for two minutes after its end.
+func hostTracked() (most int) {
+	b, _ := os.ReadFile(trackedFile) // it is absent without such a firewall
+	_, _ = fmt.Sscan(string(b), &most)
+	return max(most, 0)
+}
+
+// ports counts the ports that connections of each owner to each destination take, and the connections of each owner
+// that the host's firewall tracks. Its size does not depend on how many destinations and owners there are: those with
+// the same hash share a slot.
 type ports struct {
-	most int32
-	seed maphash.Seed
+	most    int32
+	tracked int32 // of one owner; 0 is no bound
+	seed    maphash.Seed
 
 	mu     sync.Mutex // guards all below
 	turned time.Time
 	used   [portSlots]portUse
+	owners [trackedSlots]portUse // to all destinations
 }
 
 type portUse struct {
@@ -50,14 +69,17 @@ type portUse struct {
 	ended [2]int32 // in this turn and in the one before
 }
 
-func newPorts(all int) *ports {
-	return &ports{most: int32(max(all/portShare, 1)), seed: maphash.MakeSeed()}
+func (u *portUse) all() int32 { return u.open + u.ended[0] + u.ended[1] }
+
+func newPorts(all, tracked int) *ports {
+	return &ports{most: int32(max(all/portShare, 1)), tracked: int32(min(tracked/trackedShare, math.MaxInt32)),
+		seed: maphash.MakeSeed()}
 }
 
-// take claims a port. It returns the slot, and false if the owner has as many as it may.
-func (p *ports) take(owner string, to netip.AddrPort, now time.Time) (slot int, ok bool) {
+// take claims a port. It returns its place, or the reason if the owner has as many as it may.
+func (p *ports) take(owner string, to netip.AddrPort, now time.Time) (place int, reason string) {
 	if rules.IsGateway(to.Addr()) { // on loopback, the kernel uses ports again
-		return noPort, true
+		return noPort, ""
 	}
 	hash := maphash.Comparable(p.seed, struct {
 		owner string
@@ -66,28 +88,40 @@ func (p *ports) take(owner string, to netip.AddrPort, now time.Time) (slot int, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn(now)
-	slot = int(hash % portSlots)
-	u := &p.used[slot]
-	if u.open+u.ended[0]+u.ended[1] >= p.most {
-		return noPort, false
+	place = int(hash%portSlots) + portSlots*int(maphash.String(p.seed, owner)%trackedSlots)
+	u, all := p.at(place)
+	switch {
+	case u.all() >= p.most:
+		return noPort, portsFull
+	case p.tracked > 0 && all.all() >= p.tracked:
+		return noPort, trackedFull
 	}
 	u.open++
-	return slot, true
+	all.open++
+	return place, ""
+}
+
+// at returns the use of a port's destination, and that of its owner. The caller holds mu.
+func (p *ports) at(place int) (destination, owner *portUse) {
+	return &p.used[place%portSlots], &p.owners[place/portSlots]
 }
 
 // give gives back the port of a connection that has ended. If the connection was open, the port counts for one to two
 // minutes more.
-func (p *ports) give(slot int, wasOpen bool, now time.Time) {
-	if slot == noPort {
+func (p *ports) give(place int, wasOpen bool, now time.Time) {
+	if place == noPort {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn(now)
-	p.used[slot].open--
+	u, all := p.at(place)
+	u.open--
 	if wasOpen {
-		p.used[slot].ended[0]++
+		u.ended[0]++
 	}
+	all.open--
+	all.ended[0]++ // a failed one is tracked, too
 }
 
 // turn forgets ports that the kernel has. The caller holds mu.
@@ -97,11 +131,13 @@ func (p *ports) turn(now time.Time) {
 		return
 	}
 	p.turned = now
-	for i := range p.used {
-		ended := &p.used[i].ended
-		ended[1], ended[0] = ended[0], 0
-		if age >= 2*portRest {
-			ended[1] = 0
+	for _, uses := range [][]portUse{p.used[:], p.owners[:]} {
+		for i := range uses {
+			ended := &uses[i].ended
+			ended[1], ended[0] = ended[0], 0
+			if age >= 2*portRest {
+				ended[1] = 0
+			}
 		}
 	}
 }
@@ -114,12 +150,10 @@ func (m *meter) dial(b rules.Bounds, to netip.AddrPort, now time.Time, memory in
 	m.mu.Lock()
 	owner := m.owner
 	m.mu.Unlock()
-	slot, ok := m.budget.ports.take(owner, to, now)
-	if !ok {
+	if slot, reason = m.budget.ports.take(owner, to, now); reason != "" {
 		m.release(memory)
-		return noPort, portsFull
 	}
-	return slot, ""
+	return slot, reason
 }
 
 // hangUp gives back what dial claimed.
