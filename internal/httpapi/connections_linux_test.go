@@ -100,14 +100,18 @@ func TestKeylessConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// H04: one key has half of the connections, from however many addresses. The other half is of another key; its
-// connections count until the server has seen their end, so the test opens no more than those.
+// H04: one key has half of the connections, from however many addresses. Further requests are refused: a handler would
+// not be counted once its connection gave way. The other half is of another key; its connections count until the server
+// has seen their end, so the test opens no more than those.
 func TestConnectionsOfOneKey(t *testing.T) {
 	const places = 4
 	r, alice, bob := newTwoClients(t, httpd.Config{MaxConnections: places})
 	body := "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
 	for i := range places {
-		r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)
+		_, line := r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)
+		if want := []string{"100", "429"}[i/(places/2)]; !strings.Contains(line, want) {
+			t.Errorf("request %d of the key is not answered %s but %q", i, want, line)
+		}
 	}
 	for range places / 2 {
 		conn, line := r.hold("127.0.0.4", "GET /v1/languages HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+bob["X-API-Key"]+"\r\n\r\n")

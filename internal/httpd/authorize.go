@@ -126,8 +126,7 @@ func (s *Server) Admit(w *Response, r *http.Request, id Identity) error {
 		w.cost.owner = w.owner
 	}
 	w.cost.pay()
-	admitted(r.Context(), w.owner)
-	return nil
+	return admitted(r.Context(), w.owner)
 }
 
 // EndWith ends a request that needs no key once a key of an owner, which has one, is revoked or expires.

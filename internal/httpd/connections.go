@@ -20,8 +20,7 @@ const sendBuffer = 256 << 10
 
 // connections limits the number of connections; one address, or one key, gets at most half. A request of HTTP/2 counts
 // as a connection, too, since one connection carries many. Past the limit, it closes the oldest one without an admitted
-// request: one that is idle, drips its header, or was refused and sends no body. A request that arrives at that moment
-// may still be carried out; its client sees a broken connection.
+// request: one that is idle, drips its header, or was refused and sends no body. Its request is not carried out.
 type connections struct {
 	most   int
 	refuse func()  // called for each connection that is closed past the limit
@@ -76,14 +75,25 @@ func (c *connections) context(ctx context.Context, conn net.Conn) context.Contex
 	return context.WithValue(ctx, carrier{}, carriers{c, []io.Closer{conn}})
 }
 
-// admitted keeps what carries a request until the request is answered. Tests may have no connection.
-func admitted(ctx context.Context, owner string) {
-	if c, ok := ctx.Value(carrier{}).(carriers); ok {
-		for _, each := range c.each {
-			c.admit(each, owner)
-		}
+// admitted keeps what carries a request until the request is answered, or returns why the request must not be carried
+// out: its handler would not be counted. Tests may have no connection.
+func admitted(ctx context.Context, owner string) error {
+	c, ok := ctx.Value(carrier{}).(carriers)
+	if !ok {
+		return nil
 	}
+	counted := false
+	for _, each := range c.each {
+		counted = c.admit(each, owner)
+	}
+	if !counted { // the last, a stream if there is one
+		return errOverConnections
+	}
+	return nil
 }
+
+var errOverConnections = &sandbox.Error{Kind: sandbox.Busy, Msg: "too many requests at once",
+	Fix: "wait for the end of others, or try again later"}
 
 // stream is a request of HTTP/2. Close resets it.
 type stream struct {
@@ -125,8 +135,7 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	}
 	c.refused++
 	w.pace.timeout = min(w.pace.timeout, unreadTime)
-	return r, c.endRefused, &sandbox.Error{Kind: sandbox.Busy, Msg: "too many requests at once",
-		Fix: "wait for the end of others, or try again later"}
+	return r, c.endRefused, errOverConnections
 }
 
 func (c *connections) endStream(s *stream) {
@@ -143,18 +152,24 @@ func (c *connections) endRefused() {
 }
 
 // admit keeps a connection for an owner's request, if less than half of all are kept for that owner: a key may be used
-// from many addresses.
-func (c *connections) admit(conn io.Closer, owner string) {
+// from many addresses. It returns false if not.
+func (c *connections) admit(conn io.Closer, owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.open[conn]
-	if known == nil || known.waits == nil || c.kept[owner] >= c.share() { // nil: closed past the limit
-		return
+	switch {
+	case known == nil: // closed past the limit
+		return false
+	case known.waits == nil:
+		return true
+	case c.kept[owner] >= c.share():
+		return false
 	}
 	c.waiting.Remove(known.waits)
 	c.done(known, known.pending)
 	known.waits, known.owner = nil, owner
 	c.kept[owner]++
+	return true
 }
 
 func (c *connections) share() int { return max(1, c.most/2) }

@@ -72,6 +72,9 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if refused != nil || !route.Open {
 		out.cost.pay()
 	}
+	if refused == nil && !route.Open { // requests without a key give way to those with one
+		refused = admitted(r.Context(), out.owner)
+	}
 	if refused != nil {
 		for _, fail := range []func(*Response, error){route.Fail, in.fail, s.fail} {
 			if fail != nil {
@@ -82,9 +85,6 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 		return
 	}
 	out.route = pattern
-	if !route.Open { // requests without a key give way to those with one
-		admitted(r.Context(), out.owner)
-	}
 	in.mux.ServeHTTP(out, r)
 	if route.Open {
 		out.cost.pay() // unless Admit has done so

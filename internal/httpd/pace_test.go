@@ -106,7 +106,9 @@ func TestConnectionsGiveWay(t *testing.T) {
 	if !refusedTwice.closed || served.closed || idle.closed || elsewhere.closed || more.closed {
 		t.Error("not the oldest of its network that is not served is closed")
 	}
-	c.admit(refusedTwice, "")
+	if c.admit(refusedTwice, "") {
+		t.Error("a request is carried out after its connection gave way")
+	}
 	c.state(refusedTwice, http.StateClosed)
 	for range 8 {
 		serve("@") // a Unix socket has no shares
