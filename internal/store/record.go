@@ -34,8 +34,9 @@ func (f file) sum() uint32 {
 }
 
 // encode makes sure that decode returns the same record. JSON would replace what is not UTF-8 in an environment or a
-// path, and a sandbox would be reattached with another spec than it has.
-func encode(r sandbox.Record) ([]byte, error) {
+// path, and a sandbox would be reattached with another spec than it has. It calls turn with the size of the record
+// before most of its work, and done after it.
+func encode(r sandbox.Record, turn func(bytes int) (done func())) ([]byte, error) {
 	if _, err := sandbox.ParseID(string(r.ID)); err != nil {
 		return nil, err
 	}
@@ -57,6 +58,7 @@ func encode(r sandbox.Record) ([]byte, error) {
 		return nil, &sandbox.Error{Kind: sandbox.TooLarge, Op: "store: save",
 			Msg: "the record of a sandbox has more than " + sandbox.FormatBytes(MaxRecord)}
 	}
+	defer turn(len(b))()
 	f := file{Version: version, Record: b}
 	f.Sum = f.sum()
 	if b, err = json.Marshal(f); err != nil {

@@ -7,9 +7,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,6 +49,8 @@ type Store struct {
 
 	open sync.RWMutex // held by each call; Close waits for all
 	lock *os.File     // nil once closed
+
+	encoding *room.Room // turns to encode a large record, one for each owner
 
 	mu     sync.Mutex // guards all below; not held while the disk syncs, as each sandbox would wait for all others
 	ended  map[sandbox.ID]endedRecord
@@ -91,7 +95,8 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	s := &Store{path: path, root: root, ended: map[sandbox.ID]endedRecord{}, claims: map[sandbox.ID]*claim{}}
+	s := &Store{path: path, root: root, encoding: room.New(math.MaxInt64, 1), ended: map[sandbox.ID]endedRecord{},
+		claims: map[sandbox.ID]*claim{}}
 	if s.lock, err = root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		root.Close()
 		return nil, failed("open", path, err)
@@ -220,7 +225,7 @@ func (s *Store) prune() error {
 // Save inserts or replaces a record, and returns its size. It is on the disk when Save returns. A record that could not
 // be restored exactly is Invalid.
 func (s *Store) Save(r sandbox.Record) (bytes int, err error) {
-	b, err := encode(r)
+	b, err := encode(r, func(bytes int) (done func()) { return s.turn(r.Owner, bytes) })
 	if err != nil {
 		return 0, err
 	}
@@ -238,6 +243,19 @@ func (s *Store) Save(r sandbox.Record) (bytes int, err error) {
 	}
 	s.ended[r.ID] = endedRecord{r.Ended, r.Owner}
 	return len(b), failed("save", s.path, s.prune())
+}
+
+// largeRecord is the size of a record whose encoding takes more than a millisecond.
+const largeRecord = 64 << 10
+
+// turn waits until an owner may encode a record of this size. Large ones are encoded one after another: requests of
+// other owners would wait for a CPU behind all that are encoded at once.
+func (s *Store) turn(owner string, bytes int) (done func()) {
+	if bytes <= largeRecord {
+		return func() {}
+	}
+	s.encoding.Wait(context.Background(), owner, 1, math.MaxInt64)
+	return func() { s.encoding.Give(owner, 1) }
 }
 
 // replace replaces the content of a file.

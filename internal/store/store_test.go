@@ -176,7 +176,7 @@ func TestEndedMost(t *testing.T) {
 		if i == 0 {
 			r.Owner = "few"
 		}
-		b, err := encode(r)
+		b, err := encode(r, func(int) func() { return func() {} })
 		if err == nil {
 			err = os.WriteFile(filepath.Join(path, string(r.ID)+suffix), b, 0o600)
 		}
@@ -370,4 +370,29 @@ func TestSecondOpener(t *testing.T) {
 		t.Error("the failed opening has given up the lock")
 	}
 	save(t, s, sandbox.Record{ID: sandbox.NewID()})
+}
+
+// TestTurns: large records of an owner are encoded one after another. Small ones, and those of others, do not wait.
+func TestTurns(t *testing.T) {
+	s := open(t, filepath.Join(folder(t), "store"))
+	large := func(owner string) sandbox.Record {
+		return sandbox.Record{ID: sandbox.NewID(), Owner: owner, Name: strings.Repeat("x", largeRecord)}
+	}
+	if !s.encoding.Take("a", 1) {
+		t.Fatal("no turn is free")
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := s.Save(large("a"))
+		waiting <- err
+	}()
+	save(t, s, sandbox.Record{ID: sandbox.NewID(), Owner: "a"})
+	save(t, s, large("b"))
+	if n := len(load(t, s)); n != 2 {
+		t.Errorf("%d records were saved during the turn of another of their owner", n-1)
+	}
+	s.encoding.Give("a", 1)
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
 }
