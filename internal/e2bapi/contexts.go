@@ -49,7 +49,11 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
-	defer w.Saves(s)()
+	saved, err := w.Saves(s)
+	defer saved()
+	if err != nil {
+		return err
+	}
 	// A name looks unlike an id of ours, which is reserved.
 	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
 	c, err := s.CreateContext(r.Context(), engine.ContextRequest{Name: name, Language: languageOf(req.Language),
@@ -121,7 +125,11 @@ func (f *face) inContext(h func(*httpd.Response, *http.Request, *engine.Context)
 		if err != nil {
 			return err
 		}
-		defer w.Saves(s)()
+		saved, err := w.Saves(s)
+		defer saved()
+		if err != nil {
+			return err
+		}
 		return h(w, r, c)
 	}
 }

@@ -85,11 +85,13 @@ func (s *Sandbox) store(record sandbox.Record) error {
 	}
 	n, err := s.engine.config.Living.Store.Save(record)
 	s.locks.saved.Add(int64(n))
+	s.locks.last.Store(int64(n))
 	return err
 }
 
-// Saved returns the bytes of all records of the sandbox that were saved, which take CPU time to encode.
-func (s *Sandbox) Saved() int64 { return s.locks.saved.Load() }
+// Saved returns the bytes of all records of the sandbox that were saved, and of the last one. They take CPU time to
+// encode.
+func (s *Sandbox) Saved() (all, last int64) { return s.locks.saved.Load(), s.locks.last.Load() }
 
 // Compared returns the time that comparisons of the sandbox's open connections with new rules took.
 func (s *Sandbox) Compared() time.Duration { return time.Duration(s.locks.compared.Load()) }

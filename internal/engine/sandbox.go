@@ -59,6 +59,7 @@ type creation struct {
 type locks struct {
 	saving     sync.Mutex      // held while a record is saved, so that an older one never replaces a newer
 	saved      atomic.Int64    // bytes of all records that were saved
+	last       atomic.Int64    // bytes of the last one
 	compared   atomic.Int64    // ns in which open connections were compared with new rules
 	ended      *sandbox.Record // of the end, once the store has it: no other replaces it; saving guards it
 	updating   sync.Mutex      // held by Update, so that the gate and the record have the same policy

@@ -27,7 +27,11 @@ func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandb
 }
 
 func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.ContextRequest) error {
-	defer w.Saves(s)()
+	saved, err := w.Saves(s)
+	defer saved()
+	if err != nil {
+		return err
+	}
 	env, err := envOf(req.Env)
 	if err != nil {
 		return err
@@ -47,7 +51,11 @@ func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) li
 		if err != nil {
 			return err
 		}
-		defer w.Saves(s)()
+		saved, err := w.Saves(s)
+		defer saved()
+		if err != nil {
+			return err
+		}
 		return h(w, r, c)
 	}
 }

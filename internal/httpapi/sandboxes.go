@@ -234,7 +234,11 @@ func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 }
 
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.SandboxPatch) error {
-	defer w.Saves(s)()
+	saved, err := w.Saves(s)
+	defer saved()
+	if err != nil {
+		return err
+	}
 	ends, err := endsOf(&req.Lifetime)
 	if err != nil {
 		return err

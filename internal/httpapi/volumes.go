@@ -26,7 +26,9 @@ func (a *apiV1) createVolume(w *httpd.Response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Steps(volumeSteps)
+	if err := w.Afford(volumeSteps); err != nil {
+		return err
+	}
 	request := answer.VolumeRequestOf(&req)
 	request.Owner = w.Key
 	v, err := store.Create(r.Context(), request)
@@ -67,7 +69,9 @@ func (a *apiV1) getVolume(w *httpd.Response, r *http.Request) error {
 func (a *apiV1) deleteVolume(w *httpd.Response, r *http.Request) error {
 	store, err := a.Engine().Volumes()
 	if err == nil {
-		w.Steps(volumeSteps)
+		err = w.Afford(volumeSteps)
+	}
+	if err == nil {
 		err = store.Remove(r.Context(), w.Key, r.PathValue("name"))
 	}
 	return gaveUp(r, done(w, err))

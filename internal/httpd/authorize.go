@@ -125,7 +125,9 @@ func (s *Server) Admit(w *Response, r *http.Request, id Identity) error {
 		}
 		w.cost.owner = w.owner
 	}
-	w.cost.pay()
+	if err := w.cost.afford(0); err != nil {
+		return err
+	}
 	return admitted(r.Context(), w.owner)
 }
 

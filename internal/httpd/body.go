@@ -89,7 +89,9 @@ func (s *Server) ReadBody(w *Response, r *http.Request) (*Body, error) {
 	if err := b.shape.check(); err != nil {
 		return b, err
 	}
-	w.Values(b.shape.values)
+	if err := w.cost.afford(time.Duration(b.shape.values) * valueTime); err != nil {
+		return b, err
+	}
 	return b, b.Hold(max(0, b.shape.size-freeBody))
 }
 

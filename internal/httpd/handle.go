@@ -70,7 +70,9 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	}
 	out.cost.begin(s.shares, out.owner)
 	if refused != nil || !route.Open {
-		out.cost.pay()
+		if owes := out.cost.afford(0); refused == nil {
+			refused = owes
+		}
 	}
 	if refused == nil && !route.Open { // requests without a key give way to those with one
 		refused = admitted(r.Context(), out.owner)

@@ -38,7 +38,8 @@ const (
 	// All clients together may have this part of the CPUs of this process: 1/2. The rest is for runs and the gates.
 	sharesPart  = 2
 	sharesBurst = 25 * time.Millisecond // of CPU time, that a client may take at once
-	sharesWait  = time.Second           // the longest wait of a request that has to wait
+	sharesWait  = time.Second           // the longest wait of a request; new ones are refused where it is not enough
+	sharesDebt  = 10 * time.Second      // the most unpaid work that is noted of a client
 	sharesSweep = 10 * time.Millisecond // after which clients without work are forgotten
 )
 
@@ -87,15 +88,14 @@ func (s *shares) use(owner string, work time.Duration, now time.Time) time.Durat
 	}
 	s.noted += work
 	a.due, s.due = later(a.due, now), later(s.due, now)
-	if rest := a.due.Sub(now) - sharesBurst; rest > sharesWait { // its requests wait that long already
-		return rest
-	}
 	parts := 1
 	if s.due.Sub(now) > sharesBurst { // all together want more than they may have
 		parts = s.parts(owner, a)
 	}
 	work = time.Duration(float64(work) / s.total)
-	a.due = a.due.Add(work * time.Duration(parts))
+	if a.due = a.due.Add(work * time.Duration(parts)); a.due.Sub(now) > sharesDebt {
+		a.due = now.Add(sharesDebt)
+	}
 	if s.due.Sub(now) < sharesWait {
 		s.due = s.due.Add(work)
 	}
@@ -193,17 +193,29 @@ func (c *cost) pay() {
 	}
 }
 
+// afford pays before work begins, and notes it. It refuses the request if one wait is not enough for what its owner has
+// not paid: however long each of many requests waits, what they begin at a time may be beyond the share.
+func (c *cost) afford(work time.Duration) error {
+	rest := c.settle()
+	if rest > sharesWait {
+		time.Sleep(sharesWait)
+		return &sandbox.Error{Kind: sandbox.Busy, RetryAfter: rest - sharesWait,
+			Msg: "requests of this client take more CPU time of the server than its share",
+			Fix: "send fewer at once, and try again later"}
+	}
+	c.unpaid.Add(int64(work)) // before the wait, so that the next one waits for it
+	c.settle()
+	time.Sleep(max(rest, 0))
+	return nil
+}
+
 // settle charges the owner for the unpaid work, and returns how long it must wait before more. Without a wait here, its
 // next request waits.
 func (c *cost) settle() (rest time.Duration) {
 	if c.shares == nil {
 		return 0
 	}
-	work := time.Duration(c.unpaid.Swap(0))
-	if work == 0 {
-		return 0
-	}
-	return c.shares.use(c.owner, work, time.Now())
+	return c.shares.use(c.owner, time.Duration(c.unpaid.Swap(0)), time.Now())
 }
 
 // pieceTime returns the CPU time for paceBytes of an answer with this Content-Type.
@@ -232,18 +244,22 @@ const (
 	recordWork  = 5   // how often its bytes count: it is encoded, decoded again and compared
 )
 
-// Saves returns a function that notes as work the records of a sandbox that were saved meanwhile, and the comparison of
-// its connections with new rules.
-func (w *Response) Saves(s *engine.Sandbox) (done func()) {
-	saved, compared := s.Saved(), s.Compared()
+// Saves notes as work that a request will save the record of a sandbox. Afterwards the caller calls done, which notes
+// what it was more, and the comparison of connections with new rules.
+func (w *Response) Saves(s *engine.Sandbox) (done func(), err error) {
+	saved, last := s.Saved()
+	compared := s.Compared()
+	err = w.cost.afford(recordSteps*stepTime + recordWork*time.Duration(last)*encodeTime/paceBytes)
 	return func() {
-		if bytes := int(s.Saved() - saved); bytes > 0 {
-			w.Steps(recordSteps)
-			w.Work(recordWork * bytes)
+		if now, _ := s.Saved(); now-saved > last {
+			w.Work(recordWork * int(now-saved-last))
 		}
 		w.cost.add(s.Compared() - compared)
-	}
+	}, err
 }
+
+// Afford is Steps for work that has not begun. It refuses the request if its owner has more unpaid work than it may.
+func (w *Response) Afford(steps int) error { return w.cost.afford(time.Duration(steps) * stepTime) }
 
 // InputSteps is the work of passing on a message of input, however short it is, and its echo.
 const InputSteps = 40

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -276,9 +278,9 @@ func TestConnectionCost(t *testing.T) {
 		"too many": {func(t *testing.T) {
 			c.shares.use(addressOwner+"192.0.2.1", time.Hour, time.Now())
 			if err := c.work(open(false), 1<<10, true); err == nil {
-				t.Error("an address with an hour of work begins a connection")
+				t.Error("an address with much work begins a connection")
 			}
-		}, time.Hour},
+		}, sharesDebt},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c = newConnections(8, func() {})
@@ -295,6 +297,38 @@ func TestConnectionCost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAfford: of many requests that begin work at a time, some wait, and those that would wait too long are refused. One
+// that takes long alone is not.
+func TestAfford(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began, requests := newShares(), time.Now(), 300
+		s.total = 1
+		var refused atomic.Int32
+		var all sync.WaitGroup
+		for range requests {
+			all.Go(func() {
+				c := newCost()
+				c.begin(s, "key")
+				if err := c.afford(10 * time.Millisecond); err != nil {
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		served := requests - int(refused.Load())
+		if most := int((sharesWait + sharesBurst) / (10 * time.Millisecond)); served > most+1 || served < most/2 ||
+			time.Since(began) > sharesWait {
+			t.Errorf("%d of %d were served within %s", served, requests, time.Since(began))
+		}
+		time.Sleep(sharesDebt)
+		c := newCost()
+		c.begin(s, "key")
+		if err := c.afford(time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestSettled: the little work that a request leaves unpaid counts, also that of another goroutine, and if the handler
