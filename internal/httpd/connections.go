@@ -41,6 +41,7 @@ type connection struct {
 	address string
 	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
+	gone    chan struct{}  // closed once it does not count
 
 	http2    bool
 	headRead bool // the head is complete
@@ -90,6 +91,22 @@ func admitted(ctx context.Context, owner string) error {
 		return errOverConnections
 	}
 	return nil
+}
+
+// goneOf returns what is closed once the carrier of a request does not count; nil is never.
+func goneOf(ctx context.Context) <-chan struct{} {
+	c, ok := ctx.Value(carrier{}).(carriers)
+	if !ok {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[c.each[len(c.each)-1]]; known != nil {
+		return known.gone
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
 }
 
 var errOverConnections = &sandbox.Error{Kind: sandbox.Busy, Msg: "too many requests at once",
@@ -280,7 +297,7 @@ func (c *connections) add(entry *connection) (over io.Closer) {
 func (c *connections) enter(entry *connection) {
 	c.open[entry.Closer] = entry
 	c.each[entry.address]++
-	entry.waits = c.waiting.PushBack(entry)
+	entry.waits, entry.gone = c.waiting.PushBack(entry), make(chan struct{})
 }
 
 // oldest returns the connection that has waited longest, of an address if one is given. The caller holds mu.
@@ -310,6 +327,7 @@ func (c *connections) remove(entry *connection) {
 		c.drop(entry)
 	}
 	delete(c.open, entry.Closer)
+	close(entry.gone)
 	if c.each[entry.address]--; c.each[entry.address] == 0 {
 		delete(c.each, entry.address)
 	}

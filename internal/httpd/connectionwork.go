@@ -33,7 +33,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 	if handshake {
 		known.unpaid += handshakeTime
 	}
-	owner, work := known.payer(), known.unpaid
+	owner, work, gone := known.payer(), known.unpaid, known.gone
 	if work >= encodeTime {
 		known.unpaid = 0
 	}
@@ -46,7 +46,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 		return errWork
 	}
 	if rest > 0 {
-		time.Sleep(min(rest, sharesWait))
+		pause(min(rest, sharesWait), gone)
 	}
 	return nil
 }

@@ -69,6 +69,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 		refused = s.admit(out, r, mux, route)
 	}
 	out.cost.begin(s.shares, out.owner)
+	out.cost.gone = goneOf(r.Context())
 	if refused != nil || !route.Open {
 		if owes := out.cost.afford(0); refused == nil {
 			refused = owes

@@ -1,7 +1,9 @@
 package httpd
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -85,6 +87,9 @@ func (a address) String() string  { return string(a) }
 func TestConnectionsGiveWay(t *testing.T) {
 	refused := 0
 	c := newConnections(6, func() { refused++ })
+	pending := func(k *known) <-chan struct{} {
+		return goneOf(context.WithValue(t.Context(), carrier{}, carriers{c, []io.Closer{k}}))
+	}
 	open := func(from string, states ...http.ConnState) *known {
 		k := &known{from: from}
 		for _, state := range append([]http.ConnState{http.StateNew}, states...) {
@@ -99,6 +104,7 @@ func TestConnectionsGiveWay(t *testing.T) {
 	}
 	served := serve("[2001:db8::1]:1")
 	refusedTwice := open("[2001:db8::2]:1", http.StateActive, http.StateIdle, http.StateActive)
+	waited := pending(refusedTwice)
 	idle := serve("[2001:db8::3]:1")
 	elsewhere := open("10.0.0.1:1")
 	c.state(idle, http.StateIdle)
@@ -106,6 +112,8 @@ func TestConnectionsGiveWay(t *testing.T) {
 	if !refusedTwice.closed || served.closed || idle.closed || elsewhere.closed || more.closed {
 		t.Error("not the oldest of its network that is not served is closed")
 	}
+	pause(time.Hour, waited) // it ends with the connection
+	pause(time.Hour, pending(refusedTwice))
 	if c.admit(refusedTwice, "") {
 		t.Error("a request is carried out after its connection gave way")
 	}

@@ -157,8 +157,9 @@ func kindOf(owner string) int {
 type cost struct {
 	shares *shares // nil in tests
 	owner  string
-	unpaid *atomic.Int64 // nanoseconds of work
-	piece  time.Duration // for paceBytes of the answer
+	unpaid *atomic.Int64   // nanoseconds of work
+	piece  time.Duration   // for paceBytes of the answer
+	gone   <-chan struct{} // ends waits: past the limit of connections, requests that wait are not counted
 }
 
 func newCost() cost { return cost{unpaid: new(atomic.Int64)} }
@@ -189,7 +190,17 @@ func (c *cost) addBytes(n int, piece time.Duration) { c.add(piece * time.Duratio
 
 func (c *cost) pay() {
 	if rest := c.settle(); rest > 0 {
-		time.Sleep(min(rest, sharesWait))
+		pause(min(rest, sharesWait), c.gone)
+	}
+}
+
+// pause waits so long, or until gone is closed.
+func pause(wait time.Duration, gone <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-gone:
 	}
 }
 
