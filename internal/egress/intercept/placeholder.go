@@ -40,7 +40,7 @@ func NewPlaceholder(value string) string {
 
 const (
 	base64Characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // in URLs
-	keyCharacters    = base64Characters + "._+/=-"
+	keyCharacters    = base64Characters + ".+/="
 	// formSize bounds the bytes of a value that regular expressions read, at some 100 ns for each. Keys of a fixed
 	// length are shorter.
 	formSize = 128
