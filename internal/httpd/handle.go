@@ -75,6 +75,9 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 			refused = owes
 		}
 	}
+	if out.cost.isGone() {
+		panic(http.ErrAbortHandler) // after an answer, net/http would wait for half a second before it closes
+	}
 	if refused == nil && !route.Open { // requests without a key give way to those with one
 		refused = admitted(r.Context(), out.owner)
 	}

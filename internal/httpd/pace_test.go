@@ -114,6 +114,9 @@ func TestConnectionsGiveWay(t *testing.T) {
 	}
 	pause(time.Hour, waited) // it ends with the connection
 	pause(time.Hour, pending(refusedTwice))
+	if !(&cost{gone: waited}).isGone() || (&cost{gone: pending(served)}).isGone() || (&cost{}).isGone() {
+		t.Error("not exactly the request whose connection gave way is cut")
+	}
 	if c.admit(refusedTwice, "") {
 		t.Error("a request is carried out after its connection gave way")
 	}

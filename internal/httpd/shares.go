@@ -204,19 +204,29 @@ func pause(wait time.Duration, gone <-chan struct{}) {
 	}
 }
 
+// isGone reports whether the carrier of the request does not count any more.
+func (c *cost) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // afford pays before work begins, and notes it. It refuses the request if one wait is not enough for what its owner has
 // not paid: however long each of many requests waits, what they begin at a time may be beyond the share.
 func (c *cost) afford(work time.Duration) error {
 	rest := c.settle()
 	if rest > sharesWait {
-		time.Sleep(sharesWait)
+		pause(sharesWait, c.gone)
 		return &sandbox.Error{Kind: sandbox.Busy, RetryAfter: rest - sharesWait,
 			Msg: "requests of this client take more CPU time of the server than its share",
 			Fix: "send fewer at once, and try again later"}
 	}
 	c.unpaid.Add(int64(work)) // before the wait, so that the next one waits for it
 	c.settle()
-	time.Sleep(max(rest, 0))
+	pause(max(rest, 0), c.gone)
 	return nil
 }
 
