@@ -25,6 +25,9 @@ type connections struct {
 	most   int
 	refuse func()  // called for each connection that is closed past the limit
 	shares *shares // nil in tests
+	// after which an idle connection is closed; 0 is never. net/http's own timer outlives a connection of HTTP/2 that ends
+	// with open streams, and with it all of its requests.
+	idleAfter time.Duration
 
 	mu      sync.Mutex // guards all below
 	open    map[io.Closer]*connection
@@ -42,6 +45,7 @@ type connection struct {
 	owner   string         // of its admitted request, or ""
 	waits   *queue.Element // nil while it is kept
 	gone    chan struct{}  // closed once it does not count
+	expiry  *time.Timer    // closes it if it stays idle; nil before it was idle
 
 	http2    bool
 	headRead bool // the head is complete
@@ -93,21 +97,34 @@ func admitted(ctx context.Context, owner string) error {
 	return nil
 }
 
-// goneOf returns what is closed once the carrier of a request does not count; nil is never.
-func goneOf(ctx context.Context) <-chan struct{} {
+// gone are closed once the connection, and once the stream of a request do not count; nil is never. net/http keeps the
+// queued requests of a closed connection of HTTP/2 until its started ones have ended.
+type gone [2]<-chan struct{}
+
+// goneOf returns when a request has nobody to wait for.
+func goneOf(ctx context.Context) (g gone) {
 	c, ok := ctx.Value(carrier{}).(carriers)
 	if !ok {
-		return nil
+		return g
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[c.each[len(c.each)-1]]; known != nil {
-		return known.gone
+	for i, each := range c.each {
+		if known := c.open[each]; known != nil {
+			g[i] = known.gone
+		} else {
+			g[i] = ended
+		}
 	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
+	return g
 }
+
+// ended is closed.
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 var errOverConnections = &sandbox.Error{Kind: sandbox.Busy, Msg: "too many requests at once",
 	Fix: "wait for the end of others, or try again later"}
@@ -232,6 +249,7 @@ func (c *connections) active(conn io.Closer, http2 bool) {
 	if known == nil { // closed past the limit
 		return
 	}
+	known.stay()
 	known.beside = 0
 	if known.headRead, known.http2 = true, http2; !http2 {
 		c.done(known, known.pending)
@@ -247,9 +265,23 @@ func (c *connections) idle(conn io.Closer) {
 		return
 	}
 	known.headRead, known.beside = false, 0
+	switch {
+	case c.idleAfter == 0:
+	case known.expiry == nil:
+		known.expiry = time.AfterFunc(c.idleAfter, func() { conn.Close() })
+	default:
+		known.expiry.Reset(c.idleAfter)
+	}
 	if known.waits == nil {
 		c.drop(known)
 		known.waits = c.waiting.PushBack(known)
+	}
+}
+
+// stay ends the time after which an idle connection is closed.
+func (k *connection) stay() {
+	if k.expiry != nil {
+		k.expiry.Stop()
 	}
 }
 
@@ -328,6 +360,7 @@ func (c *connections) remove(entry *connection) {
 	}
 	delete(c.open, entry.Closer)
 	close(entry.gone)
+	entry.stay()
 	if c.each[entry.address]--; c.each[entry.address] == 0 {
 		delete(c.each, entry.address)
 	}

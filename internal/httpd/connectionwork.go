@@ -33,7 +33,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 	if handshake {
 		known.unpaid += handshakeTime
 	}
-	owner, work, gone := known.payer(), known.unpaid, known.gone
+	owner, work, g := known.payer(), known.unpaid, gone{known.gone}
 	if work >= encodeTime {
 		known.unpaid = 0
 	}
@@ -46,7 +46,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 		return errWork
 	}
 	if rest > 0 {
-		pause(min(rest, sharesWait), gone)
+		pause(min(rest, sharesWait), g)
 	}
 	return nil
 }

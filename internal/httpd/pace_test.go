@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"net/http"
+
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // slowClient takes so many bytes in a second.
@@ -87,8 +91,8 @@ func (a address) String() string  { return string(a) }
 func TestConnectionsGiveWay(t *testing.T) {
 	refused := 0
 	c := newConnections(6, func() { refused++ })
-	pending := func(k *known) <-chan struct{} {
-		return goneOf(context.WithValue(t.Context(), carrier{}, carriers{c, []io.Closer{k}}))
+	pending := func(k ...io.Closer) gone {
+		return goneOf(context.WithValue(t.Context(), carrier{}, carriers{c, k}))
 	}
 	open := func(from string, states ...http.ConnState) *known {
 		k := &known{from: from}
@@ -114,6 +118,7 @@ func TestConnectionsGiveWay(t *testing.T) {
 	}
 	pause(time.Hour, waited) // it ends with the connection
 	pause(time.Hour, pending(refusedTwice))
+	pause(time.Hour, pending(refusedTwice, served)) // a stream ends with its connection
 	if !(&cost{gone: waited}).isGone() || (&cost{gone: pending(served)}).isGone() || (&cost{}).isGone() {
 		t.Error("not exactly the request whose connection gave way is cut")
 	}
@@ -153,4 +158,39 @@ func TestBoundConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
+}
+
+// TestIdleConnections: an idle connection is closed after a while, and only then. No timer of net/http does so: that of
+// HTTP/2 keeps a closed connection, with the requests that were queued, until it fires.
+func TestIdleConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnections(6, func() {})
+		c.idleAfter = idleTimeout
+		idle, active, ended := &known{from: "10.0.0.1:1"}, &known{from: "10.0.0.1:2"}, &known{from: "10.0.0.1:3"}
+		for _, k := range []*known{idle, active, ended} {
+			for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle} {
+				c.state(k, state)
+			}
+		}
+		c.state(active, http.StateActive)
+		c.state(ended, http.StateClosed)
+		time.Sleep(idleTimeout - time.Second)
+		early := idle.closed
+		time.Sleep(2 * time.Second)
+		if early || !idle.closed || active.closed || ended.closed {
+			t.Errorf("%t %t %t %t: not only the idle connection is closed", early, idle.closed, active.closed, ended.closed)
+		}
+	})
+	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := New(Config{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := s.HTTPServer().IdleTimeout; d >= 0 {
+		t.Errorf("net/http closes idle connections after %v", d)
+	}
 }

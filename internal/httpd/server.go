@@ -172,12 +172,12 @@ func (s *Server) HTTPServer() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
-	connections.shares = s.shares
+	connections.shares, connections.idleAfter = s.shares, idleTimeout
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.waits.bodyTotal,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       -1, // see idleAfter
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.config.WriteTimeout,

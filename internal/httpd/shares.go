@@ -157,9 +157,9 @@ func kindOf(owner string) int {
 type cost struct {
 	shares *shares // nil in tests
 	owner  string
-	unpaid *atomic.Int64   // nanoseconds of work
-	piece  time.Duration   // for paceBytes of the answer
-	gone   <-chan struct{} // ends waits: past the limit of connections, requests that wait are not counted
+	unpaid *atomic.Int64 // nanoseconds of work
+	piece  time.Duration // for paceBytes of the answer
+	gone   gone          // ends waits
 }
 
 func newCost() cost { return cost{unpaid: new(atomic.Int64)} }
@@ -194,20 +194,23 @@ func (c *cost) pay() {
 	}
 }
 
-// pause waits so long, or until gone is closed.
-func pause(wait time.Duration, gone <-chan struct{}) {
+// pause waits so long, or until nobody waits for the request.
+func pause(wait time.Duration, g gone) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-gone:
+	case <-g[0]:
+	case <-g[1]:
 	}
 }
 
-// isGone reports whether the carrier of the request does not count any more.
+// isGone reports whether nobody waits for the request.
 func (c *cost) isGone() bool {
 	select {
-	case <-c.gone:
+	case <-c.gone[0]:
+		return true
+	case <-c.gone[1]:
 		return true
 	default:
 		return false
