@@ -299,8 +299,8 @@ func TestConnectionCost(t *testing.T) {
 	}
 }
 
-// TestAfford: of many requests that begin work at a time, some wait, and those that would wait too long are refused. One
-// that takes long alone is not.
+// TestAfford: of many requests that begin work at a time, some wait, and those that would wait too long are refused.
+// One that takes long alone is not.
 func TestAfford(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began, requests := newShares(), time.Now(), 300
