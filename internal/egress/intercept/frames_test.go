@@ -1,8 +1,13 @@
 package intercept
 
 import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -31,5 +36,36 @@ func TestFrames(t *testing.T) {
 	}
 	if f := (&frames{}); f.follow([]byte("PRI * HTTP/2.0\r\n\r\nGET / HTTP/1.1\r\n")) {
 		t.Error("HTTP/1 was taken for HTTP/2")
+	}
+}
+
+// TestIdleConnection: a connection is closed if it stays idle, and nothing waits for that once it has ended.
+func TestIdleConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, last := range []http.ConnState{http.StateIdle, http.StateActive, http.StateClosed} {
+			inside, outside := net.Pipe()
+			defer outside.Close()
+			c := &Conn{}
+			for _, state := range []http.ConnState{http.StateIdle, http.StateActive, http.StateIdle, last} {
+				c.expire(inside, state)
+			}
+			time.Sleep(2 * idleTimeout)
+			inside.SetReadDeadline(time.Now())
+			_, err := inside.Read(make([]byte, 1))
+			if closed := errors.Is(err, io.ErrClosedPipe); closed != (last == http.StateIdle) {
+				t.Errorf("after %v: %v", last, err)
+			}
+		}
+	})
+	authority, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(Config{Authority: authority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := s.http.IdleTimeout; d >= 0 {
+		t.Errorf("net/http closes idle connections after %v", d)
 	}
 }

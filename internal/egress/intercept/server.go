@@ -74,21 +74,19 @@ func NewServer(c Config) (*Server, error) {
 		DisableGeneralOptionsHandler: true, // handle decides about OPTIONS *
 		Protocols:                    &http.Protocols{},
 		ReadHeaderTimeout:            sniff.HeadTimeout,
-		IdleTimeout:                  idleTimeout,
+		IdleTimeout:                  -1, // see expire
 		MaxHeaderBytes:               sniff.MaxHead,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
 			MaxReceiveBufferPerStream: uploadWindow, MaxReceiveBufferPerConnection: uploadWindow},
 		ErrorLog: log.New(io.Discard, "", 0), // sandboxes cause the errors
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if one, ok := c.(*requestHead); ok {
-				return context.WithValue(ctx, connKey{}, one.conn)
-			}
-			return context.WithValue(ctx, connKey{}, c.(*frames).conn)
+			return context.WithValue(ctx, connKey{}, connOf(c))
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if one, ok := c.(*requestHead); ok && state == http.StateIdle {
 				one.next()
 			}
+			connOf(c).expire(c, state)
 		},
 	}
 	s.http.Protocols.SetHTTP1(true)
@@ -97,6 +95,27 @@ func NewServer(c Config) (*Server, error) {
 }
 
 type connKey struct{}
+
+// connOf returns the connection of one of http.Server.
+func connOf(c net.Conn) *Conn {
+	if one, ok := c.(*requestHead); ok {
+		return one.conn
+	}
+	return c.(*frames).conn
+}
+
+// expire closes a connection that stays idle. net/http's own timer outlives a connection of HTTP/2 that ends with open
+// streams, and with it all of its requests.
+func (c *Conn) expire(conn net.Conn, state http.ConnState) {
+	switch {
+	case state != http.StateIdle && c.idle != nil:
+		c.idle.Stop()
+	case state == http.StateIdle && c.idle != nil:
+		c.idle.Reset(idleTimeout)
+	case state == http.StateIdle:
+		c.idle = time.AfterFunc(idleTimeout, func() { conn.Close() })
+	}
+}
 
 // Run serves connections until Close.
 func (s *Server) Run() { _ = s.http.Serve(&s.listener) } // it only returns that it was closed
@@ -161,6 +180,7 @@ type Conn struct {
 	spend     func(time.Duration)
 	ctx       context.Context // ends with the connection
 	end       context.CancelFunc
+	idle      *time.Timer // closes it if it stays idle; nil before it was idle
 }
 
 // Read charges the bytes, of which most may be small frames of HTTP/2.
