@@ -19,6 +19,7 @@ type object map[string]any
 // operation is a request, which is repeated.
 type operation struct {
 	method, path string
+	query        string // with "?"; no part of the name
 	note         string // distinguishes requests with the same path
 	body         []byte
 	header       map[string]string
@@ -63,7 +64,7 @@ type caller struct {
 
 // call sends a request, and then the one that undoes it.
 func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path, bytes.NewReader(o.body))
+	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path+o.query, bytes.NewReader(o.body))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,8 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 	}
 	c.run, err = c.ask(ctx, run(inside+"/run", "", object{"language": "python",
 		"code": "for i in range(20000): print(i, flush=True)"}), "id")
-	return slices.Concat(c.lists(), c.files(), c.changes(large, network), c.e2b(), c.otherWires(), c.running()), err
+	return slices.Concat(c.lists(), c.files(), c.changes(large, network), c.e2b(), c.otherWires(), c.hostile(),
+		c.running()), err
 }
 
 // ask sends a request, and returns a text of its answer.
