@@ -252,8 +252,6 @@ func (c *caller) otherWires() (list []operation) {
 	}
 	return []operation{get("/openai/v1/containers"), get("/openai/v1/containers?name=none"),
 		get("/openai/v1/containers/" + c.container + "/files?limit=1"),
-		message("initialize", "", object{"protocolVersion": "2025-06-18", "capabilities": object{},
-			"clientInfo": object{"name": "x", "version": "1"}}),
 		message("tools/list", "", object{}), tool("list_files", object{"path": "d"}),
 		tool("read_file", object{"path": "a"}),
 		tool("write_file", object{"path": "w", "content": "hello"}),
