@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,11 +76,11 @@ func TestPace(t *testing.T) {
 type known struct {
 	net.Conn
 	from   string
-	closed bool
+	closed atomic.Bool
 }
 
 func (k *known) RemoteAddr() net.Addr { return address(k.from) }
-func (k *known) Close() error         { k.closed = true; return nil }
+func (k *known) Close() error         { k.closed.Store(true); return nil }
 
 type address string
 
@@ -113,7 +114,8 @@ func TestConnectionsGiveWay(t *testing.T) {
 	elsewhere := open("10.0.0.1:1")
 	c.state(idle, http.StateIdle)
 	more := open("[2001:db8::ffff]:1")
-	if !refusedTwice.closed || served.closed || idle.closed || elsewhere.closed || more.closed {
+	if !refusedTwice.closed.Load() || served.closed.Load() || idle.closed.Load() || elsewhere.closed.Load() ||
+		more.closed.Load() {
 		t.Error("not the oldest of its network that is not served is closed")
 	}
 	pause(time.Hour, waited) // it ends with the connection
@@ -129,7 +131,8 @@ func TestConnectionsGiveWay(t *testing.T) {
 	for range 8 {
 		serve("@") // a Unix socket has no shares
 	}
-	if !elsewhere.closed || !idle.closed || !more.closed || served.closed || refused != 7 || len(c.open) != 6 {
+	if !elsewhere.closed.Load() || !idle.closed.Load() || !more.closed.Load() || served.closed.Load() ||
+		refused != 7 || len(c.open) != 6 {
 		t.Errorf("%d of %d gave way, %d are open", refused, 13, len(c.open))
 	}
 	for conn := range c.open {
@@ -175,10 +178,12 @@ func TestIdleConnections(t *testing.T) {
 		c.state(active, http.StateActive)
 		c.state(ended, http.StateClosed)
 		time.Sleep(idleTimeout - time.Second)
-		early := idle.closed
+		if idle.closed.Load() {
+			t.Error("an idle connection is closed early")
+		}
 		time.Sleep(2 * time.Second)
-		if early || !idle.closed || active.closed || ended.closed {
-			t.Errorf("%t %t %t %t: not only the idle connection is closed", early, idle.closed, active.closed, ended.closed)
+		if !idle.closed.Load() || active.closed.Load() || ended.closed.Load() {
+			t.Error("not only the idle connection is closed")
 		}
 	})
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
