@@ -31,8 +31,14 @@ func costsIn(dir string) *costs {
 
 // cost returns the cost of a tree. Errors are those of trees.Store.Record.
 func (s *Store) cost(digest string) (c treeCost, err error) {
-	c, used, err := s.costs.Of(s.trees, digest, func() (treeCost, error) { return s.readCost(digest) })
-	c.used = used
+	record, used, err := s.trees.Stat(digest)
+	if err != nil {
+		return c, err
+	}
+	c, err = s.costs.Of(digest, record, func() (treeCost, error) { return s.readCost(digest) })
+	if err == nil {
+		c.used = used
+	}
 	return c, err
 }
 

@@ -162,11 +162,14 @@ func TestHeads(t *testing.T) {
 		}
 	}
 	file := s.nameFile("docker.io/library/x:latest")
-	known := s.heads.known[file]
-	known.head.Owner = "kept"
-	s.heads.known[file] = known
-	if list, err := s.List(); err != nil || len(list) != 1 || list[0].Owner != "kept" {
-		t.Errorf("the record is read again: %+v, %v", list, err)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, err := s.heads.Of(file, info, func() (Image, error) {
+		return Image{}, errors.New("the record is read again")
+	}); err != nil || i.Owner != "alice" {
+		t.Errorf("%+v, %v", i, err)
 	}
 	if err := s.Remove("x"); err != nil {
 		t.Fatal(err)

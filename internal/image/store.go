@@ -42,7 +42,7 @@ type Store struct {
 	making   making
 	costs    *costs
 	byDigest byDigest
-	heads    heads
+	heads    trees.Facts[Image] // by file: the records of names, without their configurations
 
 	reserving sync.Mutex // guards drafted; held while others make room
 	drafted   int64      // bytes that are reserved for unpublished trees of images
@@ -180,7 +180,7 @@ func (s *Store) namesOf(digest string) []string {
 	}
 	x.made, x.names = time.Time{}, map[string][]string{}
 	for _, file := range files {
-		if i, err := s.heads.of(file); err == nil { // it may be removed meanwhile
+		if i, err := s.nameHead(file); err == nil { // it may be removed meanwhile
 			x.names[i.Digest] = append(x.names[i.Digest], i.Name)
 		}
 	}
@@ -212,9 +212,29 @@ func (s *Store) read(file string) (i Image, err error) {
 	return i, err
 }
 
+// nameHead is head without the time of the last use. Each build and each new image reads those of all names.
+func (s *Store) nameHead(file string) (Image, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.heads.Of(file, info, func() (i Image, err error) {
+		f, err := os.Open(file)
+		if err != nil {
+			return i, err
+		}
+		defer f.Close()
+		if json.NewDecoder(f).Decode(&i) != nil {
+			return Image{}, damaged(file)
+		}
+		i.Config, i.recordBytes = Config{}, trees.SizeOnDisk(info.Size())
+		return i, nil
+	})
+}
+
 // head reads the record of a name without the configuration, which may be large.
 func (s *Store) head(file string) (i Image, err error) {
-	i, err = s.heads.of(file)
+	i, err = s.nameHead(file)
 	if err != nil {
 		return i, err
 	}
@@ -243,13 +263,13 @@ func (s *Store) List() ([]Image, error) {
 			list = append(list, i)
 		}
 	}
-	s.heads.retain(files)
+	s.heads.Retain(files)
 	slices.SortFunc(list, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // Names returns about how many names there are: those in the cache.
-func (s *Store) Names() int { return s.heads.count() }
+func (s *Store) Names() int { return s.heads.Count() }
 
 // Hold returns the folder of an image's root file system. It exists until release.
 func (s *Store) Hold(i Image) (dir string, release func(), err error) {

@@ -129,13 +129,18 @@ func (c *Cache) describe(digest string) (l Layer, err error) {
 
 // size returns the bytes of a layer and the time of its last use.
 func (c *Cache) size(digest string) (bytes int64, used time.Time, err error) {
-	return c.sizes.Of(c.trees, digest, func() (int64, error) {
+	record, used, err := c.trees.Stat(digest)
+	if err != nil {
+		return 0, used, err
+	}
+	bytes, err = c.sizes.Of(digest, record, func() (int64, error) {
 		var l struct {
 			Bytes int64 `json:"bytes"`
 		}
 		_, _, err := c.trees.Record(digest, &l)
 		return l.Bytes, err
 	})
+	return bytes, used, err
 }
 
 // tree returns the folder of a layer's files.
