@@ -38,14 +38,19 @@ func crowd(list []*Sandbox, most int64) (largest []*Sandbox) {
 	if most == 0 || total <= most*fewLeft/8 {
 		return nil
 	}
+	left := each[worst]
 	for _, s := range list {
-		if s.owner == worst {
+		switch {
+		case s.owner != worst:
+		case s.life.Err() != nil: // it waits to be closed
+			left -= max(s.weight.pids, 0)
+		default:
 			largest = append(largest, s)
 		}
 	}
 	slices.SortFunc(largest, func(a, b *Sandbox) int { return cmp.Compare(b.weight.pids, a.weight.pids) })
-	left, n := each[worst], 0
-	for ; left > most*crowdMax/8; n++ {
+	n := 0
+	for ; n < len(largest) && left > most*crowdMax/8; n++ {
 		left -= largest[n].weight.pids
 	}
 	return largest[:n]

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"testing"
 )
@@ -20,7 +21,7 @@ func TestCrowd(t *testing.T) {
 		var list []*Sandbox
 		for owner, all := range map[string][]int64{"a": c.a, "b": c.b} {
 			for _, n := range all {
-				s := &Sandbox{ownedName: ownedName{owner: owner}}
+				s := &Sandbox{ownedName: ownedName{owner: owner}, life: t.Context()}
 				s.weight.pids = n
 				list = append(list, s)
 			}
@@ -33,7 +34,17 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%s: %v end, want %v", c.name, got, c.want)
 		}
 	}
-	s := &Sandbox{}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	closing, next := &Sandbox{life: ended}, &Sandbox{life: t.Context()}
+	closing.weight.pids, next.weight.pids = 500, 400
+	if got := crowd([]*Sandbox{closing, next}, 1000); !slices.Equal(got, []*Sandbox{next}) {
+		t.Errorf("beside one that waits to be closed, %d end", len(got))
+	}
+	if next.weight.pids = 300; len(crowd([]*Sandbox{closing, next}, 1000)) != 0 {
+		t.Error("one that may stay ends beside one that waits to be closed")
+	}
+	s := &Sandbox{life: t.Context()}
 	if s.weight.pids = 1000; crowd([]*Sandbox{s}, 0) != nil {
 		t.Error("a sandbox ended on a host that bounds nothing")
 	}

@@ -129,8 +129,8 @@ func (e *Engine) startWeighing() {
 		for {
 			select {
 			case <-tick.C:
-				list := t.all(func(s *Sandbox) bool { return s.isMade() && s.life.Err() == nil })
-				weighAll(list, time.Now()) // a late tick would be earlier than the holds
+				list := t.all((*Sandbox).isMade) // also those that wait to be closed: their processes go on
+				weighAll(list, time.Now())       // a late tick would be earlier than the holds
 				e.endCrowd(list)
 			case <-e.stop.Done():
 				return

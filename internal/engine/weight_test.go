@@ -29,7 +29,7 @@ func (y *yielder) Yield(part int) error {
 }
 
 // TestWeights: the sandboxes of an owner that work without a slot have the weight of one together. One that has a slot,
-// does nothing or is of another owner has all of its own.
+// does nothing, or belongs to another owner, has its usual weight.
 func TestWeights(t *testing.T) {
 	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}})
 	if err != nil {
