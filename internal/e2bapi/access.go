@@ -16,7 +16,7 @@ import (
 )
 
 // inside handles a request to a sandbox.
-type inside = func(*httpd.Response, *http.Request, *engine.Sandbox) error
+type inside = httpd.InSandbox
 
 // Headers with an access token of a sandbox: of its services, and of its ports.
 const (

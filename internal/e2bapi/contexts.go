@@ -49,11 +49,6 @@ func (f *face) createContext(w *httpd.Response, r *http.Request, s *engine.Sandb
 	if err != nil {
 		return err
 	}
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	// A name looks unlike an id of ours, which is reserved.
 	name := "c-" + strings.ToLower(string(sandbox.NewID()))[:20]
 	c, err := s.CreateContext(r.Context(), engine.ContextRequest{Name: name, Language: languageOf(req.Language),
@@ -122,11 +117,6 @@ func (f *face) inContext(h func(*httpd.Response, *http.Request, *engine.Context)
 		if err != nil && slices.Contains(defaultContexts, r.PathValue("context")) {
 			return f.WriteJSON(w, nil) // it has not begun
 		}
-		if err != nil {
-			return err
-		}
-		saved, err := w.Saves(s)
-		defer saved()
 		if err != nil {
 			return err
 		}

@@ -171,11 +171,6 @@ func networkOf(p *sandbox.NetworkPolicy, metadata map[string]string) (n network,
 
 // updateNetwork is PUT /sandboxes/{id}/network: it replaces all rules for what the sandbox reaches.
 func (f *face) updateNetwork(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	var req network
 	release, err := f.ReadJSON(w, r, &req)
 	defer release()

@@ -299,11 +299,6 @@ type timeout struct {
 
 // connectSandbox is POST /sandboxes/{id}/connect: it extends the life of the sandbox, and never shortens it.
 func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	var req timeout
 	release, err := f.ReadJSON(w, r, &req)
 	defer release()
@@ -324,11 +319,6 @@ func (f *face) connectSandbox(w *httpd.Response, r *http.Request, s *engine.Sand
 
 // setTimeout is POST /sandboxes/{id}/timeout.
 func (f *face) setTimeout(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	var req timeout
 	release, err := f.ReadJSON(w, r, &req)
 	defer release()

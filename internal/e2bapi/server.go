@@ -49,12 +49,12 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 		"GET /v2/sandboxes":               f.listSandboxes,
 		"GET /sandboxes/{id}":             f.owned(f.getSandbox),
 		"DELETE /sandboxes/{id}":          f.deleteSandbox,
-		"POST /sandboxes/{id}/connect":    f.owned(f.connectSandbox),
-		"POST /v2/sandboxes/{id}/connect": f.owned(f.connectSandbox),
-		"POST /sandboxes/{id}/timeout":    f.owned(f.setTimeout),
+		"POST /sandboxes/{id}/connect":    f.owned(httpd.Saving(f.connectSandbox)),
+		"POST /v2/sandboxes/{id}/connect": f.owned(httpd.Saving(f.connectSandbox)),
+		"POST /sandboxes/{id}/timeout":    f.owned(httpd.Saving(f.setTimeout)),
 		"POST /sandboxes/{id}/pause":      f.owned(f.pause),
 		"GET /sandboxes/{id}/metrics":     f.owned(f.metrics),
-		"PUT /sandboxes/{id}/network":     f.owned(f.updateNetwork),
+		"PUT /sandboxes/{id}/network":     f.owned(httpd.Saving(f.updateNetwork)),
 		"GET /templates/aliases/{name}":   f.findTemplate,
 	}, false)...)
 	signed := routes(map[string]handler{
@@ -73,9 +73,9 @@ func Add(server *httpd.Server, tokens *Tokens) (closeAll func()) {
 			"GET /health":                      f.inside(f.health),
 			"POST /execute":                    f.inside(f.execute),
 			"GET /contexts":                    f.insideAsPort(f.listContexts),
-			"POST /contexts":                   f.insideAsPort(f.createContext),
-			"DELETE /contexts/{context}":       f.insideAsPort(f.inContext(f.deleteContext)),
-			"POST /contexts/{context}/restart": f.insideAsPort(f.inContext(f.restartContext)),
+			"POST /contexts":                   f.insideAsPort(httpd.Saving(f.createContext)),
+			"DELETE /contexts/{context}":       f.insideAsPort(httpd.Saving(f.inContext(f.deleteContext))),
+			"POST /contexts/{context}/restart": f.insideAsPort(httpd.Saving(f.inContext(f.restartContext))),
 		}, true)})
 	// Without gzip, as readMessage unpacks messages, and to pack answers takes ten times as long as to make and send
 	// them, for few bytes.

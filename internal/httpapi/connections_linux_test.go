@@ -108,7 +108,8 @@ func TestConnectionsOfOneKey(t *testing.T) {
 	r, alice, bob := newTwoClients(t, httpd.Config{MaxConnections: places})
 	body := "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
 	for i := range places {
-		_, line := r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2), "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)
+		_, line := r.hold(fmt.Sprintf("127.0.0.%d", 2+i%2),
+			"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+alice["X-API-Key"]+"\r\n"+body)
 		if want := []string{"100", "429"}[i/(places/2)]; !strings.Contains(line, want) {
 			t.Errorf("request %d of the key is not answered %s but %q", i, want, line)
 		}

@@ -27,11 +27,6 @@ func (a *apiV1) listContexts(w *httpd.Response, _ *http.Request, s *engine.Sandb
 }
 
 func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.ContextRequest) error {
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	env, err := envOf(req.Env)
 	if err != nil {
 		return err
@@ -48,11 +43,6 @@ func (a *apiV1) createContext(w *httpd.Response, r *http.Request, s *engine.Sand
 func inContext(h func(*httpd.Response, *http.Request, *engine.Context) error) living {
 	return func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error {
 		c, err := s.Context(r.PathValue("context"))
-		if err != nil {
-			return err
-		}
-		saved, err := w.Saves(s)
-		defer saved()
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // living handles a request to one living sandbox.
-type living func(w *httpd.Response, r *http.Request, s *engine.Sandbox) error
+type living = httpd.InSandbox
 
 // in finds the sandbox of a request.
 func (a *apiV1) in(h living) func(*httpd.Response, *http.Request) error { return with(a.own, h) }
@@ -234,11 +234,6 @@ func (a *apiV1) getSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox
 }
 
 func (a *apiV1) patchSandbox(w *httpd.Response, r *http.Request, s *engine.Sandbox, req *api.SandboxPatch) error {
-	saved, err := w.Saves(s)
-	defer saved()
-	if err != nil {
-		return err
-	}
 	ends, err := endsOf(&req.Lifetime)
 	if err != nil {
 		return err

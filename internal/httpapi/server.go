@@ -52,7 +52,7 @@ func (a *apiV1) handlers() map[string]handler {
 		"healthz": a.healthz, "readyz": a.readyz, "metrics": a.ShowMetrics, "openapi": a.openapi,
 
 		"createSandbox": a.createSandbox, "listSandboxes": a.listSandboxes, "getSandbox": a.inAny(a.getSandbox),
-		"patchSandbox": a.in(withBody(a, a.patchSandbox)), "deleteSandbox": a.deleteSandbox,
+		"patchSandbox": a.in(httpd.Saving(withBody(a, a.patchSandbox))), "deleteSandbox": a.deleteSandbox,
 		"sandboxStats": a.inAny(a.sandboxStats), "sandboxNetwork": a.in(a.network),
 		"tunnel": a.in(a.tunnel), "toPort": a.in(a.toPort), "terminal": a.in(a.terminal),
 
@@ -62,9 +62,10 @@ func (a *apiV1) handlers() map[string]handler {
 		"resizeTerminal": a.in(onRun(withBody(a, a.resizeTerminal))),
 		"answerCall":     a.in(onRun(withBody(a, a.answerCall))),
 
-		"listContexts":  a.in(a.listContexts),
-		"createContext": a.in(withBody(a, a.createContext)),
-		"deleteContext": a.in(inContext(a.deleteContext)), "restartContext": a.in(inContext(a.restartContext)),
+		"listContexts":     a.in(a.listContexts),
+		"createContext":    a.in(httpd.Saving(withBody(a, a.createContext))),
+		"deleteContext":    a.in(httpd.Saving(inContext(a.deleteContext))),
+		"restartContext":   a.in(httpd.Saving(inContext(a.restartContext))),
 		"interruptContext": a.in(inContext(a.interruptContext)), "complete": a.in(inContext(withBody(a, a.complete))),
 
 		"exportState": a.in(defaultOf(a.exportState)), "importState": a.in(defaultOf(a.importState)),

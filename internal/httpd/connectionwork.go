@@ -45,9 +45,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 	if handshake && rest > sharesWait {
 		return errWork
 	}
-	if rest > 0 {
-		pause(min(rest, sharesWait), g)
-	}
+	pause(min(rest, sharesWait), g)
 	return nil
 }
 

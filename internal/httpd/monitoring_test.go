@@ -9,28 +9,16 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/sandbox"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // metricNames returns the names of all metrics that a server may show.
 func metricNames(t *testing.T) (names []string) {
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Close() })
 	key, err := NewKey("alice", NewSecret())
 	if err != nil {
 		t.Fatal(err)
 	}
 	key.Expires = key.Expires.AddDate(9000, 0, 0)
-	s, err := New(Config{Engine: e, Keys: NewKeyring(key)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, Config{Keys: NewKeyring(key)})
 	described := make(chan *prometheus.Desc, 1000)
 	s.metrics.registry.Describe(described)
 	close(described)

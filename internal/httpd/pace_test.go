@@ -13,10 +13,6 @@ import (
 	"time"
 
 	"net/http"
-
-	"github.com/fumehood-dev/fumehood/internal/engine"
-	"github.com/fumehood-dev/fumehood/sandbox"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // slowClient takes so many bytes in a second.
@@ -186,15 +182,7 @@ func TestIdleConnections(t *testing.T) {
 			t.Error("not only the idle connection is closed")
 		}
 	})
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	s, err := New(Config{Engine: e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, Config{})
 	if d := s.HTTPServer().IdleTimeout; d >= 0 {
 		t.Errorf("net/http closes idle connections after %v", d)
 	}

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"io"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -189,13 +190,14 @@ func (c *cost) read(n int, piece time.Duration) {
 func (c *cost) addBytes(n int, piece time.Duration) { c.add(piece * time.Duration(n) / paceBytes) }
 
 func (c *cost) pay() {
-	if rest := c.settle(); rest > 0 {
-		pause(min(rest, sharesWait), c.gone)
-	}
+	pause(min(c.settle(), sharesWait), c.gone)
 }
 
 // pause waits so long, or until nobody waits for the request.
 func pause(wait time.Duration, g gone) {
+	if wait <= 0 {
+		return
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -227,9 +229,11 @@ func (c *cost) afford(work time.Duration) error {
 			Msg: "requests of this client take more CPU time of the server than its share",
 			Fix: "send fewer at once, and try again later"}
 	}
-	c.unpaid.Add(int64(work)) // before the wait, so that the next one waits for it
-	c.settle()
-	pause(max(rest, 0), c.gone)
+	if work > 0 { // before the wait, so that the next request waits for it
+		c.unpaid.Add(int64(work))
+		c.settle()
+	}
+	pause(rest, c.gone)
 	return nil
 }
 
@@ -268,18 +272,26 @@ const (
 	recordWork  = 5   // how often its bytes count: it is encoded, decoded again and compared
 )
 
-// Saves notes as work that a request will save the record of a sandbox. Afterwards the caller calls done, which notes
-// what it was more, and the comparison of connections with new rules.
-func (w *Response) Saves(s *engine.Sandbox) (done func(), err error) {
-	saved, last := s.Saved()
-	compared := s.Compared()
-	err = w.cost.afford(recordSteps*stepTime + recordWork*time.Duration(last)*encodeTime/paceBytes)
-	return func() {
-		if now, _ := s.Saved(); now-saved > last {
-			w.Work(recordWork * int(now-saved-last))
+// InSandbox handles a request to a living sandbox.
+type InSandbox = func(*Response, *http.Request, *engine.Sandbox) error
+
+// Saving returns a handler of requests that save the record of their sandbox. The last record is the estimate of the
+// work, which is noted before h. The rest is noted after h: a longer or another record, and the time in which open
+// connections were compared with new rules.
+func Saving(h InSandbox) InSandbox {
+	return func(w *Response, r *http.Request, s *engine.Sandbox) error {
+		saved, last := s.Saved()
+		compared := s.Compared()
+		estimate := recordSteps*stepTime + recordWork*time.Duration(last)*encodeTime/paceBytes
+		if err := w.cost.afford(estimate); err != nil {
+			return err
 		}
+		err := h(w, r, s)
+		now, _ := s.Saved()
+		w.Work(recordWork * int(max(now-saved-last, 0)))
 		w.cost.add(s.Compared() - compared)
-	}, err
+		return err
+	}
 }
 
 // Afford is Steps for work that has not begun. It refuses the request if its owner has more unpaid work than it may.

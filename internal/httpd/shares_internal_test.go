@@ -17,10 +17,8 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
-	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/internal/room"
 	"github.com/fumehood-dev/fumehood/sandbox"
-	"github.com/fumehood-dev/fumehood/test/backendtest"
 )
 
 // TestShares: clients that want more than all may have wait for equal parts, and one that wants little never waits.
@@ -334,15 +332,7 @@ func TestAfford(t *testing.T) {
 // TestSettled: the little work that a request leaves unpaid counts, also that of another goroutine, and if the handler
 // cuts the connection.
 func TestSettled(t *testing.T) {
-	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	s, err := New(Config{Engine: e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, Config{})
 	work := func(w *Response) error {
 		w.Steps(10)
 		_, err := w.Working(strings.NewReader("abc")).Read(make([]byte, 3))

@@ -14,18 +14,26 @@ import (
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
 
-// TestTail: the tail of a path is passed on as it came and changes no route. A path whose fixed part is escaped has no
-// route, since the router would accept it without its tail.
-func TestTail(t *testing.T) {
+// newServer returns a server without routes, whose backend only seems to make sandboxes.
+func newServer(t *testing.T, config Config) *Server {
+	t.Helper()
 	e, err := engine.New(engine.Config{Backends: []sandbox.Backend{backendtest.NewFake(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
-	s, err := New(Config{Engine: e})
+	t.Cleanup(func() { _ = e.Close() })
+	config.Engine = e
+	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestTail: the tail of a path is passed on as it came and changes no route. A path whose fixed part is escaped has no
+// route, since the router would accept it without its tail.
+func TestTail(t *testing.T) {
+	s := newServer(t, Config{})
 	answer := func(name string) func(*Response, *http.Request) error {
 		return func(w *Response, r *http.Request) error {
 			_, err := fmt.Fprint(w, name, " ", r.PathValue("id"), " ", r.PathValue("port"), " ", Tail(r))
