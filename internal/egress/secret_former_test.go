@@ -89,7 +89,11 @@ func TestForgottenValue(t *testing.T) {
 	policy.Former = nil
 	p.setPolicy(policy)
 	close(changed)
-	if got := <-slow; !strings.Contains(got, "reset by peer") || strings.Contains(got, "then") {
+	// If the gate has passed on the head of the answer, it resets the stream and the connection: curl sees either first.
+	// Else the gate answers itself.
+	got := <-slow
+	ended := strings.Contains(got, "[exit status") || strings.Contains(got, "api.test:443: it was canceled")
+	if !ended || strings.Contains(got, "then") {
 		t.Errorf("%q", got)
 	}
 }
