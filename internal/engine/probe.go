@@ -270,9 +270,14 @@ func (e *Engine) Choice(probed []Probed) (name string, ok bool) {
 }
 
 // strongest returns the index of the backend with the strongest isolation of those that are usable or slow; of equals,
-// the first.
+// one that is usable, and then the first.
 func strongest(probed []Probed) (int, bool) {
-	return strongestOf(probed, func(p *Probed) bool { return p.Usable() || p.isSlow() })
+	usable, ok := strongestOf(probed, (*Probed).Usable)
+	slow, is := strongestOf(probed, (*Probed).isSlow)
+	if is && (!ok || kernelRank[probed[slow].Posture.Kernel] > kernelRank[probed[usable].Posture.Kernel]) {
+		return slow, true
+	}
+	return usable, ok
 }
 
 func strongestOf(probed []Probed, fits func(*Probed) bool) (int, bool) {

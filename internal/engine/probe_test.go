@@ -118,6 +118,12 @@ func TestAutoWaitsForTheStrongest(t *testing.T) {
 		if p := e.ProbeOf(t.Context(), "strong"); sandbox.KindOf(p.Err) != sandbox.Invalid {
 			t.Errorf("one that is not allowed: %v", p.Err)
 		}
+		posture := sandbox.Posture{Kernel: sandbox.KernelMachine}
+		equals := []engine.Probed{{Backend: "slow", Posture: posture, Err: context.DeadlineExceeded},
+			{Backend: "usable", Posture: posture}}
+		if name, ok := engine.Strongest(equals); name != "usable" || !ok {
+			t.Errorf("of equals, the choice is %q", name)
+		}
 	})
 }
 

@@ -26,6 +26,7 @@ type source struct {
 	report func(text string) // receives a line of progress every progressEvery; may be nil
 	moved  func()            // is called for each piece that arrives; may be nil
 	remote bool              // it is in a registry
+	began  time.Time         // when it was asked for
 }
 
 // add unpacks an image and records it under its name.
@@ -72,7 +73,7 @@ func (s *Store) add(ctx context.Context, from source) (Image, error) {
 		Config: Config{Env: config.Config.Env, User: config.Config.User, Dir: config.Config.WorkingDir,
 			Entrypoint: config.Config.Entrypoint, Command: config.Config.Cmd,
 			Start: start}}
-	if err := s.name(i); err != nil {
+	if err := s.name(i, from.began); err != nil {
 		return i, err
 	}
 	_ = s.reserve(0) // prunes; the next image tries again

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -63,7 +64,7 @@ func (s *Store) addNamed(ctx context.Context, named string, image v1.Image, repo
 	if err != nil {
 		return Image{}, err
 	}
-	return s.add(ctx, source{name: full, image: image, report: report})
+	return s.add(ctx, source{name: full, image: image, report: report, began: time.Now()})
 }
 
 // importArchive adds the image in an archive.

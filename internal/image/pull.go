@@ -78,6 +78,7 @@ func (s *Store) enterPull(ctx context.Context, full string) (done func(), waited
 }
 
 func (s *Store) pull(ctx context.Context, ref name.Reference, text string, report func(string)) (Image, error) {
+	began := time.Now()
 	ctx, moved, end := s.untilStalled(ctx)
 	defer end()
 	options, guard := s.registryOptions(ctx, ref)
@@ -92,7 +93,7 @@ func (s *Store) pull(ctx context.Context, ref name.Reference, text string, repor
 	}
 	guard.layers.Store(true)
 	i, err := s.add(ctx, source{name: nameOf(ref), image: image, report: report, moved: moved,
-		remote: true})
+		remote: true, began: began})
 	if err != nil {
 		return Image{}, registryError(ctx, "pull "+text, err)
 	}

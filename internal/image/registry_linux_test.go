@@ -240,6 +240,32 @@ func TestPullOnce(t *testing.T) {
 	}
 }
 
+// TestTemplateBuiltDuringPull: a pull does not replace a template that was built after the pull began.
+func TestTemplateBuiltDuringPull(t *testing.T) {
+	s := openStore(t)
+	base, err := s.add(t.Context(), source{name: "base", image: imageOf(t, layerOf(t, entry{0, "b", "b", 0o644}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name string
+	var built atomic.Bool
+	name = serveBadly(t, imageOf(t, layerOf(t, entry{0, "a", "a", 0o644})),
+		func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
+			if strings.Contains(r.URL.Path, "/blobs/") && built.CompareAndSwap(false, true) {
+				if _, err := s.Put(name, "alice", base.Tree, Config{}); err != nil {
+					t.Error(err)
+				}
+			}
+			pass(w, real)
+		})
+	if _, err := s.Pull(t.Context(), name, nil); sandbox.KindOf(err) != sandbox.Exists {
+		t.Error(err)
+	}
+	if i, err := s.Find(name); err != nil || i.Owner != "alice" {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
+
 // TestHugeImage: an image of 30 GiB is refused by its headers under a limit of 10.
 func TestHugeImage(t *testing.T) {
 	var archive bytes.Buffer

@@ -319,8 +319,8 @@ func (s *Store) takeNamed(text string) (tree string, err error) {
 	return tree, os.Remove(s.nameFile(i.Name))
 }
 
-// name records an image whose tree is in the store.
-func (s *Store) name(i Image) error {
+// name records an image whose tree is in the store, but not in place of a template that was built after began.
+func (s *Store) name(i Image, began time.Time) error {
 	done, err := s.lockNames()
 	if err != nil {
 		return err
@@ -329,6 +329,10 @@ func (s *Store) name(i Image) error {
 	if !s.whole(i.Tree) {
 		return &sandbox.Error{Kind: sandbox.Busy, Op: "image", Msg: i.Name + " was removed to make room for others",
 			Fix: "try again"}
+	}
+	if was, err := s.nameHead(s.nameFile(i.Name)); err == nil && was.Built && was.AddedAt.After(began) {
+		return &sandbox.Error{Kind: sandbox.Exists, Op: "image", Msg: "a template " + i.Name + " was built meanwhile",
+			Fix: "use it, or add the image under another name"}
 	}
 	return s.write(i)
 }
