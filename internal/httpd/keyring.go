@@ -178,19 +178,22 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	return nil
 }
 
-// OwnerLimits returns the limits of an owner for the engine. A name without a key, also where the file of keys was
-// removed, may have no network: its ceiling was removed too, and may have been lower than that of the server.
-func (k *Keyring) OwnerLimits(owner string) engine.OwnerLimits {
+// OwnerLimits returns the limits of an owner for the engine. A name without a valid key, also where the file of keys was
+// removed, may have no network: nobody may use it, and the ceiling of a removed key may have been lower than that of
+// the server.
+func (k *Keyring) OwnerLimits(owner string) (limits engine.OwnerLimits) {
 	if owner == "" {
-		return engine.OwnerLimits{}
+		return limits
 	}
 	if k != nil {
 		if keys := k.set.Load().byName[owner]; keys != nil {
-			return keys[0].Limits.OwnerLimits
+			limits = keys[0].Limits.OwnerLimits
 		}
 	}
-	none := sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{}, OfKey: true}
-	return engine.OwnerLimits{Ceiling: &none}
+	if len(k.of(owner)) == 0 {
+		limits.Ceiling = &sandbox.NetworkCeiling{Mode: sandbox.NetworkNone, Allow: []string{}, OfKey: true}
+	}
+	return limits
 }
 
 // count counts a request against the rate of the key's name. Busy: it is exceeded.

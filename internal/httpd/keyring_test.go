@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -21,7 +22,7 @@ func TestKeyring(t *testing.T) {
 		key.Limits = limits
 		return secret, key
 	}
-	limits := KeyLimits{Rate: Rate{Requests: 1, Per: time.Hour}}
+	limits := KeyLimits{Rate: Rate{Requests: 1, Per: time.Hour}, OwnerLimits: engine.OwnerLimits{Sandboxes: 7}}
 	first, alice := make("alice", limits)
 	second, rotated := make("alice", limits)
 	alice.Expires = time.Now().Add(time.Hour)
@@ -59,8 +60,9 @@ func TestKeyring(t *testing.T) {
 	if k.of("alice") != nil || otherCtx.Err() == nil || !other.revoked.Load() {
 		t.Error("a removed key is valid")
 	}
-	if k.OwnerLimits("alice").Ceiling != nil {
-		t.Error("an expired key has another ceiling")
+	if limits := k.OwnerLimits("alice"); limits.Ceiling == nil || limits.Ceiling.Mode != sandbox.NetworkNone ||
+		limits.Sandboxes != 7 {
+		t.Errorf("a name whose key has expired has the limits %+v", limits)
 	}
 	third, renamed := make("alice", limits)
 	k.Replace([]Key{renamed})
