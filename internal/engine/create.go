@@ -63,8 +63,8 @@ type LivingConfig struct {
 	// Reports bounds the bytes that are held of unfinished answers of interpreters, and of unfinished reports of code
 	// without a time limit, half of them of one owner. Past it, the interpreter ends. 0 is DefaultReports.
 	Reports int64
-	// Processes is how many processes and threads all sandboxes can have together; 0 is unknown. If owners have shares,
-	// an owner with too many loses sandboxes while few are left.
+	// Processes is how many processes and threads all sandboxes can have together; 0 is unknown. While few are left, an
+	// owner with too many loses sandboxes, also of one-shot runs, if owners have shares.
 	Processes int64
 	// ResumeWait is how long Resume waits for guests that do not answer, all together. 0 is DefaultResumeWait.
 	ResumeWait time.Duration
@@ -85,9 +85,8 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	weighing bool // the goroutine of startWeighing runs
-
-	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
+	weighing        bool // the goroutine of startWeighing runs
+	most, ownerMost int  // sandboxes of all owners and of each; 0 of one is no bound
 
 	making  *admission // of sandboxes that are made
 	closing *admission // of sandboxes that are closed; apart, as start commands of images make a turn of making long
@@ -100,7 +99,8 @@ type table struct {
 	reports *room.Room
 	logs    *eventlog.Quota // of all sandboxes
 
-	callers callers // runs in fresh sandboxes
+	callers  callers // runs in fresh sandboxes
+	oneShots oneShots
 }
 
 type ownedName struct{ owner, name string }

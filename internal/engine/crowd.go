@@ -2,8 +2,14 @@ package engine
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // Parts, in eighths, of the processes that all sandboxes may have together.
@@ -16,13 +22,66 @@ const (
 // limit of processes bounds each sandbox, not an owner. If owners have no shares, the kernel's bound is enough.
 func (e *Engine) endCrowd(list []*Sandbox) {
 	most := e.config.Living.Processes
-	if !e.admission.divides() {
+	if most == 0 || !e.admission.divides() {
 		return
 	}
-	for _, s := range crowd(list, most) {
-		s.endAside(fmt.Sprintf("few processes are left: its client's sandboxes had more than %d, this one had %d",
-			most*crowdMax/8, s.weight.pids))
+	for _, s := range crowd(append(list, e.living.oneShots.count()...), most) {
+		reason := fmt.Sprintf("few processes are left: its client's sandboxes had more than %d, this one had %d",
+			most*crowdMax/8, s.weight.pids)
+		if s.oneShot {
+			s.endLife(&endedError{reason})
+		} else {
+			s.endAside(reason)
+		}
 	}
+}
+
+// crowdedOut returns the error of a one-shot run whose sandbox endCrowd ended, or nil.
+func (s *Sandbox) crowdedOut() error {
+	var ended *endedError
+	if !errors.As(context.Cause(s.life), &ended) || ended.reason == reasonClosed {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "run", Msg: ended.reason, RetryAfter: leastRetryAfter,
+		Fix: "start fewer processes and threads, or try again later"}
+}
+
+// oneShots are the sandboxes of one-shot runs, until their boxes are closed. Its methods are safe for concurrent use.
+type oneShots struct {
+	mu  sync.Mutex
+	all map[*Sandbox]bool
+}
+
+func (o *oneShots) add(s *Sandbox) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = map[*Sandbox]bool{}
+	}
+	o.all[s] = true
+}
+
+func (o *oneShots) remove(s *Sandbox) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.all, s)
+}
+
+// count counts the processes of each sandbox, and returns all.
+func (o *oneShots) count() []*Sandbox {
+	o.mu.Lock()
+	list := slices.Collect(maps.Keys(o.all))
+	o.mu.Unlock()
+	for _, s := range list {
+		s.weight.pids = -1
+		if _, can := s.box.(sandbox.Yielder); !can {
+			continue
+		}
+		if usage, err := s.box.Usage(s.life); err == nil {
+			s.weight.pids = usage.PidsNow
+		}
+	}
+	return list
 }
 
 // crowd returns the sandboxes to end: the largest of the owner with the most processes.

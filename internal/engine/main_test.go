@@ -203,6 +203,8 @@ func (b *faultyBox) Usage(ctx context.Context) (sandbox.Usage, error) {
 	return u, err
 }
 
+func (*faultyBox) Yield(int) error { return nil }
+
 // set changes what the backend does, also while runs are in progress.
 func (f *faults) set(change func(*faults)) {
 	f.mu.Lock()

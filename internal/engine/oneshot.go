@@ -259,12 +259,19 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created := time.Since(started)
+		e.living.oneShots.add(s)
+		if e.config.Living.Processes > 0 {
+			e.startWeighing() // which counts processes, too
+		}
 		result, err := e.performOnce(ctx, s.newRun(p.job, RunRequest{Request: p.Request}))
 		if errors.Is(err, sandbox.ErrEntered) && !p.plain { // nothing has run; use another sandbox
 			e.closers.retire(s, func() {})
 			e.log.Warn("discarded a sandbox whose fork of an interpreter failed", "sandbox", s.id, "err", err)
 			s, p.plain = nil, true
 			continue
+		}
+		if err == nil && result.Status == sandbox.StatusLost {
+			err = s.crowdedOut()
 		}
 		if err == nil {
 			result.Timings.Create = created
