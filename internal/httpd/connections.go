@@ -222,6 +222,8 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 		c.active(conn, ok && secure.ConnectionState().NegotiatedProtocol == "h2")
 	case http.StateIdle:
 		c.idle(conn)
+	case http.StateHijacked:
+		c.hijacked(conn)
 	default:
 		c.end(conn)
 	}
@@ -303,6 +305,16 @@ func (c *connections) end(conn io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil {
+		c.remove(known)
+	}
+}
+
+// hijacked ends the count of a connection that its handler took over, whose work still waits for its client's share.
+func (c *connections) hijacked(conn io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil {
+		known.gone = make(chan struct{}) // instead of the one that ends the waits
 		c.remove(known)
 	}
 }

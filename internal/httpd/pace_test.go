@@ -131,6 +131,10 @@ func TestConnectionsGiveWay(t *testing.T) {
 		refused != 7 || len(c.open) != 6 {
 		t.Errorf("%d of %d gave way, %d are open", refused, 13, len(c.open))
 	}
+	waits := pending(served)
+	if c.state(served, http.StateHijacked); (&cost{gone: waits}).isGone() {
+		t.Error("a handler that took its connection over does not wait for its share")
+	}
 	for conn := range c.open {
 		c.end(conn)
 	}
