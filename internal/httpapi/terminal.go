@@ -77,7 +77,7 @@ func (a *apiV1) terminal(w *httpd.Response, r *http.Request, s *engine.Sandbox) 
 	defer x.Cancel()
 	w.Header().Set(api.HeaderRun, string(x.ID()))
 	// The guard has checked the origin.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol},
+	conn, err := websocket.Accept(framed{w}, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol},
 		InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return nil // Accept has answered

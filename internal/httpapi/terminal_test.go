@@ -153,3 +153,34 @@ func TestTerminalRefused(t *testing.T) {
 		r.refused("GET", c.path, "", h, c.status)
 	}
 }
+
+// TestTerminalFrames: frames without input count as work, as does the answer to each.
+func TestTerminalFrames(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	r.do("POST", "/v1/sandboxes", `{"name": "w"}`, nil)
+	conn, answers := r.open("GET /v1/sandboxes/w/terminal?command=cat HTTP/1.1\r\nHost: localhost\r\n" +
+		"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+	if res, err := http.ReadResponse(answers, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(res, err)
+	}
+	worked := func(frame string, most int) float64 {
+		before := r.work()
+		conn.Write([]byte(strings.Repeat(frame, most) + "\x89\x81\x00\x00\x00\x00!"))
+		for b := byte(0); b != '!'; { // of the last pong
+			var err error
+			if b, err = answers.ReadByte(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return r.work() - before
+	}
+	const most = 2000
+	const step, flush = 4e-6, 20e-6
+	if pongs := worked("\x8a\x80\x00\x00\x00\x00", most); pongs < most*step {
+		t.Errorf("%d pongs are %f s of work", most, pongs)
+	}
+	if pings := worked("\x89\x80\x00\x00\x00\x00", most); pings < most*(step+flush) {
+		t.Errorf("%d pings are %f s of work", most, pings)
+	}
+}

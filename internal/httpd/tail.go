@@ -127,6 +127,8 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.status = http.StatusSwitchingProtocols
 	if both, ok := conn.(duplex.Conn); ok {
 		conn = &paidConn{both, w.cost}
+		buffered.Reader.Reset(conn)
+		buffered.Writer.Reset(conn)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
