@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
 
-from fumehood import AlreadyExists, InvalidRequest, NotFound
+from fumehood import AlreadyExists, FumehoodError, InvalidRequest, NotFound
+from fumehood._wire import local_name
 
 
 def test_files(sandbox):
@@ -48,6 +50,17 @@ def test_folders(sandbox, tmp_path):
     assert (tmp_path / "copy" / "sub" / "data").read_bytes() == b"\xff"
     sandbox.files.download("again.sh", tmp_path / "one.sh")
     assert (tmp_path / "one.sh").read_text() == "echo hello"
+
+
+def test_names_of_downloads():
+    for name in ("../a", "a/../../b", "/a"):
+        with pytest.raises(FumehoodError):
+            local_name(name, PurePosixPath)
+    for name in ("..\\a", "a/..\\..\\b", "a\\b", "\\a", "C:\\a", "C:a", "C:", "\\\\host\\share\\a", "../a", "/a"):
+        with pytest.raises(FumehoodError):
+            local_name(name, PureWindowsPath)
+    assert str(local_name("..\\a", PurePosixPath)) == "..\\a"
+    assert str(local_name("a/b.txt", PureWindowsPath)) == "a/b.txt"
 
 
 def test_deep_folders(sandbox, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -41,6 +42,17 @@ class Address(NamedTuple):
                 "write http://HOST:PORT, https://HOST:PORT or unix:PATH",
             )
         return Address(text, text.rstrip("/"), local=parts.hostname in LOOPBACK)
+
+
+def local_name(path: str, system: type[PurePath] = PurePath) -> PurePosixPath:
+    """Return a path below a folder of a sandbox that names a file below a local folder, too.
+
+    Hostile code chooses names. On Windows, a backslash separates folders, and a colon ends a drive.
+    """
+    inside, local = PurePosixPath(path), system(path)
+    if local.anchor or ".." in local.parts or local.parts != inside.parts:
+        raise FumehoodError(f"{path!r} is not the name of a file below a local folder")
+    return inside
 
 
 def sandbox_path(name: str, *steps: str) -> str:

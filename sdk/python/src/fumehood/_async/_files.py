@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from fumehood._async import _io
-from fumehood._errors import FumehoodError, InvalidRequest, NotFound
+from fumehood._errors import InvalidRequest, NotFound
 from fumehood._models._sandboxes import FileInfo, FileList
-from fumehood._wire import sandbox_path
+from fumehood._wire import local_name, sandbox_path
 
 if TYPE_CHECKING:
     from fumehood._async._transport import AsyncTransport
@@ -116,9 +116,7 @@ class AsyncFiles:
             raise InvalidRequest(f"{path}: it has more than {MOST} files", "download its folders one by one")
         target.mkdir(parents=True, exist_ok=True)
         for info in listing.files:
-            inside = PurePosixPath(info.path)
-            if inside.is_absolute() or ".." in inside.parts:
-                raise FumehoodError(f"{info.path!r} in {path} is not the name of a file")
+            inside = local_name(info.path)
             if info.type == "folder" and len(inside.parts) == DEEPEST:
                 await self.download(str(PurePosixPath(path) / inside), target / inside)
             elif info.type == "folder":
