@@ -119,7 +119,7 @@ func (s *Sandbox) leased() bool {
 // closeBox closes the box and what belongs to it. If the box fails to close, the backend's Reap removes it.
 func (s *Sandbox) closeBox() {
 	defer s.engine.boxes.Add(-1)
-	defer s.engine.living.oneShots.remove(s)
+	defer s.engine.living.crowding.remove(s)
 	defer func() {
 		if p := recover(); p != nil {
 			_ = s.engine.panicked("close the box", p)

@@ -100,7 +100,7 @@ type table struct {
 	logs    *eventlog.Quota // of all sandboxes
 
 	callers  callers // runs in fresh sandboxes
-	oneShots oneShots
+	crowding crowding
 }
 
 type ownedName struct{ owner, name string }
@@ -251,8 +251,8 @@ func (e *Engine) reserve(record sandbox.Record, backend sandbox.Backend) (s *San
 	if most := t.most; len(t.byID) >= most {
 		return nil, false, quota("this server has", most)
 	}
-	if most := e.mostSandboxes(record.Owner); most > 0 && t.owned[record.Owner] >= most {
-		return nil, false, quota("you have", most)
+	if err := e.mayOwnMore(record.Owner); err != nil {
+		return nil, false, err
 	}
 	if s = e.pool.takeLiving(backend, record.Spec, record.Owner); s != nil {
 		record.ID, record.Spec.ID, record.Spec.Mounts = s.id, s.id, s.record.Spec.Mounts // the folders of this box

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -18,6 +19,9 @@ const (
 	crowdMax = 3 // the most for the sandboxes of one owner then
 )
 
+// crowdRest is how long an owner gets no new sandboxes once it lost some: it could start the same at once.
+const crowdRest = 30 * time.Second
+
 // endCrowd ends sandboxes of an owner with too many processes while few are left, as other owners could start none. The
 // limit of processes bounds each sandbox, not an owner. If owners have no shares, the kernel's bound is enough.
 func (e *Engine) endCrowd(list []*Sandbox) {
@@ -25,13 +29,15 @@ func (e *Engine) endCrowd(list []*Sandbox) {
 	if most == 0 || !e.admission.divides() {
 		return
 	}
-	for _, s := range crowd(append(list, e.living.oneShots.count()...), most) {
+	for _, s := range crowd(append(list, e.living.crowding.count()...), most) {
+		e.living.crowding.rest(s.owner, time.Now())
 		reason := fmt.Sprintf("few processes are left: its client's sandboxes had more than %d, this one had %d",
 			most*crowdMax/8, s.weight.pids)
-		if s.oneShot {
-			s.endLife(&endedError{reason})
-		} else {
+		switch {
+		case !s.oneShot:
 			s.endAside(reason)
+		case !e.pool.expel(s):
+			s.endLife(&endedError{reason})
 		}
 	}
 }
@@ -42,36 +48,72 @@ func (s *Sandbox) crowdedOut() error {
 	if !errors.As(context.Cause(s.life), &ended) || ended.reason == reasonClosed {
 		return nil
 	}
-	return &sandbox.Error{Kind: sandbox.Busy, Op: "run", Msg: ended.reason, RetryAfter: leastRetryAfter,
+	return fewerProcesses(ended.reason, crowdRest)
+}
+
+func fewerProcesses(reason string, after time.Duration) error {
+	return &sandbox.Error{Kind: sandbox.Busy, Op: "sandbox", Msg: reason, RetryAfter: after,
 		Fix: "start fewer processes and threads, or try again later"}
 }
 
-// oneShots are the sandboxes of one-shot runs, until their boxes are closed. Its methods are safe for concurrent use.
-type oneShots struct {
-	mu  sync.Mutex
-	all map[*Sandbox]bool
+// crowding is what endCrowd knows besides the living sandboxes. Its methods are safe for concurrent use.
+type crowding struct {
+	mu sync.Mutex // guards all below
+	// those of one-shot runs, and those that wait for one with code of an image, until their boxes are closed
+	oneShots map[*Sandbox]bool
+	rests    map[string]time.Time // until when an owner gets no new sandboxes
 }
 
-func (o *oneShots) add(s *Sandbox) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all == nil {
-		o.all = map[*Sandbox]bool{}
+// rest lets an owner wait for new sandboxes.
+func (c *crowding) rest(owner string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rests == nil {
+		c.rests = map[string]time.Time{}
 	}
-	o.all[s] = true
+	maps.DeleteFunc(c.rests, func(_ string, until time.Time) bool { return now.After(until) })
+	c.rests[owner] = now.Add(crowdRest)
 }
 
-func (o *oneShots) remove(s *Sandbox) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.all, s)
+// refusal returns why an owner gets no new sandbox now, or nil.
+func (c *crowding) refusal(owner string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := time.Until(c.rests[owner])
+	if left <= 0 {
+		return nil
+	}
+	return fewerProcesses("few processes were left, and its client's sandboxes had too many", left)
+}
+
+// mayOwnMore returns why an owner gets no further living sandbox, or nil. The caller holds the table's mu.
+func (e *Engine) mayOwnMore(owner string) error {
+	if most := e.mostSandboxes(owner); most > 0 && e.living.owned[owner] >= most {
+		return quota("you have", most)
+	}
+	return e.living.crowding.refusal(owner)
+}
+
+func (c *crowding) add(s *Sandbox) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.oneShots == nil {
+		c.oneShots = map[*Sandbox]bool{}
+	}
+	c.oneShots[s] = true
+}
+
+func (c *crowding) remove(s *Sandbox) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.oneShots, s)
 }
 
 // count counts the processes of each sandbox, and returns all.
-func (o *oneShots) count() []*Sandbox {
-	o.mu.Lock()
-	list := slices.Collect(maps.Keys(o.all))
-	o.mu.Unlock()
+func (c *crowding) count() []*Sandbox {
+	c.mu.Lock()
+	list := slices.Collect(maps.Keys(c.oneShots))
+	c.mu.Unlock()
 	for _, s := range list {
 		s.weight.pids = -1
 		if _, can := s.box.(sandbox.Yielder); !can {

@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // TestCrowd: while few processes are left, an owner with too many loses its largest sandboxes, and no more than needed.
@@ -47,5 +51,40 @@ func TestCrowd(t *testing.T) {
 	s := &Sandbox{life: t.Context()}
 	if s.weight.pids = 1000; crowd([]*Sandbox{s}, 0) != nil {
 		t.Error("a sandbox ended on a host that bounds nothing")
+	}
+}
+
+// crowdedBox is a box with many processes.
+type crowdedBox struct{ yielder }
+
+func (*crowdedBox) Usage(context.Context) (sandbox.Usage, error) {
+	return sandbox.Usage{PidsNow: 900}, nil
+}
+func (*crowdedBox) Close() error { return nil }
+
+// TestCrowdOfWarm: a warm box in which code of an image has too many processes ends, and that of the operator stays.
+func TestCrowdOfWarm(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Warm: 1, Slots: 4, Shares: Shares{OwnerSlots: 2},
+		Living: LivingConfig{Processes: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	shelved := func(kept bool) *shelf {
+		s := &shelf{backend: noBoxes{}, owner: "a", kept: kept, idle: time.AfterFunc(time.Hour, func() {}),
+			spec: sandbox.Spec{Root: sandbox.Root{Image: "web", Start: &sandbox.Start{}}}}
+		l := newSandbox(e, noBoxes{}, sandbox.Record{Owner: s.owner, Spec: s.spec})
+		l.box = &crowdedBox{}
+		e.boxes.Add(1)
+		e.pool.shelves[fmt.Sprint(kept)] = s
+		e.pool.put(s, l, nil)
+		return s
+	}
+	own, kept := shelved(false), shelved(true)
+	e.endCrowd(nil)
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	if len(own.ready) != 0 || len(kept.ready) != 1 {
+		t.Errorf("%d of the client and %d of the operator wait", len(own.ready), len(kept.ready))
 	}
 }

@@ -253,13 +253,16 @@ func (e *Engine) once(ctx context.Context, p *oneShot, release func()) (*sandbox
 		}
 		e.closers.retire(s, release)
 	}()
+	if err := e.living.crowding.refusal(p.owner); err != nil {
+		return nil, err
+	}
 	for {
 		var err error
 		if s, err = e.create(ctx, p); err != nil {
 			return nil, fmt.Errorf("create the sandbox: %w", err)
 		}
 		created := time.Since(started)
-		e.living.oneShots.add(s)
+		e.living.crowding.add(s)
 		if e.config.Living.Processes > 0 {
 			e.startWeighing() // which counts processes, too
 		}

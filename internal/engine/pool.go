@@ -173,6 +173,7 @@ func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *S
 		p.discard(l)
 		return nil
 	}
+	p.engine.living.crowding.remove(l)
 	return l
 }
 
@@ -332,6 +333,9 @@ func (p *pool) put(s *shelf, l *Sandbox, err error) {
 		l.layers = s.held.share()
 		s.ready = append(s.ready, l)
 		s.warned = false
+		if s.spec.Root.Image != "" && !s.kept {
+			p.engine.living.crowding.add(l)
+		}
 		switch {
 		case l.isWatched():
 			p.fills.Go(func() { p.watch(s, l) })
@@ -362,6 +366,20 @@ func (p *pool) forget(s *shelf) {
 
 // discard closes a box in the background. The caller holds mu.
 func (p *pool) discard(s *Sandbox) { p.fills.Go(func() { p.end(s) }) }
+
+// expel ends a box that waits on a shelf, which is not filled again for a while. It returns false for any other box.
+func (p *pool) expel(l *Sandbox) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		if i := slices.Index(s.ready, l); i >= 0 {
+			s.ready, s.failed = slices.Delete(s.ready, i, i+1), time.Now()
+			p.discard(l)
+			return true
+		}
+	}
+	return false
+}
 
 // drop empties a shelf and forgets it.
 func (p *pool) drop(key string) {
