@@ -310,10 +310,11 @@ func (c *connections) end(conn io.Closer) {
 }
 
 // hijacked ends the count of a connection that its handler took over, whose work still waits for its client's share.
-func (c *connections) hijacked(conn io.Closer) {
+func (c *connections) hijacked(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil {
+		c.countRecords(conn, known.payer())
 		known.gone = make(chan struct{}) // instead of the one that ends the waits
 		c.remove(known)
 	}

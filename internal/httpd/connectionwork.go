@@ -1,14 +1,18 @@
 package httpd
 
 import (
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"time"
 )
 
 // The CPU time of what a client sends before a request or beside its body, which needs no key.
 const (
 	handshakeTime = 1500 * time.Microsecond // of TLS, with a key of RSA-2048
+	recordTime    = 8 * time.Microsecond    // to read a record of TLS: one may ask for new keys and an answer
 	besideTime    = 250 * time.Nanosecond   // for a byte: a head of short lines, or frames of HTTP/2 of 9 bytes
 )
 
@@ -20,17 +24,25 @@ const (
 
 var errWork = errors.New("the address has begun too many connections")
 
-// work notes n bytes of a connection as work of its owner, if they are of a head or beside bodies, and waits until the
-// owner may have more. It refuses the handshake of an owner with much work.
-func (c *connections) work(conn io.Closer, n int, handshake bool) error {
+// arrival is what one read of a connection has returned.
+type arrival struct {
+	bytes     int
+	records   int  // that begin in them
+	handshake bool // they are the first of a handshake
+}
+
+// work notes what came on a connection as work of its owner: records, and bytes of a head or beside bodies. It waits
+// until the owner may have more, and refuses the handshake of an owner with much work.
+func (c *connections) work(conn io.Closer, came arrival) error {
 	c.mu.Lock()
 	known := c.open[conn]
 	if known == nil { // closed past the limit
 		c.mu.Unlock()
 		return nil
 	}
-	known.arrived(n)
-	if handshake {
+	known.arrived(came.bytes)
+	known.unpaid += time.Duration(came.records) * recordTime
+	if came.handshake {
 		known.unpaid += handshakeTime
 	}
 	owner, work, g := known.payer(), known.unpaid, gone{known.gone}
@@ -42,7 +54,7 @@ func (c *connections) work(conn io.Closer, n int, handshake bool) error {
 		return nil
 	}
 	rest := c.shares.use(owner, work, time.Now())
-	if handshake && rest > sharesWait {
+	if came.handshake && rest > sharesWait {
 		return errWork
 	}
 	pause(min(rest, sharesWait), g)
@@ -80,4 +92,44 @@ func (c *connections) leave(k *connection) {
 	if k.unpaid > 0 && c.shares != nil {
 		c.shares.use(k.payer(), k.unpaid, time.Now())
 	}
+}
+
+// countRecords counts the records of a connection that its handler took over as work of an owner. What reads it waits.
+func (c *connections) countRecords(conn net.Conn, owner string) {
+	secure, ok := conn.(*tls.Conn)
+	if !ok {
+		return
+	}
+	if bytes, ok := secure.NetConn().(*countedConn); ok && c.shares != nil {
+		bytes.in = func(p []byte) error {
+			c.shares.use(owner, time.Duration(bytes.records.count(p))*recordTime, time.Now())
+			return nil
+		}
+	}
+}
+
+// records finds the records of TLS in the bytes of a connection (RFC 8446, section 5.1). package tls reads up to 17 of
+// them for a byte of data.
+type records struct {
+	head [5]byte
+	have int // bytes of head
+	left int // bytes of the record after its head
+}
+
+// count returns how many heads of records end in p. nil finds none.
+func (r *records) count(p []byte) (n int) {
+	for r != nil && len(p) > 0 {
+		if r.left > 0 {
+			passed := min(r.left, len(p))
+			r.left, p = r.left-passed, p[passed:]
+			continue
+		}
+		copied := copy(r.head[r.have:], p)
+		r.have, p = r.have+copied, p[copied:]
+		if r.have == len(r.head) {
+			r.have, r.left = 0, int(binary.BigEndian.Uint16(r.head[3:]))
+			n++
+		}
+	}
+	return n
 }

@@ -30,14 +30,16 @@ func (l countedListener) Accept() (net.Conn, error) {
 // countedConn counts what its server reads and writes.
 type countedConn struct {
 	net.Conn
-	in  func(n int) error // may wait; set before the first Read, as out; nil: not counted
+	in  func(p []byte) error // may wait; set before the first Read, as out; nil: not counted
 	out func(n int)
+
+	records *records // nil without TLS
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.in != nil && n > 0 {
-		if refused := c.in(n); refused != nil {
+		if refused := c.in(p[:n]); refused != nil {
 			return 0, refused
 		}
 	}
@@ -72,11 +74,14 @@ func (c *connections) counted(conn net.Conn) net.Conn {
 		return inner
 	}
 	begin := isTLS
-	bytes.in = func(n int) error {
-		c.received(conn, n)
-		handshake := begin
+	if isTLS {
+		bytes.records = &records{}
+	}
+	bytes.in = func(p []byte) error {
+		c.received(conn, len(p))
+		came := arrival{bytes: len(p), records: bytes.records.count(p), handshake: begin}
 		begin = false
-		return c.work(conn, n, handshake)
+		return c.work(conn, came)
 	}
 	bytes.out = func(n int) { c.processed(conn, n/3) } // a record of TLS makes 39 bytes of an answer to 17
 	return bytes.Conn

@@ -1,7 +1,9 @@
 package httpd
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -44,5 +46,37 @@ func TestPendingFrames(t *testing.T) {
 	receive()
 	if _, err := conn.Write(frames); err == nil || closed != 1 || c.pending != 0 || len(c.open) != 0 {
 		t.Errorf("past the limit: closed %d, pending %d, open %d, %v", closed, c.pending, len(c.open), err)
+	}
+}
+
+// TestRecords: each record of TLS is work of the owner of its connection, also once a handler has taken that over.
+func TestRecords(t *testing.T) {
+	c := newConnections(8, func() {})
+	c.shares = newShares()
+	inner, client := net.Pipe()
+	defer client.Close()
+	conn := &countedConn{Conn: inner}
+	secure := tls.Server(conn, &tls.Config{})
+	c.state(secure, http.StateNew)
+	c.state(secure, http.StateActive)
+	c.admit(secure, "key")
+	const most = 150
+	stream := bytes.Repeat([]byte{23, 3, 3, 0, 4, 1, 2, 3, 4, 23, 3, 3, 1, 0}, most)
+	stream = bytes.ReplaceAll(stream, []byte{1, 0}, append([]byte{1, 0}, make([]byte, 256)...))
+	receive := func(piece int) {
+		go client.Write(stream)
+		for left := len(stream); left > 0; {
+			n, err := conn.Read(make([]byte, piece))
+			if left -= n; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	receive(7)
+	c.state(secure, http.StateHijacked)
+	receive(1000)
+	want := handshakeTime + 2*2*most*recordTime
+	if got := c.shares.noted; got != want || c.shares.each["key"] == nil || len(c.shares.each) != 1 {
+		t.Errorf("%s of work of %d owners, want %s", got, len(c.shares.each), want)
 	}
 }

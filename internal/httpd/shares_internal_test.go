@@ -230,7 +230,7 @@ func TestConnectionCost(t *testing.T) {
 		return conn
 	}
 	send := func(t *testing.T, conn *known, n int, handshake bool) {
-		if err := c.work(conn, n, handshake); err != nil {
+		if err := c.work(conn, arrival{bytes: n, handshake: handshake}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestConnectionCost(t *testing.T) {
 		}, 500 * handshakeTime},
 		"too many": {func(t *testing.T) {
 			c.shares.use(addressOwner+"192.0.2.1", time.Hour, time.Now())
-			if err := c.work(open(false), 1<<10, true); err == nil {
+			if err := c.work(open(false), arrival{bytes: 1 << 10, handshake: true}); err == nil {
 				t.Error("an address with much work begins a connection")
 			}
 		}, sharesDebt},
