@@ -98,8 +98,20 @@ func (m *meter) ask(b rules.Bounds, now time.Time) (reason string) {
 	}
 	if reason = m.claimBytes(questionMemory); reason != "" {
 		m.giveBack()
+		return reason
+	}
+	if reason = m.budget.ports.track(m.owner, now); reason != "" {
+		m.giveBack()
+		m.giveBytes(questionMemory)
 	}
 	return reason
+}
+
+// track counts a session of UDP, or a further question, for the host's firewall, or returns the reason of a refusal.
+func (m *meter) track(now time.Time) (reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.budget.ports.track(m.owner, now)
 }
 
 // askedAgain counts a question to the host's resolver that followed another one: later ones wait for it.
@@ -107,6 +119,7 @@ func (m *meter) askedAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.questions.tokens--
+	_ = m.budget.ports.track(m.owner, time.Now()) // the next question is refused
 }
 
 // claim claims a part of the budget. The caller holds mu.

@@ -50,9 +50,9 @@ func hostTracked() (most int) {
 	return max(most, 0)
 }
 
-// ports counts the ports that connections of each owner to each destination take, and the connections of each owner
-// that the host's firewall tracks. Its size does not depend on how many destinations and owners there are: those with
-// the same hash share a slot.
+// ports counts the ports that connections of each owner to each destination take, and what the host's firewall tracks
+// of each owner: its connections, and as many sessions of UDP and questions to the resolver. Its size does not depend
+// on how many destinations and owners there are: those with the same hash share a slot.
 type ports struct {
 	most    int32
 	tracked int32 // of one owner; 0 is no bound
@@ -62,6 +62,8 @@ type ports struct {
 	turned time.Time
 	used   [portSlots]portUse
 	owners [trackedSlots]portUse // to all destinations
+
+	datagrams [trackedSlots]portUse // sessions of UDP and questions to the resolver, by owner
 }
 
 type portUse struct {
@@ -124,6 +126,23 @@ func (p *ports) give(place int, wasOpen bool, now time.Time) {
 	all.ended[0]++ // a failed one is tracked, too
 }
 
+// track counts a session of UDP or a question to the host's resolver, from its beginning for one to two minutes: the
+// firewall forgets one that nothing uses after half of that. It returns the reason if the owner has as many as it may.
+func (p *ports) track(owner string, now time.Time) (reason string) {
+	if p.tracked == 0 {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn(now)
+	u := &p.datagrams[maphash.String(p.seed, owner)%trackedSlots]
+	if u.all() >= p.tracked {
+		return trackedFull
+	}
+	u.ended[0]++
+	return ""
+}
+
 // turn forgets ports that the kernel has. The caller holds mu.
 func (p *ports) turn(now time.Time) {
 	age := now.Sub(p.turned)
@@ -131,7 +150,7 @@ func (p *ports) turn(now time.Time) {
 		return
 	}
 	p.turned = now
-	for _, uses := range [][]portUse{p.used[:], p.owners[:]} {
+	for _, uses := range [][]portUse{p.used[:], p.owners[:], p.datagrams[:]} {
 		for i := range uses {
 			ended := &uses[i].ended
 			ended[1], ended[0] = ended[0], 0

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/egress/rules"
 )
 
 // TestPorts: an owner has half of the ports to a destination, which count until the kernel has them again.
@@ -66,6 +68,32 @@ func TestTracked(t *testing.T) {
 	}
 	if now = now.Add(2*portRest + time.Second); connect("a", 10) != "" {
 		t.Error("connections of three minutes ago count")
+	}
+}
+
+// TestTrackedDatagrams: sessions of UDP and questions to the resolver count apart from connections, also two minutes
+// later, and are refused past a quarter.
+func TestTrackedDatagrams(t *testing.T) {
+	now := time.Now()
+	b := newBudget(Limits{Connections: 100, Ports: 1000, Tracked: 40})
+	m := newMeter(b, "a", 1000)
+	bounds := rules.Bounds{Connections: 100, Rate: 100}
+	for n := range 12 {
+		reason := ""
+		if n%2 == 0 {
+			reason = m.track(now)
+		} else if reason = m.ask(bounds, now); reason == "" {
+			m.release(questionMemory)
+		}
+		if (reason == trackedFull) != (n >= 10) {
+			t.Errorf("%d: %q", n, reason)
+		}
+	}
+	if m.open != 0 || m.bytes != 0 {
+		t.Errorf("%d connections and %d bytes are held", m.open, m.bytes)
+	}
+	if now = now.Add(2*portRest + time.Second); m.track(now) != "" {
+		t.Error("those of two minutes ago count")
 	}
 }
 

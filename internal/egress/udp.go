@@ -75,11 +75,16 @@ func (g *gate) takeSession(b rules.Bounds, now time.Time) (reason string) {
 	case g.active.sessions == maxSessions:
 		return tooMany
 	}
-	if reason = g.meter.take(b, now, sessionMemory); reason == "" {
-		g.active.sessions++
-		g.active.work.Add(1)
+	if reason = g.meter.take(b, now, sessionMemory); reason != "" {
+		return reason
 	}
-	return reason
+	if reason = g.meter.track(now); reason != "" {
+		g.meter.release(sessionMemory)
+		return reason
+	}
+	g.active.sessions++
+	g.active.work.Add(1)
+	return ""
 }
 
 func (g *gate) giveSession() {
