@@ -119,7 +119,7 @@ func (filesystem) Move(ctx context.Context, r *connect.Request[pb.MoveRequest]) 
 	if err != nil {
 		return nil, err
 	}
-	callIn(ctx).files.move(s, from, to)
+	callIn(ctx).w.Steps(callIn(ctx).files.move(s, from, to))
 	e, err := stat(ctx, to)
 	return connect.NewResponse(&pb.MoveResponse{Entry: e}), err
 }
@@ -167,7 +167,7 @@ func (filesystem) Remove(ctx context.Context, r *connect.Request[pb.RemoveReques
 		err = nil
 	}
 	if err == nil {
-		callIn(ctx).files.remove(s, file)
+		callIn(ctx).w.Steps(callIn(ctx).files.remove(s, file))
 	}
 	return connect.NewResponse(&pb.RemoveResponse{}), err
 }

@@ -1,7 +1,6 @@
 package e2bapi
 
 import (
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -52,18 +51,22 @@ type metadata struct {
 	engine *engine.Engine
 	room   *room.Room
 
-	mu        sync.Mutex // guards all below
-	bySandbox map[sandbox.ID]files
+	mu        sync.Mutex // guards below
+	bySandbox map[sandbox.ID]*files
 }
 
-// files are those of a sandbox that have metadata, by their keys.
+// files are those of a sandbox that have metadata. Each sandbox has its own lock, as it may have many of them.
 type files struct {
 	owner string
-	byKey map[string]map[string]string
+	room  *room.Room
+
+	mu    sync.Mutex                   // guards all below
+	byKey map[string]map[string]string // nil once the sandbox has ended
+	held  int64                        // of the room
 }
 
 func newMetadata(e *engine.Engine) *metadata {
-	return &metadata{engine: e, room: room.Halves(maxAllMetadata), bySandbox: map[sandbox.ID]files{}}
+	return &metadata{engine: e, room: room.Halves(maxAllMetadata), bySandbox: map[sandbox.ID]*files{}}
 }
 
 // keyOf returns the one path of a file of the workspace, which has two.
@@ -83,95 +86,142 @@ func sizeOf(key string, values map[string]string) int64 {
 	return int64(size)
 }
 
-// get returns the metadata of a file, which the caller must not change.
-func (m *metadata) get(s *engine.Sandbox, file string) map[string]string {
+// of returns the files of a sandbox, or nil: none has metadata.
+func (m *metadata) of(s *engine.Sandbox) *files {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bySandbox[s.ID()].byKey[keyOf(file)]
+	return m.bySandbox[s.ID()]
+}
+
+// get returns the metadata of a file, which the caller must not change.
+func (m *metadata) get(s *engine.Sandbox, file string) map[string]string {
+	of := m.of(s)
+	if of == nil {
+		return nil
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return of.byKey[keyOf(file)]
 }
 
 // set replaces the metadata of a file. Without values it has none.
 func (m *metadata) set(s *engine.Sandbox, file string, values map[string]string) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.sweep()
+	of := m.bySandbox[s.ID()]
+	if of == nil && len(values) > 0 {
+		of = &files{owner: s.Owner(), room: m.room, byKey: map[string]map[string]string{}}
+		m.bySandbox[s.ID()] = of
+	}
+	m.mu.Unlock()
+	if of == nil {
+		return nil
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
 	key := keyOf(file)
-	m.drop(s.ID(), key)
+	of.drop(key)
 	if len(values) == 0 {
 		return nil
 	}
-	return m.put(s, key, values)
+	return of.put(key, values)
 }
 
-// move moves the metadata of a file, or of all files below a folder. It drops the metadata at the new path.
-func (m *metadata) move(s *engine.Sandbox, from, to string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old, moved := keyOf(from), keyOf(to)
-	if old == moved {
-		return
-	}
-	m.dropBelow(s.ID(), moved)
-	for key, values := range maps.Clone(m.bySandbox[s.ID()].byKey) {
-		if rest, ok := below(key, old); ok {
-			m.drop(s.ID(), key)
-			_ = m.put(s, moved+rest, values) // a longer path may be over the limit: then the file has none
+// sweep drops the metadata of ended sandboxes. The caller holds mu.
+func (m *metadata) sweep() {
+	for id, of := range m.bySandbox {
+		if m.engine.Living(id) == nil {
+			of.end()
+			delete(m.bySandbox, id)
 		}
 	}
 }
 
-// remove drops the metadata of a file, or of all files below a folder.
-func (m *metadata) remove(s *engine.Sandbox, file string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dropBelow(s.ID(), keyOf(file))
+// How many files of a sandbox one step of work visits, and how many it moves or drops.
+const (
+	visitedFiles = 100
+	changedFiles = 8
+)
+
+// move moves the metadata of a file, or of all files below a folder. It drops the metadata at the new path, and returns
+// the steps of work.
+func (m *metadata) move(s *engine.Sandbox, from, to string) (steps int) {
+	of, old, moved := m.of(s), keyOf(from), keyOf(to)
+	if of == nil || old == moved {
+		return 0
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	steps = of.dropBelow(moved) + len(of.byKey)/visitedFiles
+	below := of.below(old)
+	for key, values := range below {
+		of.drop(key)
+		_ = of.put(moved+key[len(old):], values) // a longer path may be over the limit: then the file has none
+	}
+	return steps + len(below)/changedFiles
 }
 
-// below reports whether a path is that of a folder or of something in it, and returns the rest of the path.
-func below(key, folder string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(key, folder)
-	return rest, ok && (rest == "" || rest[0] == '/')
+// remove drops the metadata of a file, or of all files below a folder, and returns the steps of work.
+func (m *metadata) remove(s *engine.Sandbox, file string) (steps int) {
+	of := m.of(s)
+	if of == nil {
+		return 0
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return of.dropBelow(keyOf(file))
 }
 
-func (m *metadata) put(s *engine.Sandbox, key string, values map[string]string) error {
-	if !m.room.Take(s.Owner(), sizeOf(key, values)) {
+// below returns the metadata of a file, or of all files below a folder. The caller holds mu.
+func (f *files) below(folder string) map[string]map[string]string {
+	found := map[string]map[string]string{}
+	for key, values := range f.byKey {
+		if rest, ok := strings.CutPrefix(key, folder); ok && (rest == "" || rest[0] == '/') {
+			found[key] = values
+		}
+	}
+	return found
+}
+
+// put adds the metadata of a file. The caller holds mu.
+func (f *files) put(key string, values map[string]string) error {
+	size := sizeOf(key, values)
+	switch {
+	case f.byKey == nil:
+		return nil
+	case !f.room.Take(f.owner, size):
 		return &sandbox.Error{Kind: sandbox.Quota, Msg: "the metadata of files takes too much memory of the server",
 			Fix: "remove files that have metadata, or end sandboxes"}
 	}
-	of := m.bySandbox[s.ID()]
-	if of.byKey == nil {
-		of = files{s.Owner(), map[string]map[string]string{}}
-		m.bySandbox[s.ID()] = of
-	}
-	of.byKey[key] = values
+	f.held += size
+	f.byKey[key] = values
 	return nil
 }
 
-func (m *metadata) dropBelow(id sandbox.ID, folder string) {
-	for key := range m.bySandbox[id].byKey {
-		if _, ok := below(key, folder); ok {
-			m.drop(id, key)
-		}
+// drop drops the metadata of a file. The caller holds mu.
+func (f *files) drop(key string) {
+	if values, ok := f.byKey[key]; ok {
+		size := sizeOf(key, values)
+		f.room.Give(f.owner, size)
+		f.held -= size
+		delete(f.byKey, key)
 	}
 }
 
-func (m *metadata) drop(id sandbox.ID, key string) {
-	of := m.bySandbox[id]
-	if values, ok := of.byKey[key]; ok {
-		m.room.Give(of.owner, sizeOf(key, values))
-		delete(of.byKey, key)
+// dropBelow drops the metadata of a file, or of all files below a folder, and returns the steps of work. The caller
+// holds mu.
+func (f *files) dropBelow(folder string) (steps int) {
+	visited, below := len(f.byKey), f.below(folder)
+	for key := range below {
+		f.drop(key)
 	}
+	return visited/visitedFiles + len(below)/changedFiles
 }
 
-// sweep drops the metadata of ended sandboxes.
-func (m *metadata) sweep() {
-	for id, of := range m.bySandbox {
-		if m.engine.Living(id) != nil {
-			continue
-		}
-		for key := range of.byKey {
-			m.drop(id, key)
-		}
-		delete(m.bySandbox, id)
-	}
+// end drops all metadata, and keeps none.
+func (f *files) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.room.Give(f.owner, f.held)
+	f.byKey, f.held = nil, 0
 }
