@@ -1,6 +1,7 @@
 package javascript
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,29 +43,49 @@ func TestOnlyTheIndex(t *testing.T) {
 	}
 }
 
-// TestInstallOfFolder: a package that depends on a folder is refused, as the layer would lack it.
-func TestInstallOfFolder(t *testing.T) {
+// TestIncompleteInstallation: a package that depends on a folder is refused, as the layer would lack it. So is an
+// installation in which npm left out an optional dependency that others could get.
+func TestIncompleteInstallation(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no node here")
 	}
-	dir := t.TempDir()
-	for _, c := range []struct{ more, want string }{
-		{"", `{"missing":[],"packages":[{"name":"a","version":"1.0.0","requires":[],"hash":""}],"lock":`},
-		{`, "../b": {"version": "1.0.0"}`, `{"missing":[],"error":"a package depends on ../b, which is not a package`},
-		{`, "node_modules/b": {"link": true, "resolved": "../b"}`, `{"missing":[],"error":"a package depends on ../b,`},
-	} {
-		npm := "#!/bin/sh\nmkdir node_modules\necho '" + `{"packages": {"": {}, "node_modules/a": {"version": "1.0.0"}` +
-			c.more + "}}' > package-lock.json\n"
-		if err := os.WriteFile(filepath.Join(dir, "npm"), []byte(npm), 0o700); err != nil {
+	root := t.TempDir() // of npm
+	dir := filepath.Join(root, "bin")
+	write := func(name, text string) {
+		name = filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o700)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	write("package.json", `{"version": "9.0.0"}`)
+	write("node_modules/npm-install-checks/index.js", `exports.checkEngine = () => {};
+		exports.checkPlatform = (p) => { if (p.os) throw new Error("EBADPLATFORM") }`)
+	const whole = `{"missing":[],"packages":[{"name":"a","version":"1.0.0","requires":[],"hash":""}`
+	const lost = `, "node_modules/b": {"version": "1.0.0", "optional": true, "resolved": "https://index.test/b.tgz"`
+	for _, c := range []struct{ log, more, want string }{
+		{"", "", whole + `],"lock":`},
+		{"", `, "../b": {"version": "1.0.0"}`, `{"missing":[],"error":"a package depends on ../b, which is not a package`},
+		{"", `, "node_modules/b": {"link": true, "resolved": "../b"}`,
+			`{"missing":[],"error":"a package depends on ../b,`},
+		{"", lost + "}", `{"missing":[],"error":"node_modules/b could not be unpacked","full":false,"down":true}`},
+		{"warn tar TAR_ENTRY_ERROR ENOSPC: no space", lost + "}",
+			`{"missing":[],"error":"node_modules/b could not be unpacked","full":true,"down":false}`},
+		{"http fetch GET https://index.test/b attempt 2 failed with ECONNRESET", "",
+			`{"missing":[],"error":"https://index.test/b could not be fetched","down":true}`},
+		{"http fetch GET https://index.test/a attempt 1 failed with 503\nnpm http fetch GET 200 https://index.test/a 1ms",
+			"", whole},
+		{"http fetch GET 404 https://index.test/b.tgz 1ms", lost + "}", whole},
+		{"", lost + `, "os": ["win32"]}`, whole},
+	} {
+		write("bin/npm", "#!/bin/sh\nmkdir node_modules\nprintf 'npm "+c.log+"\\n' >&2\necho '"+
+			`{"packages": {"": {}, "node_modules/a": {"version": "1.0.0"}`+c.more+"}}' > package-lock.json\n")
 		installer := exec.Command(node, "-e", install)
 		installer.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
 		installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [], ` +
 			`"dir": "` + filepath.Join(t.TempDir(), "layer") + `"}`)
 		if out, err := installer.Output(); err != nil || !strings.HasPrefix(string(out), c.want) {
-			t.Errorf("%s, %v; want %s", out, err, c.want)
+			t.Errorf("%q, %q: %s, %v; want %s", c.log, c.more, out, err, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@
 // stderr.
 "use strict";
 const fs = require("node:fs"), path = require("node:path"), { spawn } = require("node:child_process");
+const { createRequire } = require("node:module");
 
 const order = JSON.parse(fs.readFileSync(0, "utf8"));
 const home = fs.mkdtempSync("/tmp/npm-"), project = path.join(path.dirname(order.dir), "project");
@@ -24,7 +25,7 @@ function run(argv) {
       stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (piece) => {
-        text = (text + piece).slice(-200000);
+        text = (text + piece).slice(-2000000); // dropped needs a line for each request
         process.stderr.write(piece);
       });
     }
@@ -45,6 +46,37 @@ function failure(text) {
   const noise = /^(code|A complete log|errno|syscall)|^404\s*$|-debug-0\.log$/;
   const keep = wrong(text).split("\n").filter((l) => l.trim() && !noise.test(l));
   return keep.join("\n").slice(0, 4000) || text.slice(-1000) || "npm failed";
+}
+
+// fits reports whether a package is for this system. npm leaves out an optional one that is for others.
+function fits(p) {
+  try {
+    const npm = process.env.PATH.split(":").map((dir) => path.join(dir, "npm")).find((file) => fs.existsSync(file));
+    const load = createRequire(fs.realpathSync(npm)), checks = load("npm-install-checks");
+    checks.checkEngine(p, load("../package.json").version, process.version);
+    checks.checkPlatform(p);
+    return true;
+  } catch {
+    return false; // or this npm cannot tell
+  }
+}
+
+// dropped returns the error of an installation without an optional dependency that could not be fetched or unpacked, or
+// null. npm leaves these out, whatever the reason. Others share the layer, and may have more disk or a better network.
+// The network refuses other hosts to all of them (ENOTFOUND). A build may fail for all, too.
+function dropped(text, all) {
+  const failed = new Set(), refused = new Set(); // addresses
+  const requests = /^npm http fetch GET (?:(\d+) )?(\S+)(?: attempt \d+ failed with (\S+))?/gm;
+  for (const [, status, address, code] of text.matchAll(requests)) {
+    failed.delete(address);
+    if (code === "ENOTFOUND" || /^4/.test(status)) refused.add(address);
+    else if (code || /^5/.test(status)) failed.add(address);
+  }
+  for (const address of failed) return { error: `${address} could not be fetched`, down: true };
+  const full = /ENOSPC|EDQUOT/.test(text);
+  const lost = order.allow_build ? null : all.find(([at, p]) => p.optional && !refused.has(p.resolved) &&
+    !fs.existsSync(path.join(project, at)) && fits(p));
+  return lost || full ? { error: `${lost?.[0] ?? "a package"} could not be unpacked`, full, down: !full } : null;
 }
 
 function describe(dependencies) {
@@ -74,6 +106,8 @@ async function install() {
       const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), all = Object.entries(JSON.parse(lock).packages);
       const odd = all.find(([at, p]) => at && (p.link || !p.version || !/(^|\/)node_modules\/[^/]/.test(at)));
       if (odd) return { missing, error: `a package depends on ${odd[1].resolved ?? odd[0]}, which is not a package of the index` };
+      const lacking = dropped(text, all);
+      if (lacking) return { missing, ...lacking };
       return { missing, ...receipt(lock, all) };
     }
     const lacks = /^404 (?:Not Found - GET \S*\/|\s*')((?:@[\w.~-]+(?:\/|%2f))?[\w.~-]+)/im.exec(wrong(text));
