@@ -178,9 +178,9 @@ func (k *Keyring) using(w *Response) *sha256Hash {
 	return nil
 }
 
-// OwnerLimits returns the limits of an owner for the engine. A name without a valid key, also where the file of keys was
-// removed, may have no network: nobody may use it, and the ceiling of a removed key may have been lower than that of
-// the server.
+// OwnerLimits returns the limits of an owner for the engine. A name without a valid key, also where the file of keys
+// was removed, may have no network: nobody may use it, and the ceiling of a removed key may have been lower than that
+// of the server.
 func (k *Keyring) OwnerLimits(owner string) (limits engine.OwnerLimits) {
 	if owner == "" {
 		return limits

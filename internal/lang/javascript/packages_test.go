@@ -54,7 +54,8 @@ func TestIncompleteInstallation(t *testing.T) {
 	dir := filepath.Join(root, "bin")
 	write := func(name, text string) {
 		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o700)); err != nil {
+		err := os.MkdirAll(filepath.Dir(name), 0o700)
+		if err = errors.Join(err, os.WriteFile(name, []byte(text), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +66,8 @@ func TestIncompleteInstallation(t *testing.T) {
 	const lost = `, "node_modules/b": {"version": "1.0.0", "optional": true, "resolved": "https://index.test/b.tgz"`
 	for _, c := range []struct{ log, more, want string }{
 		{"", "", whole + `],"lock":`},
-		{"", `, "../b": {"version": "1.0.0"}`, `{"missing":[],"error":"a package depends on ../b, which is not a package`},
+		{"", `, "../b": {"version": "1.0.0"}`,
+			`{"missing":[],"error":"a package depends on ../b, which is not a package`},
 		{"", `, "node_modules/b": {"link": true, "resolved": "../b"}`,
 			`{"missing":[],"error":"a package depends on ../b,`},
 		{"", lost + "}", `{"missing":[],"error":"node_modules/b could not be unpacked","full":false,"down":true}`},
@@ -73,8 +75,8 @@ func TestIncompleteInstallation(t *testing.T) {
 			`{"missing":[],"error":"node_modules/b could not be unpacked","full":true,"down":false}`},
 		{"http fetch GET https://index.test/b attempt 2 failed with ECONNRESET", "",
 			`{"missing":[],"error":"https://index.test/b could not be fetched","down":true}`},
-		{"http fetch GET https://index.test/a attempt 1 failed with 503\nnpm http fetch GET 200 https://index.test/a 1ms",
-			"", whole},
+		{`http fetch GET https://index.test/a attempt 1 failed with 503\n` +
+			"npm http fetch GET 200 https://index.test/a 1ms", "", whole},
 		{"http fetch GET 404 https://index.test/b.tgz 1ms", lost + "}", whole},
 		{"", lost + `, "os": ["win32"]}`, whole},
 	} {
