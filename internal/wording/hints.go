@@ -400,7 +400,7 @@ var signals = map[int]string{
 	8:  "SIGFPE: an arithmetic error such as an integer division by zero",
 	4:  "SIGILL: an instruction that this CPU does not have",
 	31: "SIGSYS: a system call that the sandbox forbids",
-	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with thousands of sockets " +
+	9: "SIGKILL. A process of the program may have sent it; Fumehood sends it to code with very many sockets " +
 		"or file locks, or that runs out of memory again and again",
 	15: "SIGTERM, which Fumehood does not send by itself",
 	13: "SIGPIPE: it wrote to a pipe that nobody reads",

@@ -24,6 +24,10 @@ import (
 const (
 	lookEvery = 250 * time.Millisecond
 	mostLocks = 2000
+	// All sandboxes together may have so many locks, and each an equal part: the kernel walks its list from the
+	// beginning for each page that is read, some 100 ms for so many and half a minute for ten times as many.
+	allLocks   = 20_000
+	leastLocks = 64 // that each may have in any case
 	// Reading the list blocks lockers, so a look may take one part in lookShare of the time. But the next look starts
 	// within lookMost, in which a sandbox takes some 100 MB of locks.
 	lookShare = 20
@@ -130,16 +134,24 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 
 // punish kills all processes of the sandboxes that hoard, except their guests.
 func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
-	if box := hoarderOfLocks(boxes, stop); box != nil {
-		killBelow(box.Process.PID)
+	most := locksOf(len(boxes))
+	for left := slices.Clone(boxes); ; { // the locks of one that was killed stay for a moment
+		box := hoarderOfLocks(left, most, stop)
+		if box == nil {
+			break
+		}
+		killBelow(box)
+		left = slices.DeleteFunc(left, func(b *Box) bool { return b == box })
 	}
 	for _, box := range boxes {
-		guest := box.Process.PID
-		if h.killsOf(box).tooMany(box.OOMKills(), box.living.Load(), time.Now()) || h.hasSockets(guest) {
-			killBelow(guest)
+		if h.killsOf(box).tooMany(box.OOMKills(), box.living.Load(), time.Now()) || h.hasSockets(box.Process.PID) {
+			killBelow(box)
 		}
 	}
 }
+
+// locksOf returns how many locks each of so many sandboxes may have.
+func locksOf(boxes int) int { return min(max(allLocks/boxes, leastLocks), mostLocks) }
 
 func (h *hoards) killsOf(box *Box) *kills {
 	h.mu.Lock()
@@ -159,11 +171,11 @@ func (h *hoards) hasSockets(guest int) bool {
 	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
-// hoarderOfLocks returns a box with too many locks on parts of files (proc_locks(5)). It then stops reading: the kernel
-// walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest
-// locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between processes,
-// and open file description locks, which have no process. It also stops reading once stop is closed.
-func hoarderOfLocks(boxes []*Box, stop <-chan struct{}) *Box {
+// hoarderOfLocks returns a box with more than most locks on parts of files (proc_locks(5)). It then stops reading: the
+// kernel walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The
+// newest locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between
+// processes, and open file description locks, which have no process. It also stops reading once stop is closed.
+func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) *Box {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
 		return nil
@@ -193,7 +205,7 @@ func hoarderOfLocks(boxes []*Box, stop <-chan struct{}) *Box {
 			locks[box] = map[string]bool{}
 		}
 		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes during reading can repeat a lock
-		if len(locks[box]) > mostLocks {
+		if len(locks[box]) > most {
 			return box
 		}
 	}
@@ -251,12 +263,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func killBelow(guest int) {
-	names, _ := os.ReadDir("/proc")
+// killBelow kills the code of a box.
+func killBelow(box *Box) {
+	guest, pids := box.Process.PID, box.Processes()
+	if len(pids) == 0 { // without control groups: all of the host
+		names, _ := os.ReadDir("/proc")
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name.Name()); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
 	kin := newKinship(guest)
-	for _, name := range names {
-		pid, err := strconv.Atoi(name.Name())
-		if err != nil || pid == guest {
+	for _, pid := range pids {
+		if pid == guest {
 			continue
 		}
 		p, err := pidfd.Open(pid)

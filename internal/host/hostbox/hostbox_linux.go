@@ -163,6 +163,16 @@ func (box *Box) OOMKills() int64 {
 	return box.Group.OOMKills()
 }
 
+// Processes lists the processes of a running box; none without control groups.
+func (box *Box) Processes() []int {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if box.last != nil { // the group may be another box's by now
+		return nil
+	}
+	return box.Group.Processes()
+}
+
 func (box *Box) usage() sandbox.Usage {
 	u := box.Group.Usage()
 	u.Wall = time.Since(box.Began)
