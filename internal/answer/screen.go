@@ -8,12 +8,12 @@ import (
 
 // Screen returns text as a terminal shows it at the end: it applies carriage returns, backspaces and the control
 // sequences that move the cursor or erase (ECMA-48, sections 8.3.22 to 8.3.57), and drops all others, such as colors.
-// A progress bar of thousands of states becomes its last state. Lines are not wrapped.
+// A progress bar of thousands of states becomes its last state. Lines are wrapped only on the screen, not in the text.
 func Screen(text string) string {
 	if strings.IndexFunc(text, moves) < 0 {
 		return text
 	}
-	s := screen{rows: [][]rune{nil}, work: len(text) + freeWork}
+	s := screen{rows: []row{{}}, work: len(text) + freeWork}
 	for len(text) > 0 {
 		c, size := utf8.DecodeRuneInString(text)
 		if c == 0x1b {
@@ -31,18 +31,26 @@ func moves(c rune) bool { return c < ' ' && c != '\n' && c != '\t' || c >= 0x7f 
 
 // Limits of a screen. What has left it cannot be changed any more, as on a terminal.
 const (
-	maxRows    = 64  // and up to as many again
-	maxIndent  = 512 // columns that the cursor may move past the end of a row
-	maxControl = 256 // bytes of a control sequence
+	maxRows    = 64      // and up to as many again
+	maxColumns = 4 << 10 // of a row: a cell takes four bytes
+	maxIndent  = 512     // columns that the cursor may move past the end of a row
+	maxControl = 256     // bytes of a control sequence
 	freeWork   = 4096
 )
 
 type screen struct {
 	past strings.Builder // rows above the screen
-	rows [][]rune
+	rows []row
 	row  int
 	col  int
-	work int // cells that may yet be filled by moving and erasing, which a few bytes do to many
+	free [][]rune // of rows that have left the screen
+	work int      // cells that may yet be filled by moving and erasing, which a few bytes do to many
+}
+
+// row is a row of the screen.
+type row struct {
+	cells []rune
+	wraps bool // the next row continues its line
 }
 
 // put shows a character, or moves the cursor.
@@ -56,7 +64,11 @@ func (s *screen) put(c rune) {
 		s.col = max(0, s.col-1)
 	case moves(c):
 	default:
-		line := s.rows[s.row]
+		if s.col >= maxColumns {
+			s.rows[s.row].wraps = true
+			s.down()
+		}
+		line := s.rows[s.row].cells
 		if s.work -= max(0, s.col-len(line)); s.work < 0 {
 			s.col = min(s.col, len(line))
 		}
@@ -68,7 +80,7 @@ func (s *screen) put(c rune) {
 		} else {
 			line = append(line, c)
 		}
-		s.rows[s.row] = line
+		s.rows[s.row].cells = line
 		s.col++
 	}
 }
@@ -79,30 +91,39 @@ func (s *screen) down() {
 		return
 	}
 	if len(s.rows) == 2*maxRows {
-		for _, row := range s.rows[:maxRows] {
-			s.flush(row)
+		for _, r := range s.rows[:maxRows] {
+			s.flush(r)
+			s.free = append(s.free, r.cells[:0])
 		}
 		s.rows = append(s.rows[:0], s.rows[maxRows:]...)
 		s.row -= maxRows
 	}
-	s.rows = append(s.rows, nil)
+	var next row
+	if n := len(s.free); n > 0 {
+		next.cells, s.free = s.free[n-1], s.free[:n-1]
+	}
+	s.rows = append(s.rows, next)
 }
 
 // flush moves a row above the screen.
-func (s *screen) flush(row []rune) {
-	s.past.WriteString(shown(row))
+func (s *screen) flush(r row) {
+	if r.wraps {
+		s.past.WriteString(string(r.cells))
+		return
+	}
+	s.past.WriteString(shown(r.cells))
 	s.past.WriteByte('\n')
 }
 
 // shown is a row without the spaces at its end, which programs print over longer text.
-func shown(row []rune) string { return strings.TrimRight(string(row), " ") }
+func shown(cells []rune) string { return strings.TrimRight(string(cells), " ") }
 
 func (s *screen) end() string {
-	for i, row := range s.rows {
+	for i, r := range s.rows {
 		if i < len(s.rows)-1 {
-			s.flush(row)
+			s.flush(r)
 		} else {
-			s.past.WriteString(shown(row))
+			s.past.WriteString(shown(r.cells))
 		}
 	}
 	return s.past.String()
@@ -140,7 +161,7 @@ func (s *screen) escape(text string) (rest string) {
 func (s *screen) control(params string, final byte) {
 	n, _ := strconv.Atoi(params)
 	count := min(max(n, 1), maxIndent)
-	line := s.rows[s.row]
+	line := s.rows[s.row].cells
 	switch final {
 	case 'A', 'F':
 		s.row = max(0, s.row-count)
@@ -167,10 +188,11 @@ func (s *screen) control(params string, final byte) {
 
 // erase clears a part of the row: from the cursor to its end, up to the cursor, or all of it.
 func (s *screen) erase(part int) {
-	line := s.rows[s.row]
+	line := s.rows[s.row].cells
+	s.rows[s.row].wraps = s.rows[s.row].wraps && part == 1
 	switch part {
 	case 0:
-		s.rows[s.row] = line[:min(s.col, len(line))]
+		s.rows[s.row].cells = line[:min(s.col, len(line))]
 	case 1:
 		if s.work -= min(s.col+1, len(line)); s.work < 0 {
 			return
@@ -179,6 +201,6 @@ func (s *screen) erase(part int) {
 			line[i] = ' '
 		}
 	case 2:
-		s.rows[s.row] = line[:0]
+		s.rows[s.row].cells = line[:0]
 	}
 }

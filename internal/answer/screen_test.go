@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -55,4 +56,19 @@ func FuzzScreen(f *testing.F) {
 			t.Fatalf("%q becomes %q, then %q", in, out, again)
 		}
 	})
+}
+
+// TestScreenOfLongLine: a long line stays one line, and takes little more memory than its text.
+func TestScreenOfLongLine(t *testing.T) {
+	line := strings.Repeat("0123456 ", 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := Screen("gone\r" + line + "\nend")
+	runtime.ReadMemStats(&after)
+	if got != strings.TrimRight(line, " ")+"\nend" {
+		t.Errorf("%d bytes became %d", len(line), len(got))
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 12*uint64(len(line)) {
+		t.Errorf("it took %d bytes for %d", took, len(line))
+	}
 }
