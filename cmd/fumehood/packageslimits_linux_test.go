@@ -46,6 +46,26 @@ func TestIndexDown(t *testing.T) {
 	i.fails(cache, "", "the index does not answer; try again", "run", "-l", "js", "-p", "glvx", "-c", "1")
 }
 
+// TestIndexDownForOne: while a page of the index cannot be fetched, pip does not install an older package that needs
+// none.
+func TestIndexDownForOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: pip tries several times")
+	}
+	isPackagesReady(t, pipFile)
+	i, cache := newIndex(t), t.TempDir()
+	i.wheel("glvapp", "1.0", "v = 1", "")
+	i.wheel("glvapp", "2.0", "v = 2", "", "glvpart")
+	i.wheel("glvpart", "1.0", "", "")
+	i.does("/simple/glvpart/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	run := []string{"run", "-p", "glvapp", "-c", "import glvapp; print(glvapp.v)"}
+	i.fails(cache, "does not answer a request for index.test/simple/glvpart/", "the index does not answer", run...)
+	i.does("/simple/glvpart/", nil)
+	if out, errs := i.run(cache, 0, run...); out != "2\n" {
+		t.Errorf("%q\n%s", out, errs)
+	}
+}
+
 // TestPackagesTooMuch: an installation ends at the limits of the installer and of the cache, whatever the index or the
 // packages do, and the error has a fix.
 func TestPackagesTooMuch(t *testing.T) {

@@ -57,8 +57,27 @@ def describe_present(folder):
 
 
 PRESENT = "fumehood-present"  # a file in such a folder
-# Runs pip with a further folder of installed packages. It has no modules, so nothing of a package is imported.
-RUN_PIP = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pip._internal.cli.main import main; sys.exit(main())"
+# Runs pip with a further folder of installed packages, if it is not "". That has no modules, so nothing of a package is
+# imported. Prints which pages of the index pip skips, which only its debug log has.
+RUN_PIP = """
+import logging, sys
+
+class Skipped(logging.Handler):
+    def emit(self, record):
+        text = record.getMessage()
+        if text.startswith("Could not fetch URL"):
+            print(text, file=sys.stderr, flush=True)
+
+log = logging.getLogger("pip._internal.index.collector")
+log.setLevel(logging.DEBUG)
+log.addHandler(Skipped())
+sys.path[:0] = filter(None, [sys.argv.pop(1)])
+from pip._internal.cli.main import main
+sys.exit(main())
+"""
+# A page that the index may have. Without it, pip takes an older version of a package, or of what depends on it. The layer
+# must not depend on the network of this installer, as others share it.
+SKIPPED = re.compile(r"^Could not fetch URL (?:[a-z]+://)?(?:[^/@\s]*@)?(\S+): (?!4(?!08|29)\d\d )", re.M)
 
 
 def gather(tree):
@@ -88,7 +107,7 @@ def with_pip(wanted):
         argv = [sys.executable, "-I", "-c", RUN_PIP, os.path.join(scratch, "present"), "--isolated", "install", "--prefix", tree,
                 "--no-warn-conflicts", "--no-warn-script-location"]
     else:
-        argv = [sys.executable, "-m", "pip", "--isolated", "install", "--target", order["dir"]]
+        argv = [sys.executable, "-c", RUN_PIP, "", "--isolated", "install", "--target", order["dir"]]
     argv += ["--no-compile", "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar", "off",
              "--root-user-action", "ignore", "--report", report, "--index-url", index]
     if index.startswith("http:"):
@@ -97,7 +116,10 @@ def with_pip(wanted):
         argv += ["--only-binary", ":all:"]
     argv += ["--no-deps", "-r", locked()] if order["lock"] else wanted
     code, text = run(argv)
-    if code:
+    skipped = SKIPPED.search(text)
+    if skipped:
+        text = "ERROR: " + UNFETCHED + skipped[1]
+    if skipped or code:
         shutil.rmtree(tree, ignore_errors=True)
         return None, text
     if order["present"]:
@@ -170,7 +192,8 @@ LACKS = re.compile((r"No matching distribution found for (NAME)|"
                     r"(?:^|\s)(NAME) was not found in the (?:package registry|provided)|Wheels are required for `(NAME)`|"
                     r"Because (NAME)(?:==\S+)? has no (?:usable )?(?:wheels|versions)").replace("NAME", "[A-Za-z0-9._-]+"))
 UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
-UNREACHED = re.compile(r"Failed to establish a new connection|ConnectTimeout|Name or service not known|"
+UNFETCHED = "the index does not answer a request for "
+UNREACHED = re.compile(UNFETCHED + r"|Failed to establish a new connection|ConnectTimeout|Name or service not known|"
                        r"error sending request|dns error")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
