@@ -11,7 +11,7 @@ const (
 	KeyProtocol = "fumehood.key."
 )
 
-// MaxTerminalMessage is the most bytes of a message to a terminal.
+// MaxTerminalMessage is the most bytes of a message to a terminal. One with a size has at most 1 KiB.
 const MaxTerminalMessage = 64 << 10
 
 // TerminalEnd is the last message of the server, a text: how the program ended.

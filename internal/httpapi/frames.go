@@ -31,6 +31,7 @@ type framedConn struct {
 func (c *framedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.out.Steps(c.frames.count(p[:n]))
+	c.out.Work(n) // package websocket reads byte by byte while it closes
 	return n, err
 }
 

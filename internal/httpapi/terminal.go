@@ -21,6 +21,7 @@ import (
 const (
 	terminalRoom = 256 << 10        // bytes that a terminal may hold: a message, an event, buffers
 	terminalWait = 30 * time.Second // for a client to take a message, and between pings
+	terminalSize = 1 << 10          // bytes of a message with a size
 	usualRows    = 24
 	usualCols    = 80
 )
@@ -130,9 +131,12 @@ func (t *terminalConn) passInput(ctx context.Context) {
 		}
 		t.typing.Store(true)
 		t.out.Steps(httpd.InputSteps)
-		if kind == websocket.MessageBinary {
+		switch {
+		case kind == websocket.MessageBinary:
 			err = t.run.Input(ctx, data, false)
-		} else {
+		case len(data) > terminalSize: // to decode it would take longer than InputSteps
+			err = sandbox.Invalidf("size", "is too long")
+		default:
 			var size api.TerminalSize
 			if err = json.Unmarshal(data, &size); err == nil {
 				err = t.run.Resize(ctx, sizeOf(&size))

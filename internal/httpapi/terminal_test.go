@@ -98,12 +98,14 @@ func TestTerminal(t *testing.T) {
 		return parse[api.Run](t, text).Status == "canceled"
 	})
 
-	if s, _, err = r.dialTerminal(t, "?command=sleep&command=1000"); err != nil {
-		t.Fatal(err)
-	}
-	s.send(websocket.MessageText, `{"rows": 0}`)
-	if _, _, err := s.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("after a size of 0: %v", err)
+	for _, size := range []string{`{"rows": 0}`, `{"rows": 9, "columns": 9}` + strings.Repeat(" ", 1<<10)} {
+		if s, _, err = r.dialTerminal(t, "?command=sleep&command=1000"); err != nil {
+			t.Fatal(err)
+		}
+		s.send(websocket.MessageText, size)
+		if _, _, err := s.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+			t.Errorf("after %.30q, of %d bytes: %v", size, len(size), err)
+		}
 	}
 }
 
