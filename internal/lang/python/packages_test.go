@@ -3,6 +3,7 @@ package python
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -255,5 +256,26 @@ func TestSurveyOfUV(t *testing.T) {
 		if got := fmt.Sprintf("%s %s %s", s.Installer, s.Index, s.Hosts); got != want {
 			t.Errorf("%s: %s", path, got)
 		}
+	}
+}
+
+// TestInstallerKilled: an installation by a program that ends without a word has failed.
+func TestInstallerKilled(t *testing.T) {
+	python, err := exec.LookPath("/usr/bin/python3") // of the root; a shim needs a PATH
+	if err != nil {
+		t.Skip("there is no /usr/bin/python3")
+	}
+	dir := t.TempDir()
+	pip := filepath.Join(dir, "pip")
+	if err := errors.Join(os.Mkdir(pip, 0o700), os.WriteFile(filepath.Join(pip, "__init__.py"),
+		[]byte("import os; os.kill(os.getpid(), 9)"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	installer := exec.Command(python, "-c", install)
+	installer.Env = []string{"PATH=" + dir, "PYTHONPATH=" + dir}
+	installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [], "lock": "",
+		"present": [], "allow_build": false, "dir": "` + filepath.Join(dir, "layer") + `"}`)
+	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), `"error": "the installer ended`) {
+		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -252,7 +252,8 @@ def install():
             optional = [r for r in optional if r not in lost]
             missing += lost
             continue
-        receipt = {"missing": missing, "error": failure(text)}
+        killed = "the installer ended without a word, perhaps for lack of memory"
+        receipt = {"missing": missing, "error": failure(text) or killed}
         if there == 404:
             receipt["unknown"] = name
         elif there == 200 and UNREADY.search(text):
