@@ -84,6 +84,7 @@ section restarts-gvisor 900 "$go" run ./test/torture -restart -n 40 -sandboxes 2
 section torture-gvisor 600 "$go" run ./test/torture -n 20 -c 4 -backend gvisor -fumehood "$fumehood"
 section soak 900 "$go" run ./test/soak -n 2000 -fumehood "$fumehood"
 section charges 900 "$go" run ./test/charges -fumehood "$fumehood"
+section held 1800 "$go" run ./test/charges -held -fumehood "$fumehood"
 section bench 1200 "$go" run ./bench -quick -fumehood "$fumehood"
 engined docker $((TEST_SECONDS + 300)) "${tests[@]}" ./internal/backend/docker
 engined podman $((TEST_SECONDS + 300)) "${tests[@]}" ./test/podman

@@ -3,7 +3,8 @@
 // one client delay all others.
 //
 // It exits with 1 if an operation outside of runs needs more than -most times its charge, relative to the median of all
-// operations. Run `make build`, then `go run ./test/charges`, as root and on a quiet host.
+// operations. With -held it measures instead the memory that the server holds for clients that do not read, do not end
+// their request, or leave. Run `make build`, then `go run ./test/charges`, as root and on a quiet host.
 package main
 
 import (
@@ -28,6 +29,7 @@ type config struct {
 	binary, only string
 	each         time.Duration
 	most         float64
+	held         bool
 }
 
 func main() {
@@ -36,10 +38,15 @@ func main() {
 	flag.StringVar(&c.only, "only", "", "only operations whose name contains this")
 	flag.DurationVar(&c.each, "t", 2*time.Second, "how long to repeat each operation")
 	flag.Float64Var(&c.most, "most", 5, "CPU time by charge, relative to the median, that fails")
+	flag.BoolVar(&c.held, "held", false, "measure memory instead of CPU time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := measureAll(ctx, c, os.Stdout); err != nil {
+	test := measureAll
+	if c.held {
+		test = heldAll
+	}
+	if err := test(ctx, c, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "charges:", err)
 		os.Exit(1)
 	}

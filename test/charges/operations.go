@@ -62,8 +62,7 @@ type caller struct {
 	container string // id of one of OpenAI's, with many files
 }
 
-// call sends a request, and then the one that undoes it.
-func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err error) {
+func (c *caller) request(ctx context.Context, o *operation) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path+o.query, bytes.NewReader(o.body))
 	if err != nil {
 		return nil, err
@@ -73,6 +72,15 @@ func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err err
 	}
 	for name, value := range o.header {
 		request.Header.Set(name, value)
+	}
+	return request, nil
+}
+
+// call sends a request, and then the one that undoes it.
+func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err error) {
+	request, err := c.request(ctx, o)
+	if err != nil {
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
