@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing/iotest"
 
 	"github.com/fumehood-dev/fumehood/test/liveserver"
 )
@@ -23,6 +24,7 @@ type operation struct {
 	note         string // distinguishes requests with the same path
 	body         []byte
 	header       map[string]string
+	chunked      bool       // each byte of the body is a chunk
 	refused      bool       // the answer is an error of the client
 	runs         bool       // it runs code, so slots bound it
 	undo         *operation // follows each, so that it can be repeated
@@ -63,7 +65,11 @@ type caller struct {
 }
 
 func (c *caller) request(ctx context.Context, o *operation) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path+o.query, bytes.NewReader(o.body))
+	var body io.Reader = bytes.NewReader(o.body)
+	if o.chunked {
+		body = iotest.OneByteReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, o.method, c.server.URL+o.path+o.query, body)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +199,9 @@ func (c *caller) files() []operation {
 			header: map[string]string{"Content-Type": kind}}
 	}
 	const data = "application/octet-stream"
-	small := put("/files/a", data, []byte("hello"))
-	return []operation{put("/files/b", data, make([]byte, 5_000_000)), get(inside + "/files/b"), small,
+	small, chunked := put("/files/a", data, []byte("hello")), put("/files/a", data, make([]byte, 100_000))
+	chunked.note, chunked.chunked = "(chunks of a byte)", true
+	return []operation{put("/files/b", data, make([]byte, 5_000_000)), get(inside + "/files/b"), chunked, small,
 		get(inside + "/files/a"), get(inside + "/files/a?stat=1"), get(inside + "/files?path=d"),
 		get(inside + "/files/d?archive=tar"), get(inside + "/files/d?archive=zip"),
 		put("/files/u?archive=tar", "application/x-tar", archive(1000)),
