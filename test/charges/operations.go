@@ -25,6 +25,7 @@ type operation struct {
 	body         []byte
 	header       map[string]string
 	chunked      bool       // each byte of the body is a chunk
+	stream       []byte     // follows once the server has switched protocols
 	refused      bool       // the answer is an error of the client
 	runs         bool       // it runs code, so slots bound it
 	undo         *operation // follows each, so that it can be repeated
@@ -84,6 +85,9 @@ func (c *caller) request(ctx context.Context, o *operation) (*http.Request, erro
 
 // call sends a request, and then the one that undoes it.
 func (c *caller) call(ctx context.Context, o *operation) (answer []byte, err error) {
+	if o.stream != nil {
+		return nil, c.converse(ctx, o)
+	}
 	request, err := c.request(ctx, o)
 	if err != nil {
 		return nil, err
@@ -136,6 +140,8 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 		run(inside+"/run", "", object{"language": "bash", "code": "mkdir d; cd d; touch f{1..2000}"}),
 		run(inside+"/run", "", object{"command": []string{"python3", "-m", "http.server", "8000"}, "background": true,
 			"limits": object{"timeout_s": 3600}}),
+		run(inside+"/run", "", object{"command": []string{"python3", "-c", sink}, "background": true,
+			"limits": object{"timeout_s": 3600}}),
 		post(inside+"/contexts", "", object{"language": "python", "name": "c"}))
 	for i := range list {
 		if _, err := c.call(ctx, &list[i]); err != nil {
@@ -161,7 +167,7 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 	c.run, err = c.ask(ctx, run(inside+"/run", "", object{"language": "python",
 		"code": "for i in range(20000): print(i, flush=True)"}), "id")
 	return slices.Concat(c.lists(), c.files(), c.changes(large, network), c.e2b(), c.otherWires(), c.hostile(),
-		c.running()), err
+		c.streams(), c.running()), err
 }
 
 // ask sends a request, and returns a text of its answer.
