@@ -337,6 +337,10 @@ type PackageNeed struct {
 	// Terms is what decides about the Worker besides the language and the root: owner, backend and waivers. Only needs
 	// with equal terms get work of one Worker, and its errors.
 	Terms string
+
+	// Lowered are the highest limits of the Worker where these are lower than for other owners; a zero field is none.
+	// Work with low limits may end in another answer, so such needs share answers only with those of equal limits.
+	Lowered Limits
 }
 
 // PresentPackages are packages that a living sandbox has.

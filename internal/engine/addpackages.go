@@ -283,6 +283,7 @@ func (x *Run) installPackages(ctx context.Context) error {
 	}
 	need.Root = rootOf(s.backend, s.spec())
 	need.Open, need.Progress, need.Terms = true, x.progress, termsOf(s.owner, s.backend, s.spec())
+	need.Lowered = s.engine.ownLower(s.owner)
 	supply, err := s.engine.config.Packages.Supply(ctx, need, x.worker())
 	if err != nil {
 		return err

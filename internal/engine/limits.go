@@ -50,6 +50,20 @@ func (e *Engine) LimitsOf(owner string) (defaults, most sandbox.Limits, ceiling 
 	return rules.Defaults, rules.Max, rules.Ceiling
 }
 
+// ownLower returns the highest limits of an owner that are lower than those of requests without an owner.
+func (e *Engine) ownLower(owner string) (lower sandbox.Limits) {
+	if e.config.OwnerLimits == nil {
+		return lower
+	}
+	all, own := e.baseRules().Max, e.rulesOf(owner).Max
+	for _, name := range sandbox.LimitNames {
+		if most := own.Get(name); most > 0 && (all.Get(name) == 0 || most < all.Get(name)) {
+			lower.Set(name, most)
+		}
+	}
+	return lower
+}
+
 // Offers reports whether an owner's requests may name an image.
 func (e *Engine) Offers(owner, reference string) bool {
 	rules := e.rulesOf(owner)

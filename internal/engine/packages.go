@@ -51,7 +51,7 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	need := p.need(p.Request.Packages)
 	need.Root = rootOf(p.backend, p.Spec)
 	need.Open, need.Progress = p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress
-	need.Terms = termsOf(p.owner, p.backend, p.Spec)
+	need.Terms, need.Lowered = termsOf(p.owner, p.backend, p.Spec), e.ownLower(p.owner)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.stop, func() { cancel(errStopped) })()
@@ -225,16 +225,25 @@ func (x *Run) handOver(ctx context.Context, r *sandbox.Result) error {
 	}
 	request := guest.Pack{Base: x.work.From, MaxFiles: uint64(x.work.MaxFiles), MaxBytes: uint64(x.work.MaxBytes)}
 	return c.Pack(ctx, request, func(f guest.FileInfo, content io.Reader) error {
-		switch {
-		case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
-			return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages",
-				Msg: "they have more files, or larger ones, than a layer may have",
-				Fix: "ask for fewer packages",
-				Fixes: []sandbox.Hint{sandbox.FixParam{
-					Param: "package_cache_size", Values: []string{"SIZE"}, Purpose: "let the cache keep more"}}}
-		case !client.HasContent(&f):
-			return nil // folders are made with their files, and links are left out
+		if err := lacking(&f); err != nil || !client.HasContent(&f) {
+			return err // folders are made with their files, and links are left out
 		}
 		return x.work.Take(fileInfo(f), content)
 	})
+}
+
+// lacking returns an error for an entry without which a layer would be incomplete, for all that share it.
+func lacking(f *guest.FileInfo) error {
+	switch {
+	case f.Type == guest.FileRegular && f.Err == "" && f.Omitted != "", f.Path == ".":
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "packages",
+			Msg: "they have more files, or larger ones, than a layer may have",
+			Fix: "ask for fewer packages",
+			Fixes: []sandbox.Hint{sandbox.FixParam{
+				Param: "package_cache_size", Values: []string{"SIZE"}, Purpose: "let the cache keep more"}}}
+	case f.Err != "":
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "packages", Msg: fmt.Sprintf(
+			"a file cannot be read: %.200q: %.200q", f.Path, f.Err)}
+	}
+	return nil
 }

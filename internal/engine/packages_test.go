@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -47,10 +48,11 @@ func TestInstallWaits(t *testing.T) {
 type heard struct {
 	sandbox.Packager
 	terms, owner string
+	lowered      sandbox.Limits
 }
 
 func (h *heard) Supply(_ context.Context, need sandbox.PackageNeed, _ sandbox.Worker) (*sandbox.Supply, error) {
-	h.terms = need.Terms
+	h.terms, h.lowered = need.Terms, need.Lowered
 	return &sandbox.Supply{Layers: []sandbox.Layer{{}}, Release: func() {}}, nil
 }
 
@@ -74,17 +76,23 @@ func TestForWhom(t *testing.T) {
 		Name: "l", Installer: &sandbox.Installer{Install: func(string) []string { return nil }}}
 	e := &Engine{config: Config{Packages: packages}, stop: t.Context(), admission: newAdmission(1, 1, time.Hour)}
 	e.state.dir, e.living = t.TempDir(), newTable(&LivingConfig{})
+	e.rules.Store(&plan.Rules{Max: sandbox.Limits{MemoryBytes: 2, DiskBytes: 2}})
+	e.config.OwnerLimits = func(string) OwnerLimits {
+		return OwnerLimits{Max: sandbox.Limits{MemoryBytes: 1, DiskBytes: 3, Pids: 9}}
+	}
+	lowered := sandbox.Limits{MemoryBytes: 1, Pids: 9}
 	asked := sandbox.Request{Packages: sandbox.Packages{Requirements: []string{"a"}}}
 	run := &oneShot{owner: "alice", backend: plainBackend{}, job: job{Run: &plan.Run{Request: asked, Language: &l,
 		Installs: &l}}}
 	if err := e.supply(t.Context(), run); err != nil ||
-		packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) {
-		t.Errorf("%v, %s", err, packages.terms)
+		packages.terms != termsOf("alice", plainBackend{}, sandbox.Spec{}) || packages.lowered != lowered {
+		t.Errorf("%v, %s, %v", err, packages.terms, packages.lowered)
 	}
+	packages.lowered = sandbox.Limits{}
 	s := newSandbox(e, nil, sandbox.Record{ID: "i", Owner: "bob"})
 	if err := adding(s, l, asked).installPackages(t.Context()); !errors.Is(err, errShown) || packages.owner != "bob" ||
-		packages.terms != termsOf("bob", nil, sandbox.Spec{}) {
-		t.Errorf("%v, %q, %s", err, packages.owner, packages.terms)
+		packages.terms != termsOf("bob", nil, sandbox.Spec{}) || packages.lowered != lowered {
+		t.Errorf("%v, %q, %s, %v", err, packages.owner, packages.terms, packages.lowered)
 	}
 }
 
@@ -301,5 +309,22 @@ func TestSurveysOfOwners(t *testing.T) {
 	}
 	if len(s.byImage) != maxSurveys || s.of(other) != kept {
 		t.Errorf("%d surveys are cached, that of the other owner: %v", len(s.byImage), s.byImage[other] == kept)
+	}
+}
+
+// TestLacking: a layer has all files of the installer or is not made.
+func TestLacking(t *testing.T) {
+	file := guest.FileInfo{Path: "a", Type: guest.FileRegular}
+	unread, long, more := file, file, guest.FileInfo{Path: ".", Omitted: "more"}
+	unread.Err, long.Omitted = "too many open files", "over the limit"
+	for _, f := range []*guest.FileInfo{&unread, &long, &more, {Path: "d", Type: guest.FileDir, Err: "denied"}} {
+		if lacking(f) == nil {
+			t.Errorf("%+v is left out", f)
+		}
+	}
+	for _, f := range []*guest.FileInfo{&file, {Path: "l", Type: guest.FileSymlink}, {Path: "d", Type: guest.FileDir}} {
+		if err := lacking(f); err != nil {
+			t.Errorf("%+v: %v", f, err)
+		}
 	}
 }

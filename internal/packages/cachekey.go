@@ -53,6 +53,7 @@ func requestKey(need *sandbox.PackageNeed, index Index) string {
 	k.add(need.Requirements...)
 	k.add(need.Lock)
 	k.add(presentPins(need)...)
+	k.add(lowLimits(need)...)
 	if stated := statedImports(need); len(stated) > 0 {
 		k.add("imports", need.Name, strconv.Itoa(len(stated)))
 		k.add(stated...)
@@ -93,6 +94,16 @@ func presentPins(need *sandbox.PackageNeed) (pins []string) {
 	return slices.Concat([]string{"present", strconv.Itoa(len(pins))}, pins, []string{strconv.Itoa(len(texts))}, texts)
 }
 
+// lowLimits returns the limits of a need that are lower than those of an installation. A survey has no higher ones.
+func lowLimits(need *sandbox.PackageNeed) (low []string) {
+	for _, name := range sandbox.LimitNames {
+		if most := need.Lowered.Get(name); most > 0 && most < installLimits.Get(name) {
+			low = append(low, "lowered", string(name), strconv.FormatInt(most, 10))
+		}
+	}
+	return low
+}
+
 // statedImports returns the sorted imports of code without files, where the host can determine them. All code with the
 // same imports has one key.
 func statedImports(need *sandbox.PackageNeed) (stated []string) {
@@ -126,7 +137,7 @@ func rootIdentity(root sandbox.Root, witnesses []string) []string {
 	return witnessed
 }
 
-// setKey returns the key of a set of packages. It is the same for all requests.
+// setKey returns the key of a set of packages. It is the same for all requests of one root with the same limits.
 func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.PackageOrder) string {
 	k := newKeyer("set")
 	// The installer is a program of the root, which may be hostile. So may be the variables that it gets of an image.
@@ -138,5 +149,6 @@ func setKey(need *sandbox.PackageNeed, platform, index string, order *sandbox.Pa
 	}
 	k.add(order.Lock)
 	k.add(presentPins(need)...)
+	k.add(lowLimits(need)...)
 	return k.key()
 }

@@ -22,6 +22,7 @@ func TestRequestKey(t *testing.T) {
 	same := key(func(n *sandbox.PackageNeed, _ *Index) {
 		slices.Reverse(n.Files)
 		n.Root.Image = "another name"
+		n.Lowered.MemoryBytes = 8 << 30 // more than any step has
 	})
 	keys := map[string]string{"nothing": key(func(*sandbox.PackageNeed, *Index) {})}
 	for name, change := range map[string]func(*sandbox.PackageNeed, *Index){
@@ -49,6 +50,8 @@ func TestRequestKey(t *testing.T) {
 		"data":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Data = []byte("x\x00z") },
 		"path":         func(n *sandbox.PackageNeed, _ *Index) { n.Files[0].Path = "c" },
 		"large":        func(n *sandbox.PackageNeed, _ *Index) { n.Files[1].Data[2<<20-1] = 1 },
+		"low memory":   func(n *sandbox.PackageNeed, _ *Index) { n.Lowered.MemoryBytes = 64 << 20 },
+		"few pids":     func(n *sandbox.PackageNeed, _ *Index) { n.Lowered.Pids = 9 },
 		"files":        func(n *sandbox.PackageNeed, _ *Index) { n.Files = n.Files[:1] },
 	} {
 		keys[name] = key(change)

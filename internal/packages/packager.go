@@ -339,6 +339,7 @@ func (j *job) surveyRoot(ctx context.Context) (*sandbox.PackageSurvey, error) {
 		k := newKeyer("root")
 		k.add(j.need.Language.Installer.At)
 		k.add(rootIdentity(j.need.Root, j.need.Language.Installer.Witnesses)...)
+		k.add(lowLimits(j.need)...)
 		key = k.key()
 		var known rootSurvey
 		if j.cache.recall(key, &known) && time.Since(known.Made) < rootTTL {
