@@ -2,6 +2,8 @@ package javascript
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +52,11 @@ func TestIncompleteInstallation(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no node here")
 	}
+	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"name"`)) // and the connection ends
+	}))
+	defer index.Close()
 	root := t.TempDir() // of npm
 	dir := filepath.Join(root, "bin")
 	write := func(name, text string) {
@@ -78,6 +85,10 @@ func TestIncompleteInstallation(t *testing.T) {
 		{`http fetch GET https://index.test/a attempt 1 failed with 503\n` +
 			"npm http fetch GET 200 https://index.test/a 1ms", "", whole},
 		{"http fetch GET 404 https://index.test/b.tgz 1ms", lost + "}", whole},
+		{"http fetch GET 429 https://index.test/b 1ms", "",
+			`{"missing":[],"error":"https://index.test/b could not be fetched","down":true}`},
+		{"\\n'; node -e 'require(`http`).get(`" + index.URL + "/b`, (r) => r.resume().on(`error`, () => {}))'; printf '",
+			"", `{"missing":[],"error":"` + index.URL + `/b could not be fetched","down":true}`},
 		{"", lost + `, "os": ["win32"]}`, whole},
 	} {
 		write("bin/npm", "#!/bin/sh\nmkdir node_modules\nprintf 'npm "+c.log+"\\n' >&2\necho '"+
@@ -88,6 +99,26 @@ func TestIncompleteInstallation(t *testing.T) {
 			`"dir": "` + filepath.Join(t.TempDir(), "layer") + `"}`)
 		if out, err := installer.Output(); err != nil || !strings.HasPrefix(string(out), c.want) {
 			t.Errorf("%q, %q: %s, %v; want %s", c.log, c.more, out, err, c.want)
+		}
+	}
+}
+
+// TestSurveyWithoutTool: a survey fails if the tool that finds imports fails, for example for lack of memory.
+func TestSurveyWithoutTool(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node here")
+	}
+	tool := filepath.Join(t.TempDir(), "tool")
+	program := strings.Replace(survey, "/tmp/fumehood-typescript", tool, 1)
+	for script, works := range map[string]bool{"echo []": true, "kill -9 $$": false, "exit 2": false} {
+		if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(node, "-e", program)
+		cmd.Stdin = strings.NewReader(`{"auto": true, "name": "", "code": "require('a')", "requirements": []}`)
+		if out, err := cmd.Output(); (err == nil) != works {
+			t.Errorf("%s: %s, %v", script, out, err)
 		}
 	}
 }

@@ -18,11 +18,21 @@ if (secret) config.push(`//${address.host}${address.pathname}:_auth=${Buffer.fro
 // Node has its own certificate authorities. Those of the root may include that of the index.
 const trusted = [process.env.NODE_EXTRA_CA_CERTS, "/etc/ssl/certs/ca-certificates.crt"].find((f) => f && fs.existsSync(f)) ?? "";
 
+// npm leaves out an optional dependency whose metadata ends early, and prints nothing. HOOK prints a line like those of
+// other failures.
+const hook = path.join(home, "hook.cjs");
+const HOOK = `const requests = require("node:diagnostics_channel").channel("http.client.response.finish");
+requests.subscribe(({ request, response }) => {
+  const address = request.protocol + "//" + request.getHeader("host") + request.path;
+  response.once("close", () => response.complete || response.statusCode >= 300 ||
+    process.stderr.write("npm http fetch GET " + address + " attempt 1 failed with CUT\\n"));
+});`;
+
 function run(argv) {
   return new Promise((resolve) => {
     let text = "";
-    const child = spawn("npm", argv, { cwd: project, env: { PATH: process.env.PATH, HOME: home, NODE_EXTRA_CA_CERTS: trusted },
-      stdio: ["ignore", "pipe", "pipe"] });
+    const env = { PATH: process.env.PATH, HOME: home, NODE_EXTRA_CA_CERTS: trusted, NODE_OPTIONS: `--require=${hook}` };
+    const child = spawn("npm", argv, { cwd: project, env, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (piece) => {
         text = (text + piece).slice(-2000000); // dropped needs a line for each request
@@ -69,8 +79,8 @@ function dropped(text, all) {
   const requests = /^npm http fetch GET (?:(\d+) )?(\S+)(?: attempt \d+ failed with (\S+))?/gm;
   for (const [, status, address, code] of text.matchAll(requests)) {
     failed.delete(address);
-    if (code === "ENOTFOUND" || /^4/.test(status)) refused.add(address);
-    else if (code || /^5/.test(status)) failed.add(address);
+    if (code === "ENOTFOUND" || /^4(?!08|29)/.test(status)) refused.add(address);
+    else if (code || /^[45]/.test(status)) failed.add(address);
   }
   for (const address of failed) return { error: `${address} could not be fetched`, down: true };
   const full = /ENOSPC|EDQUOT/.test(text);
@@ -90,6 +100,7 @@ async function install() {
     fs.rmSync(project, { recursive: true, force: true });
     fs.mkdirSync(project, { recursive: true });
     fs.writeFileSync(path.join(home, ".npmrc"), config.join("\n"));
+    fs.writeFileSync(hook, HOOK);
     let argv = ["install"];
     if (order.lock) {
       const lock = JSON.parse(order.lock);
@@ -118,7 +129,7 @@ async function install() {
       missing.push(name);
       continue;
     }
-    const down = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT/.test(text);
+    const down = /ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT|with CUT$/m.test(text);
     const denied = /\bE40[13]\b/.test(text), full = /\bENOSPC\b|\bEDQUOT\b/.test(text);
     return { missing, error: failure(text), unknown: name, down, denied, full };
   }

@@ -35,15 +35,12 @@ function want(specifier, optional) {
 }
 
 // imports returns the modules that the code and its local files import. Our tool parses JavaScript and TypeScript. If
-// it fails, there are none.
+// it fails, so does the survey: others share the answer, and may have more memory or processes.
 function imports() {
   const file = path.resolve(WORKSPACE, question.name || "main.ts");
   const tool = spawnSync(TOOL, ["--imports", file], { input: question.code, encoding: "utf8", maxBuffer: MAX_BYTES });
-  try {
-    return JSON.parse(tool.stdout) ?? []; // null if it did not start
-  } catch {
-    return [];
-  }
+  if (tool.error || tool.status !== 0) throw tool.error ?? new Error(`${TOOL} ended by ${tool.signal ?? tool.status}`);
+  return JSON.parse(tool.stdout);
 }
 
 if (question.auto) {
