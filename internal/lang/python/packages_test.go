@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -276,6 +278,27 @@ func TestInstallerKilled(t *testing.T) {
 	installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [], "lock": "",
 		"present": [], "allow_build": false, "dir": "` + filepath.Join(dir, "layer") + `"}`)
 	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), `"error": "the installer ended`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestPageEndsEarly: an installation fails if the connection of a page of the index ends before the page does.
+func TestPageEndsEarly(t *testing.T) {
+	python := "/usr/bin/python3"
+	if exec.Command(python, "-m", "pip", "--version").Run() != nil {
+		t.Skip("SKIPPED, NOT TESTED: there is no pip")
+	}
+	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("<!DOCTYPE html><html><body>"))
+	}))
+	defer index.Close()
+	installer := exec.Command(python, "-c", install)
+	installer.Env = []string{"PATH=/usr/bin:/bin", "PYTHONPATH="}
+	installer.Stdin = strings.NewReader(`{"index": "` + index.URL + `/", "requirements": [], "found": ["a"], "lock": "",
+		"present": [], "allow_build": false, "dir": "` + filepath.Join(t.TempDir(), "layer") + `"}`)
+	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), `"down": true`) {
 		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -58,7 +58,8 @@ def describe_present(folder):
 
 PRESENT = "fumehood-present"  # a file in such a folder
 # Runs pip with a further folder of installed packages, if it is not "". That has no modules, so nothing of a package is
-# imported. Prints which pages of the index pip skips, which only its debug log has.
+# imported. Prints which pages of the index pip skips, which only its debug log has. Refuses pages that end early, which
+# pip reads as whole ones with fewer versions.
 RUN_PIP = """
 import logging, sys
 
@@ -72,7 +73,14 @@ log = logging.getLogger("pip._internal.index.collector")
 log.setLevel(logging.DEBUG)
 log.addHandler(Skipped())
 sys.path[:0] = filter(None, [sys.argv.pop(1)])
+from pip._vendor import urllib3
 from pip._internal.cli.main import main
+
+class Whole(urllib3.response.HTTPResponse):
+    def __init__(self, *values, **named):
+        super().__init__(*values, **dict(named, enforce_content_length=True))
+
+urllib3.connectionpool.HTTPConnectionPool.ResponseCls = Whole
 sys.exit(main())
 """
 # A page that the index may have. Without it, pip takes an older version of a package, or of what depends on it. The layer
@@ -193,8 +201,8 @@ LACKS = re.compile((r"No matching distribution found for (NAME)|"
                     r"Because (NAME)(?:==\S+)? has no (?:usable )?(?:wheels|versions)").replace("NAME", "[A-Za-z0-9._-]+"))
 UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
 UNFETCHED = "the index does not answer a request for "
-UNREACHED = re.compile(UNFETCHED + r"|Failed to establish a new connection|ConnectTimeout|Name or service not known|"
-                       r"error sending request|dns error")
+UNREACHED = re.compile(UNFETCHED + r"|Connection broken|Failed to establish a new connection|ConnectTimeout|"
+                       r"Name or service not known|error sending request|dns error")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
