@@ -158,8 +158,17 @@ func (c *certifier) Close() error {
 // warnEvery is how often failures to get a certificate are logged. Every handshake of a stranger may cause one.
 const warnEvery = time.Minute
 
+// maxServerName is the most bytes of a name (RFC 1035). In TLS one can have 64 KB, and autocert takes seconds to encode
+// one of as many different letters beyond ASCII.
+const maxServerName = 253
+
+var errServerName = errors.New("the server name is too long")
+
 // certificate is GetCertificate of tls.Config. It requests a missing certificate, and logs failures.
 func (c *certifier) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if len(hello.ServerName) > maxServerName {
+		return nil, errServerName
+	}
 	cert, err := c.manager.GetCertificate(hello)
 	if err == nil || !slices.Contains(c.domains, hello.ServerName) {
 		return cert, err

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -226,4 +228,16 @@ func TestChallengeRate(t *testing.T) {
 			t.Errorf("%d connections in %s", challengeRate+1, took)
 		}
 	})
+}
+
+// TestLongServerName: a name that no certificate can have is refused before it is encoded, which would take long.
+func TestLongServerName(t *testing.T) {
+	c := certifier{manager: autocert.Manager{HostPolicy: autocert.HostWhitelist("example.org")}}
+	for name, refused := range map[string]bool{strings.Repeat("ä", 120) + ".org": false,
+		strings.Repeat("ä", 125) + ".org": true} {
+		_, err := c.certificate(&tls.ClientHelloInfo{ServerName: name})
+		if got := errors.Is(err, errServerName); err == nil || got != refused {
+			t.Errorf("%d bytes: %v", len(name), err)
+		}
+	}
 }
