@@ -212,6 +212,14 @@ func TestHeaderLines(t *testing.T) {
 	}
 }
 
+// TestOptions: a request for the options of the server, which package net/http would answer, is checked as any other.
+func TestOptions(t *testing.T) {
+	r := newRig(t, engine.Config{}, httpd.Config{})
+	if out := r.raw("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 404") {
+		t.Error(short(out))
+	}
+}
+
 // TestProblemsAreShort: a problem quotes only the start of a long text of the request.
 func TestProblemsAreShort(t *testing.T) {
 	r := newRig(t, engine.Config{}, httpd.Config{})

@@ -174,12 +174,13 @@ func (s *Server) HTTPServer() *http.Server {
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
 	connections.shares, connections.idleAfter = s.shares, idleTimeout
 	server := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.waits.bodyTotal,
-		IdleTimeout:       -1, // see idleAfter
-		MaxHeaderBytes:    maxHeaderBytes,
-		Protocols:         protocols,
+		Handler:                      s.Handler(),
+		DisableGeneralOptionsHandler: true, // or net/http answers OPTIONS *, which nothing counts
+		ReadHeaderTimeout:            headerTimeout,
+		ReadTimeout:                  s.waits.bodyTotal,
+		IdleTimeout:                  -1, // see idleAfter
+		MaxHeaderBytes:               maxHeaderBytes,
+		Protocols:                    protocols,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.config.WriteTimeout,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReadFrameSize: maxFrame},
 		ConnState:   connections.state,
