@@ -252,7 +252,7 @@ func (c *connections) active(conn io.Closer, http2 bool) {
 		return
 	}
 	known.stay()
-	known.beside = 0
+	known.endHead()
 	if known.headRead, known.http2 = true, http2; !http2 {
 		c.done(known, known.pending)
 	}
@@ -266,7 +266,8 @@ func (c *connections) idle(conn io.Closer) {
 	if known == nil { // closed past the limit
 		return
 	}
-	known.headRead, known.beside = false, 0
+	known.endHead()
+	known.headRead = false
 	switch {
 	case c.idleAfter == 0:
 	case known.expiry == nil:

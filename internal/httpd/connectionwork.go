@@ -76,6 +76,14 @@ func (k *connection) arrived(n int) {
 	}
 }
 
+// endHead ends the count of a head, whose work is that of its request. Frames of HTTP/2 count on: a client could send
+// as many as are free before each of its requests.
+func (k *connection) endHead() {
+	if !k.http2 {
+		k.beside = 0
+	}
+}
+
 // payer is the owner of the work of a connection.
 func (k *connection) payer() string {
 	if k.waits == nil {

@@ -266,6 +266,15 @@ func TestConnectionCost(t *testing.T) {
 			send(t, conn, receiveBuffer, false)
 			c.end(conn)
 		}, frames * besideTime},
+		"frames before each of many requests": {func(t *testing.T) {
+			conn := open(true)
+			for range frames / usualHead / 4 {
+				c.active(conn, true)
+				send(t, conn, 4*usualHead, false)
+				c.state(conn, http.StateIdle)
+			}
+			c.end(conn)
+		}, frames * besideTime},
 		"handshakes": {func(t *testing.T) {
 			for range 500 {
 				conn := open(false)
