@@ -147,16 +147,42 @@ func (e *Engine) defaultName() string {
 	return e.config.Default
 }
 
-// autoChoice caches Auto's choice. What a host can enforce does not change under a running server, and a probe costs
-// more than a run.
+// autoChoice caches Auto's choice. What a host can enforce does not change under a running server, unless it lacked
+// memory, and a probe costs more than a run.
 type autoChoice struct {
 	mu     sync.Mutex                 // guards all below; held while probing, so that concurrent runs probe once
 	chosen map[string]sandbox.Backend // by the run's waivers; "" is none
 	probed []Probed                   // of a failed choice; the operator may fix that at any time,
 	at     time.Time                  // so it is cached for autoFresh only, to spare each refused request a probe
+	until  time.Time                  // when a stronger backend that failed may work; zero is never
 }
 
-const autoFresh = 5 * time.Second
+const (
+	autoFresh = 5 * time.Second
+	autoRetry = time.Minute
+)
+
+// forget drops choices that a stronger backend may replace by now. The caller holds mu.
+func (a *autoChoice) forget() {
+	if !a.until.IsZero() && time.Now().After(a.until) {
+		a.chosen, a.until = nil, time.Time{}
+	}
+}
+
+// record records a choice. If a stronger backend failed, perhaps for lack of memory or processes, it ends soon. The
+// caller holds mu.
+func (a *autoChoice) record(key string, b sandbox.Backend, probed []Probed, chosen int) {
+	for _, p := range probed {
+		if p.Err != nil && sandbox.KindOf(p.Err) != sandbox.Unsupported &&
+			kernelRank[p.Posture.Kernel] > kernelRank[probed[chosen].Posture.Kernel] {
+			a.until = time.Now().Add(autoRetry)
+		}
+	}
+	if a.chosen == nil {
+		a.chosen = map[string]sandbox.Backend{}
+	}
+	a.chosen[key] = b
+}
 
 // choices returns the backends from which Auto chooses: all, or those that runs may name if Auto is not one of them.
 func (e *Engine) choices() []sandbox.Backend {
@@ -189,6 +215,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	key := strings.Join(accepted, ",")
 	e.auto.mu.Lock()
 	defer e.auto.mu.Unlock()
+	e.auto.forget()
 	for _, key := range []string{"", key} {
 		if b := e.auto.chosen[key]; b != nil {
 			return b, nil
@@ -222,10 +249,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	if probed[i].isSlow() {
 		return backends[i], nil // not recorded: a later probe may find that it does not work
 	}
-	if e.auto.chosen == nil {
-		e.auto.chosen = map[string]sandbox.Backend{}
-	}
-	e.auto.chosen[key] = backends[i]
+	e.auto.record(key, backends[i], probed, i)
 	return backends[i], nil
 }
 

@@ -48,6 +48,7 @@ type asked struct {
 	name   string
 	kernel sandbox.Kernel
 	slow   atomic.Bool
+	fails  error // of the probe, if it is not slow
 }
 
 func (b *asked) Name() string { return b.name }
@@ -57,7 +58,31 @@ func (b *asked) Probe(ctx context.Context) (sandbox.Posture, error) {
 		_, err := b.hanging.Probe(ctx)
 		return sandbox.Posture{Backend: b.name, Kernel: b.kernel}, err
 	}
-	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, nil
+	return sandbox.Posture{Backend: b.name, Kernel: b.kernel, Ready: true}, b.fails
+}
+
+// TestAutoTriesAgain: a stronger backend that could not start a process once becomes the default when it can, but no
+// later request probes one that cannot work here.
+func TestAutoTriesAgain(t *testing.T) {
+	for kind, want := range map[sandbox.Kind]string{sandbox.Unavailable: "strong", sandbox.Unsupported: "weak"} {
+		synctest.Test(t, func(t *testing.T) {
+			weak, strong := &asked{name: "weak", kernel: sandbox.KernelShared},
+				&asked{name: "strong", kernel: sandbox.KernelMachine, fails: &sandbox.Error{Kind: kind}}
+			e, err := engine.New(engine.Config{Backends: []sandbox.Backend{weak, strong}, Default: engine.Auto})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			if p := e.ProbeDefault(t.Context()); p.Backend != "weak" {
+				t.Errorf("%s: while it fails, the default is %q", kind, p.Backend)
+			}
+			strong.fails = nil
+			time.Sleep(2 * time.Minute)
+			if p := e.ProbeDefault(t.Context()); p.Backend != want {
+				t.Errorf("%s: then the default is %q", kind, p.Backend)
+			}
+		})
+	}
 }
 
 // TestAutoIsNotChosenInHaste: a caller whose time is up during the probe does not fix a weaker choice for later
