@@ -52,6 +52,7 @@ type connection struct {
 	pending  int  // bytes; see pendingBudget
 
 	beside int           // bytes that came in a head, or in HTTP/2 beside bodies, and are not work yet
+	answer int           // bytes of HTTP/2 that requests may send and have not; less than 0: net/http sent others
 	unpaid time.Duration // work
 }
 
@@ -154,6 +155,9 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	}
 	s := &stream{control: w.control}
 	c.renew(c.each[0])
+	if r.Method != http.MethodHead { // its answer is not sent
+		w.cost.sends = func(n int) { c.sends(c.each[0], n) }
+	}
 	if c.begin(s, addressOf(r.RemoteAddr)) {
 		both := carriers{c.connections, []io.Closer{c.each[0], s}}
 		counted = r.WithContext(context.WithValue(r.Context(), carrier{}, both))
@@ -297,6 +301,7 @@ func (c *connections) renew(conn io.Closer) {
 		return
 	}
 	known.beside = max(0, known.beside-usualHead)
+	known.answer += answerHead
 	if known.waits != nil {
 		c.waiting.MoveToBack(known.waits)
 	}

@@ -14,12 +14,16 @@ const (
 	handshakeTime = 1500 * time.Microsecond // of TLS, with a key of RSA-2048
 	recordTime    = 8 * time.Microsecond    // to read a record of TLS: one may ask for new keys and an answer
 	besideTime    = 250 * time.Nanosecond   // for a byte: a head of short lines, or frames of HTTP/2 of 9 bytes
+	sentTime      = 500 * time.Nanosecond   // for a byte of HTTP/2 that no handler sends: refusals of heads, and frames
 )
 
 const (
 	usualHead  = 2 << 10                   // bytes of a head that requestTime includes
 	aheadBytes = receiveBuffer + usualHead // of bodies of HTTP/2, which come before their handlers read them
 	answerPart = 64                        // clients of HTTP/2 send fewer bytes for an answer, by this factor
+	answerHead = 512                       // bytes of the head of an answer in HTTP/2, or a little more
+	pieceHead  = 64                        // of a piece of an answer, besides a sixteenth
+	freeFrames = 4 << 10                   // bytes of HTTP/2 that the server sends beside answers, before they are work
 )
 
 var errWork = errors.New("the address has begun too many connections")
@@ -73,6 +77,27 @@ func (k *connection) arrived(n int) {
 	if k.beside += n; k.beside > free {
 		k.unpaid += time.Duration(k.beside-free) * besideTime
 		k.beside = free
+	}
+}
+
+// sends notes that a request is about to send n bytes on a connection of HTTP/2; less than 0: it did not.
+func (c *connections) sends(conn io.Closer, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil {
+		known.answer += n + n/16
+		if n >= 0 {
+			known.answer += pieceHead
+		}
+	}
+}
+
+// sent adds the work for n bytes of HTTP/2 that were sent. What no request sends is work of net/http, for example the
+// refusal of a head: a byte can refer to 4 KiB of the heads before it (RFC 7541).
+func (k *connection) sent(n int) {
+	if k.answer -= n; k.answer < -freeFrames {
+		k.unpaid += time.Duration(-freeFrames-k.answer) * sentTime
+		k.answer = -freeFrames
 	}
 }
 

@@ -83,7 +83,7 @@ func (c *connections) counted(conn net.Conn) net.Conn {
 		begin = false
 		return c.work(conn, came)
 	}
-	bytes.out = func(n int) { c.processed(conn, n/3) } // a record of TLS makes 39 bytes of an answer to 17
+	bytes.out = func(n int) { c.sent(conn, n) }
 	return bytes.Conn
 }
 
@@ -113,23 +113,25 @@ func (c *connections) received(conn io.Closer, n int) {
 	}
 }
 
-// processed subtracts n bytes of a connection of HTTP/2.
-func (c *connections) processed(conn io.Closer, n int) {
+// sent notes n bytes that were sent on a connection of HTTP/2: some of what came is processed.
+func (c *connections) sent(conn io.Closer, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil && known.http2 {
-		c.done(known, n)
-		known.beside = max(0, known.beside-n/answerPart)
+		c.done(known, n/3) // a record of TLS makes 39 bytes of an answer to 17
+		known.beside = max(0, known.beside-n/3/answerPart)
+		known.sent(n)
 	}
 }
 
-// read is processed for n bytes of a body.
+// read notes that a handler has read n bytes of a body in HTTP/2, for which net/http sends frames.
 func (c *connections) read(conn io.Closer, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil && known.http2 {
 		c.done(known, n)
 		known.beside = max(0, known.beside-n)
+		known.answer += n / 128 // updates of windows
 	}
 }
 

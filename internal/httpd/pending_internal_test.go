@@ -27,7 +27,7 @@ func TestPendingFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	body := countedBody{io.NopCloser(rand.Reader), func(n int) { c.processed(conn, n) }}
+	body := countedBody{io.NopCloser(rand.Reader), func(n int) { c.read(conn, n) }}
 	for range 2 * pendingBudget / len(frames) {
 		receive()
 		go client.Read(make([]byte, 3<<10))

@@ -81,6 +81,11 @@ func (w *Response) WriteHeader(status int) {
 	if !w.http2 { // an answer without a body has no other write, and its handler may have taken long
 		w.begin()
 	}
+	for name, values := range w.Header() { // those of a program may be many
+		for _, value := range values {
+			w.cost.send(len(name) + len(value))
+		}
+	}
 	w.cost.piece = pieceTime(w.Header().Get("Content-Type"))
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -94,12 +99,15 @@ func (w *Response) Write(data []byte) (int, error) {
 		return 0, errKey
 	}
 	for done < len(data) {
+		piece := data[done:min(len(data), done+paceBytes)]
 		w.begin()
-		n, err := w.ResponseWriter.Write(data[done:min(len(data), done+paceBytes)])
+		w.cost.send(len(piece))
+		n, err := w.ResponseWriter.Write(piece)
 		w.wrote(n)
 		done += n
 		w.bytes += int64(n)
 		if err != nil {
+			w.cost.send(n - len(piece))
 			return done, err
 		}
 		w.cost.addBytes(n, w.cost.piece)

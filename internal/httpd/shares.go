@@ -161,6 +161,14 @@ type cost struct {
 	unpaid *atomic.Int64 // nanoseconds of work
 	piece  time.Duration // for paceBytes of the answer
 	gone   gone          // ends waits
+	sends  func(n int)   // notes bytes of the answer before they are sent, in HTTP/2; or nil
+}
+
+// send notes n bytes of the answer before they are sent; less than 0: they were not.
+func (c *cost) send(n int) {
+	if c.sends != nil {
+		c.sends(n)
+	}
 }
 
 func newCost() cost { return cost{unpaid: new(atomic.Int64)} }

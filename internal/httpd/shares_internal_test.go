@@ -266,6 +266,21 @@ func TestConnectionCost(t *testing.T) {
 			send(t, conn, receiveBuffer, false)
 			c.end(conn)
 		}, frames * besideTime},
+		"answers of requests": {func(t *testing.T) {
+			conn := open(true)
+			for range frames >> 12 {
+				c.sends(conn, 1<<12)
+				c.sends(conn, 1<<12)
+				c.sends(conn, -1<<12)
+				c.sent(conn, 1<<12+1<<8)
+			}
+			c.end(conn)
+		}, 0},
+		"answers of net/http": {func(t *testing.T) {
+			conn := open(true)
+			c.sent(conn, frames+freeFrames)
+			c.end(conn)
+		}, frames * sentTime},
 		"frames before each of many requests": {func(t *testing.T) {
 			conn := open(true)
 			for range frames / usualHead / 4 {
