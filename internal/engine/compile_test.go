@@ -151,3 +151,20 @@ func TestCodeShared(t *testing.T) {
 		t.Errorf("%q, want %q", r.Stdout.Head, want)
 	}
 }
+
+// TestCompilerSurvey: a compiler that fails when it is asked for its version is not one that is missing, which would be
+// remembered for long.
+func TestCompilerSurvey(t *testing.T) {
+	for program, want := range map[string]sandbox.Kind{
+		"no-such-compiler": sandbox.Unsupported, "false": sandbox.Unavailable, "echo": sandbox.KindOf(nil)} {
+		l := sandbox.Language{Name: "l", Compile: &sandbox.Compile{Programs: []string{program}, Version: []string{"1.2"}}}
+		rig := newRig(t, engine.Config{Languages: []sandbox.Language{l}})
+		list, err := rig.Surveys(within(t), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list[0].Err; (got == nil) != (program == "echo") || sandbox.KindOf(got) != want {
+			t.Errorf("%s: %v", program, got)
+		}
+	}
+}

@@ -172,6 +172,10 @@ var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // compilerVersion asks the first compiler that is there; what code can import besides the standard library is not
 // listed.
 func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language, run OneShot) (sandbox.LanguageSurvey, error) {
+	missing := error(&sandbox.Error{
+		Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " +
+			l.Compile.Programs[0],
+		Fixes: installing(&l)})
 	for _, program := range l.Compile.Programs {
 		run.Request = sandbox.Request{Command: append([]string{program}, l.Compile.Version...)}
 		result, err := e.Run(ctx, run)
@@ -182,11 +186,11 @@ func (e *Engine) compilerVersion(ctx context.Context, l sandbox.Language, run On
 			len(found) <= maxModuleName && found != nil {
 			return sandbox.LanguageSurvey{Version: string(found), StandardLibrary: true}, nil
 		}
+		if !lacksProgram(result) { // the host may be busy
+			missing = noSurvey(l, fmt.Sprintf("%s ended as %s", program, result.Status))
+		}
 	}
-	return sandbox.LanguageSurvey{}, &sandbox.Error{
-		Kind: sandbox.Unsupported, Op: "start " + l.Name, Msg: "command not found in the sandbox: " +
-			l.Compile.Programs[0],
-		Fixes: installing(&l)}
+	return sandbox.LanguageSurvey{}, missing
 }
 
 func noSurvey(l sandbox.Language, why string) error {

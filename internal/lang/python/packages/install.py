@@ -202,7 +202,8 @@ LACKS = re.compile((r"No matching distribution found for (NAME)|"
 UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
 UNFETCHED = "the index does not answer a request for "
 UNREACHED = re.compile(UNFETCHED + r"|Connection broken|Failed to establish a new connection|ConnectTimeout|"
-                       r"Name or service not known|error sending request|dns error")
+                       r"Name or service not known|error sending request|"
+                       r"error decoding response|dns error")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
