@@ -157,7 +157,10 @@ func TestCodeShared(t *testing.T) {
 func TestCompilerSurvey(t *testing.T) {
 	for program, want := range map[string]sandbox.Kind{
 		"no-such-compiler": sandbox.Unsupported, "false": sandbox.Unavailable, "echo": sandbox.KindOf(nil)} {
-		l := sandbox.Language{Name: "l", Compile: &sandbox.Compile{Programs: []string{program}, Version: []string{"1.2"}}}
+		l := built
+		compile := *built.Compile
+		compile.Programs, compile.Version = []string{program}, []string{"1.2"}
+		l.Compile = &compile
 		rig := newRig(t, engine.Config{Languages: []sandbox.Language{l}})
 		list, err := rig.Surveys(within(t), "", "")
 		if err != nil {

@@ -275,8 +275,8 @@ func TestInstallerKilled(t *testing.T) {
 	}
 	installer := exec.Command(python, "-c", install)
 	installer.Env = []string{"PATH=" + dir, "PYTHONPATH=" + dir}
-	installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [], "lock": "",
-		"present": [], "allow_build": false, "dir": "` + filepath.Join(dir, "layer") + `"}`)
+	installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [],
+		"lock": "", "present": [], "allow_build": false, "dir": "` + filepath.Join(dir, "layer") + `"}`)
 	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), `"error": "the installer ended`) {
 		t.Errorf("%s, %v", out, err)
 	}

@@ -83,8 +83,8 @@ class Whole(urllib3.response.HTTPResponse):
 urllib3.connectionpool.HTTPConnectionPool.ResponseCls = Whole
 sys.exit(main())
 """
-# A page that the index may have. Without it, pip takes an older version of a package, or of what depends on it. The layer
-# must not depend on the network of this installer, as others share it.
+# A page that the index may have. Without it, pip takes an older version of a package, or of what depends on it. The
+# layer must not depend on the network of this installer, as others share it.
 SKIPPED = re.compile(r"^Could not fetch URL (?:[a-z]+://)?(?:[^/@\s]*@)?(\S+): (?!4(?!08|29)\d\d )", re.M)
 
 
