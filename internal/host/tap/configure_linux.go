@@ -85,16 +85,18 @@ func addressMessage(index int32, p netip.Prefix) message {
 	b := []byte{family(p.Addr()), byte(p.Bits()), 0, unix.RT_SCOPE_UNIVERSE} // struct ifaddrmsg
 	b = binary.NativeEndian.AppendUint32(b, uint32(index))
 	ip := p.Addr().AsSlice()
-	// NODAD: a search for others with the same address takes a second.
+	// NODAD: a search for others with the same address takes a second. NOPREFIXROUTE: no address is reached without the
+	// gateway. The kernel keeps each that does not answer for three seconds, in a table of all namespaces with few
+	// entries (net.ipv6.neigh.default.gc_thresh3).
 	return message{unix.RTM_NEWADDR, create, join(b, [][]byte{attribute(unix.IFA_LOCAL, ip),
-		attribute(unix.IFA_ADDRESS, ip), number(unix.IFA_FLAGS, unix.IFA_F_NODAD)})}
+		attribute(unix.IFA_ADDRESS, ip), number(unix.IFA_FLAGS, unix.IFA_F_NODAD|unix.IFA_F_NOPREFIXROUTE)})}
 }
 
 func routeMessage(index int32, gateway netip.Addr) message {
 	// struct rtmsg: family, lengths of the destination and the source, service, table, protocol, scope, type, flags
 	b := []byte{family(gateway), 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE,
-		unix.RTN_UNICAST,
-		0, 0, 0, 0}
+		unix.RTN_UNICAST}
+	b = binary.NativeEndian.AppendUint32(b, unix.RTNH_F_ONLINK)
 	return message{unix.RTM_NEWROUTE, create, join(b, [][]byte{attribute(unix.RTA_GATEWAY, gateway.AsSlice()),
 		number(unix.RTA_OIF, uint32(index))})}
 }

@@ -134,6 +134,10 @@ func TestLink(t *testing.T) {
 				h.await(end, 0x0800, []byte{192, 0, 2, 1})
 				h.connect(own, unix.AF_INET6, &unix.SockaddrInet6{Port: 443, Addr: [16]byte{0x20, 1, 0xd, 0xb8, 15: 9}})
 				h.await(end, 0x86dd, []byte{0x20, 1, 0xd, 0xb8})
+				neighbour := sandbox.LinkAddress6.Addr().As16() // sent to the gateway, not searched for
+				neighbour[15] = 9
+				h.connect(own, unix.AF_INET6, &unix.SockaddrInet6{Port: 443, Addr: neighbour})
+				h.await(end, 0x86dd, neighbour[:])
 				if _, err := Make(ctx, at, c.stay); sandbox.KindOf(err) != sandbox.Busy {
 					t.Errorf("a second holder: %v", err)
 				}
