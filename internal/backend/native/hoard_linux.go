@@ -136,8 +136,11 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
 	most := locksOf(len(boxes))
 	for left := slices.Clone(boxes); ; { // the locks of one that was killed stay for a moment
-		box := hoarderOfLocks(left, most, stop)
+		box, flocks := hoarderOfLocks(left, most, stop)
 		if box == nil {
+			if flocks > most {
+				punishFlocks(left, most, stop)
+			}
 			break
 		}
 		killBelow(box)
@@ -171,14 +174,15 @@ func (h *hoards) hasSockets(guest int) bool {
 	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
-// hoarderOfLocks returns a box with more than most locks on parts of files (proc_locks(5)). It then stops reading: the
-// kernel walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The
-// newest locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between
-// processes, and open file description locks, which have no process. It also stops reading once stop is closed.
-func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) *Box {
+// hoarderOfLocks returns a box with more than most locks on parts of files (proc_locks(5)), or nil and the number of
+// locks on whole files that it read, of any process. It then stops reading: the kernel walks the list from its beginning
+// for each page, and a fast hoarder could keep the reader busy for ever. The newest locks are first. A lock's process
+// lives as long as the lock: the filter refuses descriptors shared between processes, and open file description locks,
+// which have no process. It also stops reading once stop is closed, or after twice the locks that all boxes may have.
+func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) (hoarder *Box, flocks int) {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	defer f.Close()
 	guests := map[int]*Box{}
@@ -186,9 +190,16 @@ func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) *Box {
 		guests[box.Process.PID] = box
 	}
 	kin, boxOf, locks := newKinship(slices.Collect(maps.Keys(guests))...), map[int]*Box{}, map[*Box]map[string]bool{}
-	for lines := bufio.NewScanner(f); !isClosed(stop) && lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for range 2 * allLocks {
+		if isClosed(stop) || !lines.Scan() {
+			break
+		}
 		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" after the number marks a waiting lock.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
+		if len(fields) >= 5 && fields[1] == "FLOCK" {
+			flocks++
+		}
 		if len(fields) < 5 || fields[1] != "POSIX" {
 			continue
 		}
@@ -206,10 +217,10 @@ func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) *Box {
 		}
 		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes during reading can repeat a lock
 		if len(locks[box]) > most {
-			return box
+			return box, flocks
 		}
 	}
-	return nil
+	return nil, flocks
 }
 
 // socketsOf counts the TCP and the UDP sockets of a process's network namespace, with and without a descriptor.
@@ -265,20 +276,9 @@ func isClosed(c <-chan struct{}) bool {
 
 // killBelow kills the code of a box.
 func killBelow(box *Box) {
-	guest, pids := box.Process.PID, box.Processes()
-	if len(pids) == 0 { // without control groups: all of the host
-		names, _ := os.ReadDir("/proc")
-		for _, name := range names {
-			if pid, err := strconv.Atoi(name.Name()); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
+	guest := box.Process.PID
 	kin := newKinship(guest)
-	for _, pid := range pids {
-		if pid == guest {
-			continue
-		}
+	for _, pid := range mayBelongTo(box) {
 		p, err := pidfd.Open(pid)
 		if err != nil {
 			continue
@@ -288,6 +288,21 @@ func killBelow(box *Box) {
 		}
 		p.Close()
 	}
+}
+
+// mayBelongTo returns the processes of a box without its guest; where there are no control groups, all of the host.
+func mayBelongTo(box *Box) []int {
+	pids := box.Processes()
+	if len(pids) == 0 {
+		names, _ := os.ReadDir("/proc")
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name.Name()); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	slices.Sort(pids) // a group has a list in each hierarchy
+	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool { return pid == box.Process.PID })
 }
 
 // seesHoards returns nil if hoards are visible here. /proc may hide other users' processes (hidepid) or be masked.

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,10 +31,29 @@ func TestPartOfLocks(t *testing.T) {
 		}
 	}
 	box := &Box{Box: &hostbox.Box{Process: &pidfd.Process{PID: os.Getpid()}}}
-	if hoarderOfLocks([]*Box{box}, leastLocks, nil) != box {
+	if found, _ := hoarderOfLocks([]*Box{box}, leastLocks, nil); found != box {
 		t.Error("it was not found")
 	}
-	if hoarderOfLocks([]*Box{box}, mostLocks, nil) != nil || hoarderOfLocks(nil, leastLocks, nil) != nil {
-		t.Error("one with few locks was found, or one that is not watched")
+	for most, boxes := range map[int][]*Box{mostLocks: {box}, leastLocks: nil} {
+		if found, _ := hoarderOfLocks(boxes, most, nil); found != nil {
+			t.Error("one with few locks was found, or one that is not watched")
+		}
+	}
+}
+
+// TestFlocks: code with too many locks of whole files is killed, also if the process that took them has ended.
+func TestFlocks(t *testing.T) {
+	s := spec()
+	s.Limits.OpenFiles = 2 * mostLocks
+	box := create(t, open(t, ""), s)
+	got := run(t, box, "/usr/bin/python3", "-c", fmt.Sprintf(`import fcntl, os, time
+files = [open("/dev/shm/f" if i %% 2 else "/usr/bin/env", "a" if i %% 2 else "r") for i in range(%d)]
+if os.fork() == 0:
+    [fcntl.flock(f, fcntl.LOCK_SH) for f in files]
+    os._exit(0)
+os.wait()
+time.sleep(60)`, mostLocks+10))
+	if got.exited.Signal != int32(unix.SIGKILL) {
+		t.Errorf("%+v", got)
 	}
 }
