@@ -175,10 +175,11 @@ func (h *hoards) hasSockets(guest int) bool {
 }
 
 // hoarderOfLocks returns a box with more than most locks on parts of files (proc_locks(5)), or nil and the number of
-// locks on whole files that it read, of any process. It then stops reading: the kernel walks the list from its beginning
-// for each page, and a fast hoarder could keep the reader busy for ever. The newest locks are first. A lock's process
-// lives as long as the lock: the filter refuses descriptors shared between processes, and open file description locks,
-// which have no process. It also stops reading once stop is closed, or after twice the locks that all boxes may have.
+// locks on whole files that it read, of any process. It then stops reading: the kernel walks the list from its
+// beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest locks are first. A lock's
+// process lives as long as the lock: the filter refuses descriptors shared between processes, and open file description
+// locks, which have no process. It also stops reading once stop is closed, or after twice the locks that all boxes may
+// have.
 func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) (hoarder *Box, flocks int) {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
