@@ -154,7 +154,9 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 		return r, func() {}, nil
 	}
 	s := &stream{control: w.control}
-	c.renew(c.each[0])
+	head := max(bytesOf(r.Header)+len(r.RequestURI), usualHead)
+	c.renew(c.each[0], head)
+	w.cost.add(time.Duration(head-usualHead) * besideTime)
 	if r.Method != http.MethodHead { // its answer is not sent
 		w.cost.sends = func(n int) { c.sends(c.each[0], n) }
 	}
@@ -292,15 +294,16 @@ func (k *connection) stay() {
 	}
 }
 
-// renew puts a connection that waits behind the others: its older streams must give way before it.
-func (c *connections) renew(conn io.Closer) {
+// renew puts a connection that waits behind the others: its older streams must give way before it. The bytes of the
+// head, as it was decoded, are work of the request.
+func (c *connections) renew(conn io.Closer, head int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.open[conn]
 	if known == nil { // closed past the limit
 		return
 	}
-	known.beside = max(0, known.beside-usualHead)
+	known.beside = max(0, known.beside-head)
 	known.answer += answerHead
 	if known.waits != nil {
 		c.waiting.MoveToBack(known.waits)

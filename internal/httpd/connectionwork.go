@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -78,6 +79,16 @@ func (k *connection) arrived(n int) {
 		k.unpaid += time.Duration(k.beside-free) * besideTime
 		k.beside = free
 	}
+}
+
+// bytesOf returns the size of a head. One of HTTP/2 can be far larger than what came.
+func bytesOf(h http.Header) (n int) {
+	for name, values := range h {
+		for _, value := range values {
+			n += len(name) + len(value)
+		}
+	}
+	return n
 }
 
 // sends notes that a request is about to send n bytes on a connection of HTTP/2; less than 0: it did not.

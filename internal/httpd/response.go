@@ -81,11 +81,7 @@ func (w *Response) WriteHeader(status int) {
 	if !w.http2 { // an answer without a body has no other write, and its handler may have taken long
 		w.begin()
 	}
-	for name, values := range w.Header() { // those of a program may be many
-		for _, value := range values {
-			w.cost.send(len(name) + len(value))
-		}
-	}
+	w.cost.send(bytesOf(w.Header())) // those of a program may be many
 	w.cost.piece = pieceTime(w.Header().Get("Content-Type"))
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -176,7 +176,7 @@ func newCost() cost { return cost{unpaid: new(atomic.Int64)} }
 // begin notes a request, which is not paid for yet.
 func (c *cost) begin(shares *shares, owner string) {
 	c.shares, c.owner = shares, owner
-	c.unpaid.Store(int64(requestTime))
+	c.unpaid.Add(int64(requestTime))
 }
 
 // add notes work, and pays for it once there is enough of it.

@@ -379,3 +379,26 @@ func TestSettled(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadCost: a head of HTTP/2 counts as it was decoded, however few bytes came for it.
+func TestHeadCost(t *testing.T) {
+	s := newServer(t, Config{})
+	s.Handle(Route{Method: "GET", Path: "/", Handler: func(*Response, *http.Request) error { return nil }})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config, server.EnableHTTP2 = s.HTTPServer(), true
+	server.StartTLS()
+	defer server.Close()
+	for range 2 { // the second refers to the first
+		before := s.shares.seconds()
+		r, _ := http.NewRequest("GET", server.URL, nil)
+		r.Header.Set("X", strings.Repeat("x", 3*usualHead/2))
+		response, err := server.Client().Do(r)
+		if err != nil || response.ProtoMajor != 2 {
+			t.Fatal(response, err)
+		}
+		_ = response.Body.Close()
+		if got, want := s.shares.seconds()-before, (requestTime + usualHead/2*besideTime).Seconds(); got < want {
+			t.Errorf("%f s of work, want %f", got, want)
+		}
+	}
+}
