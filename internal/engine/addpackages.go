@@ -166,9 +166,9 @@ func (s *Sandbox) AddPackages(ctx context.Context, language string, packages san
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.life, cancel)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.life, func() { cancel(s.Ended()) })()
 	done, err := s.use()
 	if err != nil {
 		return err

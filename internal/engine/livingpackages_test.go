@@ -243,6 +243,13 @@ func TestPackagesAtCreation(t *testing.T) {
 	}
 	_, err = r.Sandbox(within(t), "", "other")
 	refused(t, "a sandbox without its packages", err, sandbox.NotFound, "other")
+	p.before = func(ctx context.Context, _ sandbox.PackageNeed, _ sandbox.Worker) error {
+		go func() { _ = r.Remove("", "third") }()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	_, _, err = r.Engine.Create(within(t), engine.Create{Name: "third", Packages: wanted})
+	refused(t, "a sandbox that ends meanwhile", err, sandbox.NotFound, "third")
 }
 
 // TestLayersTakeSlots: files become visible in one sandbox of an owner at a time, while the owner has a slot.
