@@ -111,7 +111,7 @@ func TestSurveyWithoutTool(t *testing.T) {
 	}
 	tool := filepath.Join(t.TempDir(), "tool")
 	program := strings.Replace(survey, "/tmp/fumehood-typescript", tool, 1)
-	for script, works := range map[string]bool{"echo []": true, "kill -9 $$": false, "exit 2": false} {
+	for script, works := range map[string]bool{"cat >/dev/null; echo []": true, "kill -9 $$": false, "exit 2": false} {
 		if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 			t.Fatal(err)
 		}
