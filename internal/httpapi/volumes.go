@@ -11,6 +11,7 @@ import (
 // The work of volumes.
 const (
 	volumeSteps = 1500 // to make or to remove one with its file system
+	listSteps   = 10   // to read the record of one in a list, its use of the disk and its lock
 	userSteps   = 50   // to find out whether a sandbox that mounts one lives
 )
 
@@ -44,7 +45,7 @@ func (a *apiV1) listVolumes(w *httpd.Response, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := store.List(w.Key, func(users int) { w.Steps(userSteps * users) })
+	list, err := store.List(w.Key, func(users int) { w.Steps(listSteps + userSteps*users) })
 	if err != nil {
 		return err
 	}

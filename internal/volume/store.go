@@ -393,7 +393,8 @@ func notFound(name string) error {
 		Fix: "create it first, with its size"}
 }
 
-// List returns the volumes of an owner, by name. For each it calls report, if that is not nil.
+// List returns the volumes of an owner, by name. For each, and for each of other owners, whose records it reads, it
+// calls report, if that is not nil.
 func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolume, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -402,9 +403,13 @@ func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolum
 	if err != nil {
 		return nil, err
 	}
+	if report == nil {
+		report = func(int) {}
+	}
 	list := []sandbox.NamedVolume{}
 	for _, rec := range all {
 		if rec.Owner != owner {
+			report(0)
 			continue
 		}
 		v, err := s.describe(rec)
@@ -415,9 +420,7 @@ func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolum
 			return nil, err
 		}
 		list = append(list, v)
-		if report != nil {
-			report(len(v.Users))
-		}
+		report(len(v.Users))
 	}
 	return list, nil
 }

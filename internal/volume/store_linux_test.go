@@ -275,7 +275,8 @@ func TestRefuses(t *testing.T) {
 	create(t, s, "c")
 	_, err = s.Create(t.Context(), sandbox.VolumeRequest{Owner: "alice", Name: "d", Bytes: LeastBytes})
 	wantKind(t, err, sandbox.Quota)
-	if list, err := s.List("bob", nil); err != nil || len(list) != 0 {
+	reports := 0
+	if list, err := s.List("bob", func(int) { reports++ }); err != nil || len(list) != 0 || reports == 0 {
 		t.Fatal(list, err)
 	}
 }

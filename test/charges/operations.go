@@ -118,6 +118,7 @@ func encoded(v any) []byte {
 
 const (
 	sandboxes = 30
+	volumes   = 15 // of 16 that a key may have
 	root      = "/v1/sandboxes"
 	inside    = root + "/s0"
 )
@@ -135,6 +136,9 @@ func (c *caller) prepare(ctx context.Context) ([]operation, error) {
 	}
 	for range 200 {
 		list = append(list, run(root+"/s1/run", "", object{"language": "bash", "code": "echo 1"}))
+	}
+	for i := range volumes {
+		list = append(list, post("/v1/volumes", "", object{"name": fmt.Sprint("v", i)}))
 	}
 	list = append(list,
 		run(inside+"/run", "", object{"language": "bash", "code": "mkdir d; cd d; touch f{1..2000}"}),
