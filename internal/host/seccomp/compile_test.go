@@ -139,7 +139,7 @@ func TestRefused(t *testing.T) {
 		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET, unix.SYS_IO_SETUP,
 		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY,
 		unix.SYS_SYNC,
-		unix.SYS_SYNCFS,
+		unix.SYS_SYNCFS, unix.SYS_SCHED_SETAFFINITY,
 		unix.SYS_SENDFILE, unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE,
 	}
 	for name, o := range variants {
