@@ -459,10 +459,17 @@ func (x *Run) survey(ctx context.Context, w *sandbox.Work, command []string) (*s
 // inSlot calls do with a slot of the owner.
 func (x *Run) inSlot(ctx context.Context, do func() error) error {
 	e, owner := x.sandbox.engine, x.sandbox.owner
-	if err := e.admission.take(ctx, owner, func() { e.runs.Add(1) }, x.awaited); err != nil {
+	begun := false
+	err := e.admission.take(ctx, owner, func() {
+		begun = true
+		e.runs.Add(1)
+	}, x.awaited)
+	if begun { // also if it waited in vain
+		defer e.runs.Done()
+	}
+	if err != nil {
 		return err
 	}
-	defer e.runs.Done()
 	started := time.Now()
 	defer func() { e.admission.release(owner, time.Since(started)) }()
 	return do()

@@ -328,3 +328,27 @@ func TestLacking(t *testing.T) {
 		}
 	}
 }
+
+// TestStepThatLeavesTheQueue: a server does not wait for a step that gave up its place in the queue.
+func TestStepThatLeavesTheQueue(t *testing.T) {
+	e := &Engine{admission: newAdmission(1, 1, time.Hour)}
+	if err := e.admission.acquire(t.Context(), "", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	x := &Run{sandbox: newSandbox(e, nil, sandbox.Record{})}
+	if err := x.inSlot(ctx, func() error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		e.runs.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the engine waits")
+	}
+}
