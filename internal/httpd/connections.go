@@ -171,6 +171,9 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused >= c.share() {
+		if known := c.open[c.each[0]]; known != nil {
+			known.unpaid += requestTime // the handler, whose answer would count, does not begin
+		}
 		panic(http.ErrAbortHandler)
 	}
 	c.refused++

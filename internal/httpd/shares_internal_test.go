@@ -402,3 +402,34 @@ func TestHeadCost(t *testing.T) {
 		}
 	}
 }
+
+// TestResetCost: a request of HTTP/2 that is reset, as too many others are refused, is work of its connection.
+func TestResetCost(t *testing.T) {
+	const most = 4
+	c, conn := newConnections(most, func() {}), &known{from: "192.0.2.1:1"}
+	c.state(conn, http.StateNew)
+	c.active(conn, true)
+	c.admit(conn, "key")
+	begin := func() (r *http.Request, err error) {
+		r = httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = conn.from
+		r = r.WithContext(c.context(r.Context(), conn))
+		r, _, err = beginStream(NewResponse(httptest.NewRecorder(), time.Second), r)
+		return r, err
+	}
+	r, err := begin()
+	if err = errors.Join(err, admitted(r.Context(), "key")); err != nil {
+		t.Fatal(err)
+	}
+	for range most / 2 {
+		if _, err := begin(); err == nil {
+			t.Fatal("a request is counted past the limit")
+		}
+	}
+	defer func() {
+		if got := c.open[conn].unpaid; recover() == nil || got != requestTime {
+			t.Errorf("%s of work", got)
+		}
+	}()
+	_, _ = begin()
+}
