@@ -39,26 +39,17 @@ func heldAll(ctx context.Context, c config, out io.Writer) (err error) {
 		err = errors.Join(err, to.Close())
 		following.Wait()
 	}()
-	server, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary, Log: to,
-		Env: []string{"GODEBUG=gctrace=1"}})
+	client, list, err := start(ctx, c, liveserver.Options{Log: to, Env: []string{"GODEBUG=gctrace=1"}})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	client := &caller{server: server}
-	list, err := client.prepare(ctx)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, client.server.Stop()) }()
 	bad := 0
 	for _, o := range list {
-		if !strings.Contains(o.name(), c.only) {
-			continue
-		}
 		text := client.text(&o)
 		for _, m := range manners {
 			memory.peak.Store(memory.live.Load())
-			m.ask(ctx, server, text)
+			m.ask(ctx, client.server, text)
 			peak := memory.peak.Load()
 			fmt.Fprintf(out, "%4d MB  %s, by clients that %s\n", peak, o.name(), m.name)
 			if peak > heldMost {

@@ -60,22 +60,28 @@ type measured struct {
 
 func (m *measured) ratio() float64 { return m.cpu / m.charged }
 
+// start starts a server, which the caller stops, and returns the operations to test.
+func start(ctx context.Context, c config, o liveserver.Options) (client *caller, list []operation, err error) {
+	o.Binary = c.binary
+	server, err := liveserver.Start(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	client = &caller{server: server}
+	if list, err = client.prepare(ctx); err != nil {
+		return nil, nil, errors.Join(err, server.Stop())
+	}
+	return client, slices.DeleteFunc(list, func(o operation) bool { return !strings.Contains(o.name(), c.only) }), nil
+}
+
 func measureAll(ctx context.Context, c config, out io.Writer) (err error) {
-	server, err := liveserver.Start(ctx, liveserver.Options{Binary: c.binary})
+	client, list, err := start(ctx, c, liveserver.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	client := &caller{server: server}
-	list, err := client.prepare(ctx)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, client.server.Stop()) }()
 	var all []measured
 	for _, o := range list {
-		if !strings.Contains(o.name(), c.only) {
-			continue
-		}
 		m, err := client.measure(ctx, o, c.each)
 		if err != nil {
 			return err
