@@ -2,7 +2,6 @@
 // stderr.
 "use strict";
 const fs = require("node:fs"), path = require("node:path"), { spawn } = require("node:child_process");
-const { createRequire } = require("node:module");
 
 const order = JSON.parse(fs.readFileSync(0, "utf8"));
 const home = fs.mkdtempSync("/tmp/npm-"), project = path.join(path.dirname(order.dir), "project");
@@ -58,35 +57,60 @@ function failure(text) {
   return keep.join("\n").slice(0, 4000) || text.slice(-1000) || "npm failed";
 }
 
-// fits reports whether a package is for this system. npm leaves out an optional one that is for others.
-function fits(p) {
-  try {
-    const npm = process.env.PATH.split(":").map((dir) => path.join(dir, "npm")).find((file) => fs.existsSync(file));
-    const load = createRequire(fs.realpathSync(npm)), checks = load("npm-install-checks");
-    checks.checkEngine(p, load("../package.json").version, process.version);
-    checks.checkPlatform(p);
-    return true;
-  } catch {
-    return false; // or this npm cannot tell
-  }
-}
-
 // dropped returns the error of an installation without an optional dependency that could not be fetched or unpacked, or
 // null. npm leaves these out, whatever the reason. Others share the layer, and may have more disk or a better network.
 // The network refuses other hosts to all of them (ENOTFOUND). A build may fail for all, too.
-function dropped(text, all) {
-  const failed = new Set(), refused = new Set(); // addresses
+function dropped(text, packages) {
+  const failed = new Set(), got = new Set(); // addresses
   const requests = /^npm http fetch GET (?:(\d+) )?(\S+)(?: attempt \d+ failed with (\S+))?/gm;
   for (const [, status, address, code] of text.matchAll(requests)) {
     failed.delete(address);
-    if (code === "ENOTFOUND" || /^4(?!08|29)/.test(status)) refused.add(address);
-    else if (code || /^[45]/.test(status)) failed.add(address);
+    if (code === "ENOTFOUND" || /^4(?!08|29)/.test(status)) continue;
+    if (code || /^[45]/.test(status)) failed.add(address);
+    else got.add(address);
   }
   for (const address of failed) return { error: `${address} could not be fetched`, down: true };
-  const full = /ENOSPC|EDQUOT/.test(text);
-  const lost = order.allow_build ? null : all.find(([at, p]) => p.optional && !refused.has(p.resolved) &&
-    !fs.existsSync(path.join(project, at)) && fits(p));
-  return lost || full ? { error: `${lost?.[0] ?? "a package"} could not be unpacked`, full, down: !full } : null;
+  const full = /ENOSPC|EDQUOT/.test(text), lost = order.allow_build ? null : lostOf(packages, [...got]);
+  return lost || full ? { error: `${lost ?? "a package"} could not be unpacked`, full, down: !full } : null;
+}
+
+// lostOf returns the path of an optional package that npm fetched and then lost, or undefined. npm does not fetch those
+// for other systems. It removes each with all that requires it, and with all that only these require.
+function lostOf(packages, got) {
+  const all = Object.entries(packages), left = new Set();
+  const lacks = ([at, p]) => p.optional && !p.inBundle && !fs.existsSync(path.join(project, at));
+  const fetched = (p) => p.resolved && got.some((address) => address.endsWith(new URL(p.resolved).pathname));
+  for (const entry of all) if (lacks(entry) && !fetched(entry[1])) left.add(entry[0]);
+  for (let before = -1; before < left.size;) {
+    before = left.size;
+    for (const [at, p] of all) if (requires(p).some((name) => left.has(find(packages, at, name)))) left.add(at);
+  }
+  const kept = new Set([""]); // grows while it is read
+  for (const at of kept) {
+    for (const name of [...requires(packages[at]), ...Object.keys(packages[at].optionalDependencies ?? {})]) {
+      const to = find(packages, at, name);
+      if (to && !left.has(to)) kept.add(to);
+    }
+  }
+  return [...kept].find((at) => lacks([at, packages[at]]));
+}
+
+// requires returns the names of the dependencies without which npm does not install a package.
+function requires(p) {
+  const names = new Set([...Object.keys(p.dependencies ?? {}), ...Object.keys(p.peerDependencies ?? {})]);
+  for (const name in p.optionalDependencies) names.delete(name);
+  for (const name in p.peerDependenciesMeta) if (p.peerDependenciesMeta[name].optional) names.delete(name);
+  return [...names];
+}
+
+// find returns the path of the package that a name means in the package at a path, or null.
+function find(packages, at, name) {
+  for (;;) {
+    const to = path.join(at, "node_modules", name);
+    if (packages[to]) return to;
+    if (!at) return null;
+    at = at.slice(0, Math.max(0, at.lastIndexOf("node_modules/") - 1));
+  }
 }
 
 function describe(dependencies) {
@@ -114,10 +138,11 @@ async function install() {
     }
     const { code, text } = await run(argv);
     if (code === 0) {
-      const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), all = Object.entries(JSON.parse(lock).packages);
+      const lock = fs.readFileSync(path.join(project, "package-lock.json"), "utf8"), locked = JSON.parse(lock).packages;
+      const all = Object.entries(locked);
       const odd = all.find(([at, p]) => at && (p.link || !p.version || !/(^|\/)node_modules\/[^/]/.test(at)));
       if (odd) return { missing, error: `a package depends on ${odd[1].resolved ?? odd[0]}, which is not a package of the index` };
-      const lacking = dropped(text, all);
+      const lacking = dropped(text, locked);
       if (lacking) return { missing, ...lacking };
       return { missing, ...receipt(lock, all) };
     }
