@@ -131,7 +131,7 @@ test/redistest:
 # the gate
 internal/egress/rules:       sandbox | golang.org/x/net
 internal/egress/sniff:       | golang.org/x/net
-internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
+internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff | golang.org/x/net
 internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules
                              internal/egress/sniff internal/host/capacity internal/host/route internal/room |
                              gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
