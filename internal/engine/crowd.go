@@ -29,15 +29,19 @@ func (e *Engine) endCrowd(list []*Sandbox) {
 	if most == 0 || !e.admission.divides() {
 		return
 	}
-	for _, s := range crowd(append(list, e.living.crowding.count()...), most) {
+	all := e.living.crowding.count()
+	for _, s := range list {
+		all = append(all, counted{s, s.owner, s.weight.pids})
+	}
+	for _, s := range crowd(all, most) {
 		e.living.crowding.rest(s.owner, time.Now())
 		reason := fmt.Sprintf("few processes are left: its client's sandboxes had more than %d, this one had %d",
-			most*crowdMax/8, s.weight.pids)
+			most*crowdMax/8, s.pids)
 		switch {
-		case !s.oneShot:
-			s.endAside(reason)
-		case !e.pool.expel(s):
-			s.endLife(&endedError{reason})
+		case slices.Contains(list, s.of):
+			s.of.endAside(reason)
+		case !e.pool.expel(s.of) && e.living.crowding.has(s):
+			s.of.endLife(&endedError{reason})
 		}
 	}
 }
@@ -56,12 +60,14 @@ func fewerProcesses(reason string, after time.Duration) error {
 		Fix: "start fewer processes and threads, or try again later"}
 }
 
-// crowding is what endCrowd knows besides the living sandboxes. Its methods are safe for concurrent use.
+// crowding records the sandboxes that endCrowd counts besides the living ones, and owners that wait. Its methods are
+// safe for concurrent use.
 type crowding struct {
 	mu sync.Mutex // guards all below
-	// those of one-shot runs, and those that wait for one with code of an image, until their boxes are closed
-	oneShots map[*Sandbox]bool
-	rests    map[string]time.Time // until when an owner gets no new sandboxes
+	// The owner of each sandbox of a one-shot run, and of each warm one with code of an image, until its box is closed.
+	// It is here, too, as a run that takes a warm sandbox changes its fields.
+	oneShots map[*Sandbox]string
+	rests    map[string]time.Time // when an owner that lost sandboxes gets new ones
 }
 
 // rest lets an owner wait for new sandboxes.
@@ -98,9 +104,9 @@ func (c *crowding) add(s *Sandbox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.oneShots == nil {
-		c.oneShots = map[*Sandbox]bool{}
+		c.oneShots = map[*Sandbox]string{}
 	}
-	c.oneShots[s] = true
+	c.oneShots[s] = s.owner
 }
 
 func (c *crowding) remove(s *Sandbox) {
@@ -109,28 +115,44 @@ func (c *crowding) remove(s *Sandbox) {
 	delete(c.oneShots, s)
 }
 
-// count counts the processes of each sandbox, and returns all.
-func (c *crowding) count() []*Sandbox {
+// has reports whether a sandbox still belongs to its owner.
+func (c *crowding) has(s counted) bool {
 	c.mu.Lock()
-	list := slices.Collect(maps.Keys(c.oneShots))
+	defer c.mu.Unlock()
+	owner, has := c.oneShots[s.of]
+	return has && owner == s.owner
+}
+
+// counted is a sandbox as it was when its processes and threads were counted; less than 0 is unknown.
+type counted struct {
+	of    *Sandbox
+	owner string
+	pids  int64
+}
+
+// count counts the processes of each sandbox, and returns all.
+func (c *crowding) count() (list []counted) {
+	c.mu.Lock()
+	for s, owner := range c.oneShots {
+		list = append(list, counted{s, owner, -1})
+	}
 	c.mu.Unlock()
-	for _, s := range list {
-		s.weight.pids = -1
-		if _, can := s.box.(sandbox.Yielder); !can {
+	for i, s := range list {
+		if _, can := s.of.box.(sandbox.Yielder); !can {
 			continue
 		}
-		if usage, err := s.box.Usage(s.life); err == nil {
-			s.weight.pids = usage.PidsNow
+		if usage, err := s.of.box.Usage(s.of.life); err == nil {
+			list[i].pids = usage.PidsNow
 		}
 	}
 	return list
 }
 
 // crowd returns the sandboxes to end: the largest of the owner with the most processes.
-func crowd(list []*Sandbox, most int64) (largest []*Sandbox) {
+func crowd(list []counted, most int64) (largest []counted) {
 	total, each, worst := int64(0), map[string]int64{}, ""
 	for _, s := range list {
-		n := max(s.weight.pids, 0) // less than 0 is unknown
+		n := max(s.pids, 0)
 		total += n
 		if each[s.owner] += n; each[s.owner] > each[worst] {
 			worst = s.owner
@@ -143,16 +165,16 @@ func crowd(list []*Sandbox, most int64) (largest []*Sandbox) {
 	for _, s := range list {
 		switch {
 		case s.owner != worst:
-		case s.life.Err() != nil: // it waits to be closed
-			left -= max(s.weight.pids, 0)
+		case s.of.life.Err() != nil: // it waits to be closed
+			left -= max(s.pids, 0)
 		default:
 			largest = append(largest, s)
 		}
 	}
-	slices.SortFunc(largest, func(a, b *Sandbox) int { return cmp.Compare(b.weight.pids, a.weight.pids) })
+	slices.SortFunc(largest, func(a, b counted) int { return cmp.Compare(b.pids, a.pids) })
 	n := 0
 	for ; n < len(largest) && left > most*crowdMax/8; n++ {
-		left -= largest[n].weight.pids
+		left -= largest[n].pids
 	}
 	return largest[:n]
 }

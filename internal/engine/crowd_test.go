@@ -22,17 +22,15 @@ func TestCrowd(t *testing.T) {
 		{"both have many", []int64{370}, []int64{374}, nil},
 		{"both have too many", []int64{200, 190}, []int64{380}, []int64{200}},
 	} {
-		var list []*Sandbox
+		var list []counted
 		for owner, all := range map[string][]int64{"a": c.a, "b": c.b} {
 			for _, n := range all {
-				s := &Sandbox{ownedName: ownedName{owner: owner}, life: t.Context()}
-				s.weight.pids = n
-				list = append(list, s)
+				list = append(list, counted{&Sandbox{life: t.Context()}, owner, n})
 			}
 		}
 		var got []int64
 		for _, s := range crowd(list, 1000) {
-			got = append(got, s.weight.pids)
+			got = append(got, s.pids)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v end, want %v", c.name, got, c.want)
@@ -40,16 +38,14 @@ func TestCrowd(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	closing, next := &Sandbox{life: ended}, &Sandbox{life: t.Context()}
-	closing.weight.pids, next.weight.pids = 500, 400
-	if got := crowd([]*Sandbox{closing, next}, 1000); !slices.Equal(got, []*Sandbox{next}) {
+	closing, next := counted{&Sandbox{life: ended}, "", 500}, counted{&Sandbox{life: t.Context()}, "", 400}
+	if got := crowd([]counted{closing, next}, 1000); !slices.Equal(got, []counted{next}) {
 		t.Errorf("beside one that waits to be closed, %d end", len(got))
 	}
-	if next.weight.pids = 300; len(crowd([]*Sandbox{closing, next}, 1000)) != 0 {
+	if next.pids = 300; len(crowd([]counted{closing, next}, 1000)) != 0 {
 		t.Error("one that may stay ends beside one that waits to be closed")
 	}
-	s := &Sandbox{life: t.Context()}
-	if s.weight.pids = 1000; crowd([]*Sandbox{s}, 0) != nil {
+	if next.pids = 1000; crowd([]counted{next}, 0) != nil {
 		t.Error("a sandbox ended on a host that bounds nothing")
 	}
 }
@@ -87,4 +83,39 @@ func TestCrowdOfWarm(t *testing.T) {
 	if len(own.ready) != 0 || len(kept.ready) != 1 {
 		t.Errorf("%d of the client and %d of the operator wait", len(own.ready), len(kept.ready))
 	}
+}
+
+// TestCrowdOfTaken: a warm box of an owner with too many processes that another owner takes meanwhile stays.
+func TestCrowdOfTaken(t *testing.T) {
+	e, err := New(Config{Backends: []sandbox.Backend{noBoxes{}}, Slots: 4, Shares: Shares{OwnerSlots: 2},
+		Living: LivingConfig{Processes: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s := newSandbox(e, noBoxes{}, sandbox.Record{Owner: "a"})
+	s.box = &takenBox{taken: func() {
+		e.living.crowding.remove(s)
+		s.become(sandbox.Record{Owner: "b"})
+		e.living.crowding.add(s)
+	}}
+	e.living.crowding.add(s)
+	if e.endCrowd(nil); s.life.Err() != nil || e.living.crowding.refusal("b") != nil {
+		t.Error("the sandbox of another owner ended")
+	}
+	s.box = &crowdedBox{}
+	if e.endCrowd(nil); s.life.Err() == nil || e.living.crowding.refusal("b") == nil {
+		t.Error("the sandbox stays")
+	}
+}
+
+// takenBox is a crowdedBox that is taken while its processes are counted.
+type takenBox struct {
+	crowdedBox
+	taken func()
+}
+
+func (b *takenBox) Usage(ctx context.Context) (sandbox.Usage, error) {
+	b.taken()
+	return b.crowdedBox.Usage(ctx)
 }

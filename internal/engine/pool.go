@@ -108,6 +108,9 @@ func (p *pool) take(b sandbox.Backend, spec sandbox.Spec, owner string, held sup
 			found = nil
 		}
 	}
+	if found != nil {
+		p.engine.living.crowding.remove(found) // no longer the shelf's
+	}
 	p.fill(s)
 	return found
 }
@@ -173,7 +176,6 @@ func (p *pool) takeLiving(b sandbox.Backend, spec sandbox.Spec, owner string) *S
 		p.discard(l)
 		return nil
 	}
-	p.engine.living.crowding.remove(l)
 	return l
 }
 
