@@ -155,30 +155,32 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	}
 	s := &stream{control: w.control}
 	head := max(bytesOf(r.Header)+len(r.RequestURI), usualHead)
+	decoded := time.Duration(head-usualHead) * besideTime
 	c.renew(c.each[0], head)
-	w.cost.add(time.Duration(head-usualHead) * besideTime)
+	w.cost.add(decoded)
 	if r.Method != http.MethodHead { // its answer is not sent
 		w.cost.sends = func(n int) { c.sends(c.each[0], n) }
 	}
+	counted = r.WithContext(r.Context())
+	if r.Body != http.NoBody {
+		counted.Body = countedBody{r.Body, func(n int) { c.read(c.each[0], n) }}
+	}
 	if c.begin(s, addressOf(r.RemoteAddr)) {
 		both := carriers{c.connections, []io.Closer{c.each[0], s}}
-		counted = r.WithContext(context.WithValue(r.Context(), carrier{}, both))
-		if r.Body != http.NoBody {
-			counted.Body = countedBody{r.Body, func(n int) { c.read(c.each[0], n) }}
-		}
+		counted = counted.WithContext(context.WithValue(r.Context(), carrier{}, both))
 		return counted, func() { c.endStream(s) }, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused >= c.share() {
 		if known := c.open[c.each[0]]; known != nil {
-			known.unpaid += requestTime // the handler, whose answer would count, does not begin
+			known.unpaid += requestTime + decoded // the handler, which would count them, does not begin
 		}
 		panic(http.ErrAbortHandler)
 	}
 	c.refused++
 	w.pace.timeout = min(w.pace.timeout, unreadTime)
-	return r, c.endRefused, errOverConnections
+	return counted, c.endRefused, errOverConnections
 }
 
 func (c *connections) endStream(s *stream) {

@@ -28,7 +28,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		defer out.begin() // for what net/http sends after the handler
 	}
 	s.answer(out, r, refused)
-	if out.unread && !out.http2 && out.status != http.StatusSwitchingProtocols {
+	switch {
+	case !out.unread || out.status == http.StatusSwitchingProtocols:
+	case out.http2:
+		out.takeArrived(r)
+	default:
 		s.drain(out, r)
 	}
 }

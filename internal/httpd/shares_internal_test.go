@@ -412,6 +412,7 @@ func TestResetCost(t *testing.T) {
 	c.admit(conn, "key")
 	begin := func() (r *http.Request, err error) {
 		r = httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X", strings.Repeat("x", 2*usualHead-len("X/")))
 		r.RemoteAddr = conn.from
 		r = r.WithContext(c.context(r.Context(), conn))
 		r, _, err = beginStream(NewResponse(httptest.NewRecorder(), time.Second), r)
@@ -427,9 +428,40 @@ func TestResetCost(t *testing.T) {
 		}
 	}
 	defer func() {
-		if got := c.open[conn].unpaid; recover() == nil || got != requestTime {
+		if got := c.open[conn].unpaid; recover() == nil || got != requestTime+usualHead*besideTime {
 			t.Errorf("%s of work", got)
 		}
 	}()
 	_, _ = begin()
+}
+
+// TestUnreadBody: a body of HTTP/2 that no handler reads does not count as frames beside bodies.
+func TestUnreadBody(t *testing.T) {
+	const size = 100 << 10
+	var carried carriers
+	beside := func() int {
+		carried.mu.Lock()
+		defer carried.mu.Unlock()
+		return carried.open[carried.each[0]].beside
+	}
+	s := newServer(t, Config{})
+	s.Handle(Route{Method: "POST", Path: "/", Handler: func(_ *Response, r *http.Request) error {
+		carried = r.Context().Value(carrier{}).(carriers)
+		for beside() < size*3/4 { // most of the body has not come
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config, server.EnableHTTP2, server.Listener = s.HTTPServer(), true, Listen(server.Listener)
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Post(server.URL, "", bytes.NewReader(make([]byte, size)))
+	if err != nil || response.ProtoMajor != 2 {
+		t.Fatal(response, err)
+	}
+	_ = response.Body.Close()
+	if n := beside(); n > size/2 {
+		t.Errorf("%d bytes of the body count as frames", n)
+	}
 }

@@ -393,8 +393,8 @@ func notFound(name string) error {
 		Fix: "create it first, with its size"}
 }
 
-// List returns the volumes of an owner, by name. For each, and for each of other owners, whose records it reads, it
-// calls report, if that is not nil.
+// List returns the volumes of an owner, by name. It reads the records of all owners, and calls report, unless it is nil,
+// for each: with its users, or with 0 for a volume of another owner.
 func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolume, error) {
 	if err := s.open(); err != nil {
 		return nil, err
