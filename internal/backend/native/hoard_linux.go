@@ -24,8 +24,8 @@ import (
 const (
 	lookEvery = 250 * time.Millisecond
 	mostLocks = 2000
-	// All sandboxes together may have so many locks, and each an equal part: the kernel walks its list from the
-	// beginning for each page that is read, some 100 ms for so many and half a minute for ten times as many.
+	// While there are more locks, each sandbox may have only an equal part of so many: the kernel walks its list from
+	// the beginning for each page that is read, some 100 ms for so many and half a minute for ten times as many.
 	allLocks   = 20_000
 	leastLocks = 64 // that each may have in any case
 	// Reading the list blocks lockers, so a look may take one part in lookShare of the time. But the next look starts
@@ -134,17 +134,20 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 
 // punish kills all processes of the sandboxes that hoard, except their guests.
 func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
-	most := locksOf(len(boxes))
 	for left := slices.Clone(boxes); ; { // the locks of one that was killed stay for a moment
-		box, flocks := hoarderOfLocks(left, most, stop)
-		if box == nil {
-			if flocks > most {
+		locks := countLocks(left, stop)
+		most := locks.most(len(left))
+		hoarders := locks.hoarders(most)
+		if len(hoarders) == 0 {
+			if locks.whole > most {
 				punishFlocks(left, most, stop)
 			}
 			break
 		}
-		killBelow(box)
-		left = slices.DeleteFunc(left, func(b *Box) bool { return b == box })
+		for _, box := range hoarders {
+			killBelow(box)
+		}
+		left = slices.DeleteFunc(left, func(b *Box) bool { return slices.Contains(hoarders, b) })
 	}
 	for _, box := range boxes {
 		if h.killsOf(box).tooMany(box.OOMKills(), box.living.Load(), time.Now()) || h.hasSockets(box.Process.PID) {
@@ -152,9 +155,6 @@ func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
 		}
 	}
 }
-
-// locksOf returns how many locks each of so many sandboxes may have.
-func locksOf(boxes int) int { return min(max(allLocks/boxes, leastLocks), mostLocks) }
 
 func (h *hoards) killsOf(box *Box) *kills {
 	h.mu.Lock()
@@ -174,23 +174,48 @@ func (h *hoards) hasSockets(guest int) bool {
 	return tcp > fewSockets || udp > mostSockets || udp > quietUDP && queuedUDP(guest) > mostQueued
 }
 
-// hoarderOfLocks returns a box with more than most locks on parts of files (proc_locks(5)), or nil and the number of
-// locks on whole files that it read, of any process. It then stops reading: the kernel walks the list from its
-// beginning for each page, and a fast hoarder could keep the reader busy for ever. The newest locks are first. A lock's
-// process lives as long as the lock: the filter refuses descriptors shared between processes, and open file description
-// locks, which have no process. It also stops reading once stop is closed, or after twice the locks that all boxes may
-// have.
-func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) (hoarder *Box, flocks int) {
+// locks counts the locks on this host.
+type locks struct {
+	parts map[*Box]map[string]bool // on parts of files, by box
+	all   int                      // the sum of these
+	whole int                      // on whole files, of any process
+}
+
+// most returns how many locks of a kind each of some boxes may have.
+func (l *locks) most(boxes int) int {
+	if l.all+l.whole <= allLocks {
+		return mostLocks
+	}
+	return min(max(allLocks/max(boxes, 1), leastLocks), mostLocks)
+}
+
+// hoarders returns the boxes with more locks on parts of files.
+func (l *locks) hoarders(most int) (boxes []*Box) {
+	for box, parts := range l.parts {
+		if len(parts) > most {
+			boxes = append(boxes, box)
+		}
+	}
+	return boxes
+}
+
+// countLocks counts locks (proc_locks(5)). It stops reading where one box or all have too many on parts of files: the
+// kernel walks the list from its beginning for each page, and a fast hoarder could keep the reader busy for ever. The
+// newest locks are first. A lock's process lives as long as the lock: the filter refuses descriptors shared between
+// processes, and open file description locks, which have no process. It also stops reading once stop is closed, or
+// after twice the locks that all boxes may have.
+func countLocks(boxes []*Box, stop <-chan struct{}) *locks {
+	found := &locks{parts: map[*Box]map[string]bool{}}
 	f, err := os.Open("/proc/locks")
 	if err != nil {
-		return nil, 0
+		return found
 	}
 	defer f.Close()
 	guests := map[int]*Box{}
 	for _, box := range boxes {
 		guests[box.Process.PID] = box
 	}
-	kin, boxOf, locks := newKinship(slices.Collect(maps.Keys(guests))...), map[int]*Box{}, map[*Box]map[string]bool{}
+	kin, boxOf := newKinship(slices.Collect(maps.Keys(guests))...), map[int]*Box{}
 	lines := bufio.NewScanner(f)
 	for range 2 * allLocks {
 		if isClosed(stop) || !lines.Scan() {
@@ -199,7 +224,7 @@ func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) (hoarder *Box,
 		// "1: POSIX  ADVISORY  WRITE 3548 08:01:2 0 EOF"; "->" after the number marks a waiting lock.
 		fields := strings.Fields(strings.Replace(lines.Text(), "->", "", 1))
 		if len(fields) >= 5 && fields[1] == "FLOCK" {
-			flocks++
+			found.whole++
 		}
 		if len(fields) < 5 || fields[1] != "POSIX" {
 			continue
@@ -213,15 +238,21 @@ func hoarderOfLocks(boxes []*Box, most int, stop <-chan struct{}) (hoarder *Box,
 		if box == nil {
 			continue
 		}
-		if locks[box] == nil {
-			locks[box] = map[string]bool{}
+		parts := found.parts[box]
+		if parts == nil {
+			parts = map[string]bool{}
+			found.parts[box] = parts
 		}
-		locks[box][strings.Join(fields[1:], " ")] = true // once: a list that changes during reading can repeat a lock
-		if len(locks[box]) > most {
-			return box, flocks
+		lock := strings.Join(fields[1:], " ")
+		if !parts[lock] { // a list that changes during reading can repeat a lock
+			parts[lock] = true
+			found.all++
+		}
+		if len(parts) > mostLocks || found.all > allLocks {
+			break
 		}
 	}
-	return nil, flocks
+	return found
 }
 
 // socketsOf counts the TCP and the UDP sockets of a process's network namespace, with and without a descriptor.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,11 +13,12 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
-// TestPartOfLocks: a sandbox may have fewer locks beside many others, and one with more is found.
+// TestPartOfLocks: while there are too many locks, a sandbox may have fewer beside many others.
 func TestPartOfLocks(t *testing.T) {
-	for boxes, want := range map[int]int{1: mostLocks, 10: mostLocks, 100: 200, 1000: leastLocks} {
-		if got := locksOf(boxes); got != want {
-			t.Errorf("%d locks beside %d sandboxes", got, boxes)
+	for boxes, want := range map[int]int{0: mostLocks, 1: mostLocks, 10: mostLocks, 100: 200, 1000: leastLocks} {
+		few, many := &locks{all: allLocks / 2, whole: allLocks / 2}, &locks{all: allLocks, whole: 1}
+		if got := many.most(boxes); got != want || few.most(boxes) != mostLocks {
+			t.Errorf("%d and %d locks beside %d sandboxes", got, few.most(boxes), boxes)
 		}
 	}
 	f, err := os.Create(filepath.Join(t.TempDir(), "locked"))
@@ -31,13 +33,12 @@ func TestPartOfLocks(t *testing.T) {
 		}
 	}
 	box := &Box{Box: &hostbox.Box{Process: &pidfd.Process{PID: os.Getpid()}}}
-	if found, _ := hoarderOfLocks([]*Box{box}, leastLocks, nil); found != box {
-		t.Error("it was not found")
+	found := countLocks([]*Box{box}, nil)
+	if !slices.Contains(found.hoarders(leastLocks), box) || found.hoarders(mostLocks) != nil {
+		t.Errorf("of a box with %d locks, %d were found", leastLocks+1, found.all)
 	}
-	for most, boxes := range map[int][]*Box{mostLocks: {box}, leastLocks: nil} {
-		if found, _ := hoarderOfLocks(boxes, most, nil); found != nil {
-			t.Error("one with few locks was found, or one that is not watched")
-		}
+	if found := countLocks(nil, nil); found.all > 0 || found.hoarders(0) != nil {
+		t.Error("a process that is not watched was found")
 	}
 }
 

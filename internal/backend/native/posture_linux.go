@@ -95,8 +95,8 @@ func crashWall(corePattern string) sandbox.Wall {
 // hoardWall reports whether locks and sockets are limited.
 func (b *Backend) hoardWall(err error) sandbox.Wall {
 	w := sandbox.Wall{Name: "locks, sockets", State: sandbox.WallEnforced,
-		Detail: fmt.Sprintf("code with more than %d file locks, or its part of %d, or %d sockets is killed", mostLocks,
-			allLocks, mostSockets)}
+		Detail: fmt.Sprintf("code with more than %d file locks (fewer while this host has more than %d) or %d sockets "+
+			"is killed", mostLocks, allLocks, mostSockets)}
 	switch {
 	case err != nil:
 		w.State, w.Detail, w.Fix = sandbox.WallPartial, "not limited: "+err.Error(),
