@@ -52,6 +52,7 @@ type connection struct {
 	pending  int  // bytes; see pendingBudget
 
 	beside int           // bytes that came in a head, or in HTTP/2 beside bodies, and are not work yet
+	last   int           // bytes of the latest read of a head of HTTP/1, which are not in beside yet
 	answer int           // bytes of HTTP/2 that requests may send and have not; less than 0: net/http sent others
 	unpaid time.Duration // work
 }
@@ -144,6 +145,13 @@ func (s *stream) Close() error {
 		return nil
 	}
 	return s.control.SetWriteDeadline(time.Now().Add(-time.Second)) // resets it at once
+}
+
+// countHead counts the head of a request of HTTP/1 as work.
+func countHead(w *Response, r *http.Request) {
+	if c, ok := r.Context().Value(carrier{}).(carriers); ok {
+		w.cost.add(c.endHead(c.each[0], bytesOf(r.Header)+len(r.RequestURI)))
+	}
 }
 
 // beginStream counts a request of HTTP/2. Past the limit it returns an error, which is answered at once, or resets the
@@ -254,7 +262,7 @@ func (c *connections) begin(conn io.Closer, address string) bool {
 	return over != conn
 }
 
-// active ends the count of a head, which is complete. With HTTP/2, frames may still have no answer.
+// active notes that a head is complete. With HTTP/2, frames may still have no answer.
 func (c *connections) active(conn io.Closer, http2 bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +271,9 @@ func (c *connections) active(conn io.Closer, http2 bool) {
 		return
 	}
 	known.stay()
-	known.endHead()
+	if http2 && !known.http2 { // what came was of the handshake
+		known.beside, known.last = 0, 0
+	}
 	if known.headRead, known.http2 = true, http2; !http2 {
 		c.done(known, known.pending)
 	}
@@ -277,7 +287,6 @@ func (c *connections) idle(conn io.Closer) {
 	if known == nil { // closed past the limit
 		return
 	}
-	known.endHead()
 	known.headRead = false
 	switch {
 	case c.idleAfter == 0:

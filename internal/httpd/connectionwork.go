@@ -66,26 +66,32 @@ func (c *connections) work(conn io.Closer, came arrival) error {
 	return nil
 }
 
-// arrived adds the work for n bytes.
+// arrived adds the work for n bytes. The last ones of a head may have the start of a body behind them: endHead counts
+// those.
 func (k *connection) arrived(n int) {
-	free := usualHead
 	switch {
 	case k.http2:
-		free = aheadBytes
-	case k.headRead:
-		return
-	}
-	if k.beside += n; k.beside > free {
-		k.unpaid += time.Duration(k.beside-free) * besideTime
-		k.beside = free
+		if k.beside += n; k.beside > aheadBytes {
+			k.unpaid += time.Duration(k.beside-aheadBytes) * besideTime
+			k.beside = aheadBytes
+		}
+	case !k.headRead:
+		k.beside += k.last
+		k.unpaid += beyondUsual(k.beside, k.last)
+		k.last = n
 	}
 }
 
-// bytesOf returns the size of a head. One of HTTP/2 can be far larger than what came.
+// beyondUsual returns the work for the last bytes of a head of size bytes, of which those of a usual head are free.
+func beyondUsual(size, last int) time.Duration {
+	return time.Duration(max(0, min(last, size-usualHead))) * besideTime
+}
+
+// bytesOf returns the size of a head, as it is in HTTP/1. One of HTTP/2 can be far larger than what came.
 func bytesOf(h http.Header) (n int) {
 	for name, values := range h {
 		for _, value := range values {
-			n += len(name) + len(value)
+			n += len(name) + len(": \r\n") + len(value)
 		}
 	}
 	return n
@@ -112,12 +118,18 @@ func (k *connection) sent(n int) {
 	}
 }
 
-// endHead ends the count of a head, whose work is that of its request. Frames of HTTP/2 count on: a client could send
-// as many as are free before each of its requests.
-func (k *connection) endHead() {
-	if !k.http2 {
-		k.beside = 0
+// endHead ends the count of a head of HTTP/1 of size bytes, and returns the work for those that arrived did not count.
+func (c *connections) endHead(conn io.Closer, size int) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.open[conn]
+	if known == nil { // closed past the limit
+		return 0
 	}
+	c.done(known, known.pending)
+	rest := beyondUsual(size, size-known.beside)
+	known.headRead, known.beside, known.last = true, 0, 0
+	return rest
 }
 
 // payer is the owner of the work of a connection.
@@ -132,6 +144,8 @@ func (k *connection) payer() string {
 func (c *connections) leave(k *connection) {
 	if k.http2 {
 		k.unpaid += time.Duration(k.beside) * besideTime
+	} else {
+		k.unpaid += beyondUsual(k.beside+k.last, k.last) // of a head that no handler got
 	}
 	if k.unpaid > 0 && c.shares != nil {
 		c.shares.use(k.payer(), k.unpaid, time.Now())

@@ -26,6 +26,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		r, end, refused = beginStream(out, r)
 		defer end()
 		defer out.begin() // for what net/http sends after the handler
+	} else {
+		countHead(out, r)
 	}
 	s.answer(out, r, refused)
 	switch {

@@ -243,10 +243,36 @@ func TestConnectionCost(t *testing.T) {
 			for range frames / usualHead {
 				send(t, conn, usualHead, false)
 				c.active(conn, false)
+				c.endHead(conn, usualHead)
 				c.state(conn, http.StateIdle)
 			}
 			c.end(conn)
 		}, 0},
+		"heads with bodies behind them": {func(t *testing.T) {
+			conn := open(false)
+			for range 100 {
+				send(t, conn, usualHead, false)
+				send(t, conn, 8*usualHead, false)
+				c.active(conn, false)
+				if work := c.endHead(conn, 3*usualHead); work != 2*usualHead*besideTime {
+					t.Fatalf("%s of work", work)
+				}
+				send(t, conn, 8*usualHead, false)
+				c.state(conn, http.StateIdle)
+			}
+			c.end(conn)
+		}, 0},
+		"a long head in parts": {func(t *testing.T) {
+			conn := open(false)
+			for range frames / usualHead {
+				send(t, conn, usualHead, false)
+			}
+			c.active(conn, false)
+			if work := c.endHead(conn, frames); work != usualHead*besideTime {
+				t.Fatalf("%s of work", work)
+			}
+			c.end(conn)
+		}, (frames - 2*usualHead) * besideTime},
 		"a long head": {func(t *testing.T) {
 			conn := open(false)
 			send(t, conn, frames, false)
@@ -412,7 +438,7 @@ func TestResetCost(t *testing.T) {
 	c.admit(conn, "key")
 	begin := func() (r *http.Request, err error) {
 		r = httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("X", strings.Repeat("x", 2*usualHead-len("X/")))
+		r.Header.Set("X", strings.Repeat("x", 2*usualHead-len("X: \r\n/")))
 		r.RemoteAddr = conn.from
 		r = r.WithContext(c.context(r.Context(), conn))
 		r, _, err = beginStream(NewResponse(httptest.NewRecorder(), time.Second), r)
