@@ -131,7 +131,7 @@ test/redistest:
 # the gate
 internal/egress/rules:       sandbox | golang.org/x/net
 internal/egress/sniff:       | golang.org/x/net
-internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff | golang.org/x/net
+internal/egress/intercept:   sandbox internal/duplex internal/egress/rules internal/egress/sniff
 internal/egress:             sandbox internal/duplex internal/egress/intercept internal/egress/rules
                              internal/egress/sniff internal/host/capacity internal/host/route internal/room |
                              gvisor.dev/gvisor/pkg golang.org/x/net golang.org/x/sys
@@ -152,7 +152,7 @@ internal/attack:             sandbox internal/egress internal/egress/intercept i
                              golang.org/x/sys
 
 # connections whose directions close independently
-internal/duplex:
+internal/duplex:             | golang.org/x/net
 
 # what all owners, and each, may hold
 internal/room:

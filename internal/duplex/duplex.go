@@ -1,4 +1,4 @@
-// Package duplex joins two connections whose halves end alone.
+// Package duplex joins two connections whose halves end alone, and follows the heads on them.
 package duplex
 
 import (

@@ -168,28 +168,32 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.handle) }
 // A run may be silent for long, so there is no overall write timeout; each write has its own (see Response). The read
 // timeout is for requests whose body is not read; a run sets its own and lifts it after the body.
 func (s *Server) HTTPServer() *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
 	connections := newConnections(s.config.MaxConnections, s.metrics.overConnections.Inc)
 	connections.shares, connections.idleAfter = s.shares, idleTimeout
-	server := &http.Server{
-		Handler:                      s.Handler(),
+	server := s.bounded()
+	server.Handler = s.Handler()
+	server.ConnState, server.ConnContext = connections.state, connections.context
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	connections.serveHTTP2(server, s.bounded())
+	server.RegisterOnShutdown(s.stop)
+	return server
+}
+
+// bounded returns an http.Server with every timeout and limit set.
+func (s *Server) bounded() *http.Server {
+	return &http.Server{
 		DisableGeneralOptionsHandler: true, // or net/http answers OPTIONS *, which nothing counts
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  s.waits.bodyTotal,
 		IdleTimeout:                  -1, // see idleAfter
 		MaxHeaderBytes:               maxHeaderBytes,
-		Protocols:                    protocols,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.config.WriteTimeout,
 			MaxReceiveBufferPerConnection: receiveBuffer, MaxReadFrameSize: maxFrame},
-		ConnState:   connections.state,
-		ConnContext: connections.context,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.Background() },
 	}
-	server.RegisterOnShutdown(s.stop)
-	return server
 }
 
 // LocalServer is HTTPServer for a socket that only the server's own user can reach: its requests need no key, and use

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/test/racing"
 )
 
@@ -112,7 +113,8 @@ func TestAnswerTable(t *testing.T) {
 	config := &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{protocolHTTP2}}
 	headers := func(block string) string {
 		const endBoth = 5 // END_STREAM and END_HEADERS
-		return string([]byte{0, byte(len(block) >> 8), byte(len(block)), frameHeaders, endBoth, 0, 0, 0, 1}) + block
+		size := len(block)
+		return string([]byte{0, byte(size >> 8), byte(size), duplex.FrameHeaders, endBoth, 0, 0, 0, 1}) + block
 	}
 	ended := make(chan error, 1)
 	c.Dial = func(context.Context) (net.Conn, error) {

@@ -225,7 +225,7 @@ func (s *Server) handshake(c *Conn) (net.Conn, error) {
 		return inside, err
 	}
 	if inside.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
-		return &frames{Conn: inside, conn: c}, nil
+		return newFrames(inside, c), nil
 	}
 	return &requestHead{Conn: inside, conn: c, log: func(reason string) {
 		s.config.Log(sandbox.NetworkAttempt{Time: time.Now(), Protocol: sandbox.ProtocolHTTPS, Name: c.Name,
