@@ -73,6 +73,7 @@ func (c *caller) converse(ctx context.Context, o *operation) error {
 	if err != nil {
 		return err
 	}
+	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		rest, _ := io.ReadAll(answer.Body)
 		return fmt.Errorf("%s: %d: %.300s", o.name(), answer.StatusCode, rest)
