@@ -338,7 +338,7 @@ type PackageNeed struct {
 	// with equal terms get work of one Worker, and its errors.
 	Terms string
 
-	// Lowered are the highest limits of the Worker where these are lower than for other owners; a zero field is none.
+	// Lowered has the Worker's highest limits that are lower than those of requests without an owner; 0 is not lower.
 	// Work with low limits may end in another answer, so such needs share answers only with those of equal limits.
 	Lowered Limits
 }

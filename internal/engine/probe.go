@@ -154,7 +154,7 @@ type autoChoice struct {
 	chosen map[string]sandbox.Backend // by the run's waivers; "" is none
 	probed []Probed                   // of a failed choice; the operator may fix that at any time,
 	at     time.Time                  // so it is cached for autoFresh only, to spare each refused request a probe
-	until  time.Time                  // when a stronger backend that failed may work; zero is never
+	until  time.Time                  // when the choices expire; zero is never
 }
 
 const (
@@ -162,15 +162,15 @@ const (
 	autoRetry = time.Minute
 )
 
-// forget drops choices that a stronger backend may replace by now. The caller holds mu.
+// forget drops choices that have expired. The caller holds mu.
 func (a *autoChoice) forget() {
 	if !a.until.IsZero() && time.Now().After(a.until) {
 		a.chosen, a.until = nil, time.Time{}
 	}
 }
 
-// record records a choice. If a stronger backend failed, perhaps for lack of memory or processes, it ends soon. The
-// caller holds mu.
+// record records a choice. If a stronger backend failed, perhaps for lack of memory or processes, the choice expires
+// after autoRetry. The caller holds mu.
 func (a *autoChoice) record(key string, b sandbox.Backend, probed []Probed, chosen int) {
 	for _, p := range probed {
 		if p.Err != nil && sandbox.KindOf(p.Err) != sandbox.Unsupported &&

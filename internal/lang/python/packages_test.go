@@ -261,7 +261,7 @@ func TestSurveyOfUV(t *testing.T) {
 	}
 }
 
-// TestInstallerKilled: an installation by a program that ends without a word has failed.
+// TestInstallerKilled: an installation by a program that ends without a message has failed.
 func TestInstallerKilled(t *testing.T) {
 	python, err := exec.LookPath("/usr/bin/python3") // of the root; a shim needs a PATH
 	if err != nil {
@@ -299,6 +299,43 @@ func TestPageEndsEarly(t *testing.T) {
 	installer.Stdin = strings.NewReader(`{"index": "` + index.URL + `/", "requirements": [], "found": ["a"], "lock": "",
 		"present": [], "allow_build": false, "dir": "` + filepath.Join(t.TempDir(), "layer") + `"}`)
 	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), `"down": true`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestArchiveEndsEarly: if pip resumes the download of an archive, only pages of the index must be whole.
+func TestArchiveEndsEarly(t *testing.T) {
+	python, err := exec.LookPath("/usr/bin/python3")
+	if err != nil {
+		t.Skip("there is no /usr/bin/python3")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"_vendor/urllib3/response.py":       "class HTTPResponse:\n def __init__(s, **named): s.named = named",
+		"_vendor/urllib3/connectionpool.py": "class HTTPConnectionPool: pass",
+		"_vendor/urllib3/__init__.py":       "from . import connectionpool, response",
+		"__init__.py":                       "",
+		"_internal/cli/cmdoptions.py":       "resume_retries = 5",
+		"_internal/cli/main.py": `from pip._vendor import urllib3
+def main():
+    make = urllib3.connectionpool.HTTPConnectionPool.ResponseCls
+    kinds = "text/html; charset=utf-8", "application/vnd.pypi.simple.v1+json", "application/zip"
+    whole = [k for k in kinds if make(headers={"content-type": k}).named.get("enforce_content_length")]
+    make(headers={})
+    return print("ERROR: whole are", *whole) or 1`,
+	} {
+		file := filepath.Join(dir, "pip", name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	installer := exec.Command(python, "-c", install)
+	installer.Env = []string{"PATH=" + dir, "PYTHONPATH=" + dir}
+	installer.Stdin = strings.NewReader(`{"index": "https://index.test/", "requirements": ["a"], "found": [],
+		"lock": "", "present": [], "allow_build": false, "dir": "` + filepath.Join(dir, "layer") + `"}`)
+	const want = `"whole are text/html; charset=utf-8 application/vnd.pypi.simple.v1+json"`
+	if out, err := installer.Output(); err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -59,9 +59,10 @@ def describe_present(folder):
 PRESENT = "fumehood-present"  # a file in such a folder
 # Runs pip with a further folder of installed packages, if it is not "". That has no modules, so nothing of a package is
 # imported. Prints which pages of the index pip skips, which only its debug log has. Refuses pages that end early, which
-# pip reads as whole ones with fewer versions.
+# pip reads as whole ones with fewer versions. Also refuses archives that end early, unless this pip resumes downloads
+# (25.1).
 RUN_PIP = """
-import logging, sys
+import logging, re, sys
 
 class Skipped(logging.Handler):
     def emit(self, record):
@@ -74,11 +75,17 @@ log.setLevel(logging.DEBUG)
 log.addHandler(Skipped())
 sys.path[:0] = filter(None, [sys.argv.pop(1)])
 from pip._vendor import urllib3
+from pip._internal.cli import cmdoptions
 from pip._internal.cli.main import main
+
+resumes = hasattr(cmdoptions, "resume_retries")
 
 class Whole(urllib3.response.HTTPResponse):
     def __init__(self, *values, **named):
-        super().__init__(*values, **dict(named, enforce_content_length=True))
+        page = re.match("text/html|application/vnd.pypi.simple", named["headers"].get("content-type", ""))
+        if page or not resumes:
+            named["enforce_content_length"] = True
+        super().__init__(*values, **named)
 
 urllib3.connectionpool.HTTPConnectionPool.ResponseCls = Whole
 sys.exit(main())
@@ -202,8 +209,8 @@ LACKS = re.compile((r"No matching distribution found for (NAME)|"
 UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usable )?wheels")
 UNFETCHED = "the index does not answer a request for "
 UNREACHED = re.compile(UNFETCHED + r"|Connection broken|Failed to establish a new connection|ConnectTimeout|"
-                       r"Name or service not known|error sending request|"
-                       r"error decoding response|dns error")
+                       r"Name or service not known|error sending request|error decoding response|dns error|"
+                       r"not enough bytes were received")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
@@ -261,7 +268,7 @@ def install():
             optional = [r for r in optional if r not in lost]
             missing += lost
             continue
-        killed = "the installer ended without a word, perhaps for lack of memory"
+        killed = "the installer ended without a message, perhaps for lack of memory"
         receipt = {"missing": missing, "error": failure(text) or killed}
         if there == 404:
             receipt["unknown"] = name
