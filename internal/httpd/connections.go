@@ -166,9 +166,8 @@ func beginStream(w *Response, r *http.Request) (counted *http.Request, end func(
 	decoded := time.Duration(head-usualHead) * besideTime
 	c.renew(c.each[0], head)
 	w.cost.add(decoded)
-	if r.Method != http.MethodHead { // its answer is not sent
-		w.cost.sends = func(n int) { c.sends(c.each[0], n) }
-	}
+	w.cost.sends = func(n int) { c.sends(c.each[0], n) }
+	w.cost.headOnly = r.Method == http.MethodHead
 	counted = r.WithContext(r.Context())
 	if r.Body != http.NoBody {
 		counted.Body = countedBody{r.Body, func(n int) { c.read(c.each[0], n) }}

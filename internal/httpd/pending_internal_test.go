@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
 
 // A client of HTTP/2 without a key holds at most the budget by frames whose answers it does not read, also while it has
@@ -78,5 +81,28 @@ func TestRecords(t *testing.T) {
 	want := handshakeTime + 2*2*most*recordTime
 	if got := c.shares.noted; got != want || c.shares.each["key"] == nil || len(c.shares.each) != 1 {
 		t.Errorf("%s of work of %d owners, want %s", got, len(c.shares.each), want)
+	}
+}
+
+// TestAnswerToHead: the head of the answer to a HEAD request is one that a handler sends, and its body is not sent.
+func TestAnswerToHead(t *testing.T) {
+	c, conn := newConnections(8, func() {}), &known{from: "192.0.2.1:1"}
+	c.state(conn, http.StateNew)
+	c.active(conn, true)
+	r := httptest.NewRequest("HEAD", "/", nil)
+	w := NewResponse(httptest.NewRecorder(), time.Second)
+	_, end, err := beginStream(w, r.WithContext(c.context(r.Context(), conn)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	const size = 8 << 10
+	w.Header().Set("X", strings.Repeat("x", size))
+	w.WriteHeader(http.StatusOK)
+	if n, err := w.Write(make([]byte, 8*size)); n != 8*size || err != nil {
+		t.Fatal(n, err)
+	}
+	if got := c.open[conn].answer; got < size || got > 2*size {
+		t.Errorf("the answer has %d bytes", got)
 	}
 }

@@ -81,7 +81,7 @@ func (w *Response) WriteHeader(status int) {
 	if !w.http2 { // an answer without a body has no other write, and its handler may have taken long
 		w.begin()
 	}
-	w.cost.send(bytesOf(w.Header())) // those of a program may be many
+	w.cost.sendHead(bytesOf(w.Header())) // those of a program may be many
 	w.cost.piece = pieceTime(w.Header().Get("Content-Type"))
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -97,13 +97,13 @@ func (w *Response) Write(data []byte) (int, error) {
 	for done < len(data) {
 		piece := data[done:min(len(data), done+paceBytes)]
 		w.begin()
-		w.cost.send(len(piece))
+		w.cost.sendBody(len(piece))
 		n, err := w.ResponseWriter.Write(piece)
 		w.wrote(n)
 		done += n
 		w.bytes += int64(n)
 		if err != nil {
-			w.cost.send(n - len(piece))
+			w.cost.sendBody(n - len(piece))
 			return done, err
 		}
 		w.cost.addBytes(n, w.cost.piece)

@@ -162,11 +162,20 @@ type cost struct {
 	piece  time.Duration // for paceBytes of the answer
 	gone   gone          // ends waits
 	sends  func(n int)   // notes bytes of the answer before they are sent, in HTTP/2; or nil
+
+	headOnly bool // net/http does not send the body of the answer
 }
 
-// send notes n bytes of the answer before they are sent; less than 0: they were not.
-func (c *cost) send(n int) {
+// sendHead notes the bytes of the head of the answer before they are sent.
+func (c *cost) sendHead(n int) {
 	if c.sends != nil {
+		c.sends(n)
+	}
+}
+
+// sendBody notes n bytes of the body of the answer before they are sent; less than 0: they were not.
+func (c *cost) sendBody(n int) {
+	if c.sends != nil && !c.headOnly {
 		c.sends(n)
 	}
 }
