@@ -53,7 +53,7 @@ type connection struct {
 
 	beside int           // bytes that came in a head, or in HTTP/2 beside bodies, and are not work yet
 	last   int           // bytes of the latest read of a head of HTTP/1, which are not in beside yet
-	answer int           // bytes of HTTP/2 that requests may send and have not; less than 0: net/http sent others
+	answer int           // bytes that requests announced to send in HTTP/2, less those that were sent
 	unpaid time.Duration // work
 }
 
@@ -331,13 +331,13 @@ func (c *connections) end(conn io.Closer) {
 	}
 }
 
-// hijacked ends the count of a connection that its handler took over, whose work still waits for its client's share.
+// hijacked ends the count of a connection that its handler took over. The handler still waits for its client's share.
 func (c *connections) hijacked(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.open[conn]; known != nil {
 		c.countRecords(conn, known.payer())
-		known.gone = make(chan struct{}) // instead of the one that ends the waits
+		known.gone = make(chan struct{}) // remove closes it; the channel that ends the handler's waits stays open
 		c.remove(known)
 	}
 }

@@ -32,8 +32,8 @@ var errWork = errors.New("the address has begun too many connections")
 // arrival is what one read of a connection has returned.
 type arrival struct {
 	bytes     int
-	records   int  // that begin in them
-	handshake bool // they are the first of a handshake
+	records   int  // of TLS, whose heads end in these bytes
+	handshake bool // the bytes are the first of a handshake
 }
 
 // work notes what came on a connection as work of its owner: records, and bytes of a head or beside bodies. It waits
@@ -109,8 +109,8 @@ func (c *connections) sends(conn io.Closer, n int) {
 	}
 }
 
-// sent adds the work for n bytes of HTTP/2 that were sent. What no request sends is work of net/http, for example the
-// refusal of a head: a byte can refer to 4 KiB of the heads before it (RFC 7541).
+// sent adds the work for n bytes of HTTP/2 that were sent. Bytes that no request announced are from net/http, for
+// example the refusal of a head: a byte can refer to 4 KiB of the heads before it (RFC 7541).
 func (k *connection) sent(n int) {
 	if k.answer -= n; k.answer < -freeFrames {
 		k.unpaid += time.Duration(-freeFrames-k.answer) * sentTime
@@ -152,7 +152,8 @@ func (c *connections) leave(k *connection) {
 	}
 }
 
-// countRecords counts the records of a connection that its handler took over as work of an owner. What reads it waits.
+// countRecords counts the records of a connection that its handler took over as work of an owner. It does not wait, as
+// the reads of paidConn do.
 func (c *connections) countRecords(conn net.Conn, owner string) {
 	secure, ok := conn.(*tls.Conn)
 	if !ok {
@@ -174,7 +175,7 @@ type records struct {
 	left int // bytes of the record after its head
 }
 
-// count returns how many heads of records end in p. nil finds none.
+// count returns how many heads of records end in p, and 0 if r is nil.
 func (r *records) count(p []byte) (n int) {
 	for r != nil && len(p) > 0 {
 		if r.left > 0 {
