@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
 // passedOn are the headers of a program's answer that reach the client; a name that ends in "-" is a prefix. They
@@ -84,6 +85,9 @@ func (n *names) has(name string) bool {
 func (p *passing) harden(r *http.Response) error {
 	if r.StatusCode < 100 {
 		return errors.New("not a status of HTTP")
+	}
+	if len(r.Trailer) > duplex.MaxHeadLines { // in HTTP/2, http.Server compares each announced name with all others
+		return duplex.ErrHeadLines
 	}
 	location := r.Header.Get("Location")
 	if p.OwnOrigin {

@@ -1,15 +1,18 @@
 package httpd
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/duplex"
 )
 
 // TestDropOffered: a program receives the sub-protocols that its client offers, and no key among them.
@@ -87,4 +90,17 @@ func FuzzRelocate(f *testing.F) {
 			t.Fatalf("%q leads to %q", location, within)
 		}
 	})
+}
+
+// TestManyTrailers: an answer that announces many trailers is refused, as net/http would compare each with all others.
+func TestManyTrailers(t *testing.T) {
+	for count, want := range map[int]error{duplex.MaxHeadLines: nil, duplex.MaxHeadLines + 1: duplex.ErrHeadLines} {
+		r := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Trailer: http.Header{}}
+		for i := range count {
+			r.Trailer["Grpc-"+strconv.Itoa(i)] = nil
+		}
+		if err := (&passing{}).harden(r); !errors.Is(err, want) {
+			t.Errorf("%d trailers: %v", count, err)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -99,6 +100,26 @@ func TestFieldCost(t *testing.T) {
 	t.Logf("%s of CPU time were used, and %s charged", took, charged)
 	if took > 4*charged && !racing.On {
 		t.Errorf("%s of CPU time were used, and %s charged", took, charged)
+	}
+}
+
+type announcing int
+
+func (a announcing) RoundTrip(*http.Request) (*http.Response, error) {
+	r := &http.Response{StatusCode: http.StatusOK, Trailer: http.Header{}, Body: http.NoBody}
+	for i := range int(a) {
+		r.Trailer["X"+strconv.Itoa(i)] = nil
+	}
+	return r, nil
+}
+
+// TestManyTrailers: an answer that announces many trailers is refused, as net/http would compare each with all others.
+func TestManyTrailers(t *testing.T) {
+	for count, want := range map[announcing]error{maxHeadLines: nil, maxHeadLines + 1: tooLarge} {
+		fields := &answerFields{spend: func(time.Duration) {}}
+		if _, err := (refunding{count, fields}).RoundTrip(nil); !errors.Is(err, want) {
+			t.Errorf("%d trailers: %v", count, err)
+		}
 	}
 }
 

@@ -36,8 +36,13 @@ func (t refunding) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = t.fields.add(answer.Header); err == nil && (answer.StatusCode < 100 || answer.StatusCode > 999) {
+	err = t.fields.add(answer.Header)
+	switch {
+	case err != nil:
+	case answer.StatusCode < 100 || answer.StatusCode > 999:
 		err = noStatus // http.Server panics at it
+	case len(answer.Trailer) > maxHeadLines:
+		err = tooLarge // in HTTP/2, http.Server compares each announced name with all others
 	}
 	if err != nil {
 		answer.Body.Close()
