@@ -210,7 +210,7 @@ UNREADY = re.compile(r"from versions: none|Wheels are required for|has no (?:usa
 UNFETCHED = "the index does not answer a request for "
 UNREACHED = re.compile(UNFETCHED + r"|Connection broken|Failed to establish a new connection|ConnectTimeout|"
                        r"Name or service not known|error sending request|error decoding response|dns error|"
-                       r"not enough bytes were received")
+                       r"not enough bytes")
 FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 SOURCES = re.compile(rb"\.(?:tar\.gz|zip)\b")  # on a package's page
 
