@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
@@ -43,7 +44,7 @@ func TestBackground(t *testing.T) {
 				if string(r.Stdout.Head) != "next\nend\n" || len(r.Stderr.Head) > 0 {
 					t.Fatalf("the next run: %q, %q", r.Stdout.Head, r.Stderr.Head)
 				}
-				if late += string(r.Background.Head); late != "" {
+				if late += string(r.Background.Head); strings.HasSuffix(late, "\n") { // print writes the end of the line apart
 					break
 				}
 			}
@@ -74,7 +75,7 @@ func TestBackgroundAfterRestart(t *testing.T) {
 		"print('late')))\nt.start()"))
 	late := ""
 	for range 100 {
-		if late += string(do(t, s, code("python", "t.join()")).Background.Head); late != "" {
+		if late += string(do(t, s, code("python", "t.join()")).Background.Head); strings.HasSuffix(late, "\n") { // print writes the end of the line apart
 			break
 		}
 	}
