@@ -44,7 +44,8 @@ func TestBackground(t *testing.T) {
 				if string(r.Stdout.Head) != "next\nend\n" || len(r.Stderr.Head) > 0 {
 					t.Fatalf("the next run: %q, %q", r.Stdout.Head, r.Stderr.Head)
 				}
-				if late += string(r.Background.Head); strings.HasSuffix(late, "\n") { // print writes the end of the line apart
+				// print writes the end of the line apart
+				if late += string(r.Background.Head); strings.HasSuffix(late, "\n") {
 					break
 				}
 			}
@@ -75,7 +76,8 @@ func TestBackgroundAfterRestart(t *testing.T) {
 		"print('late')))\nt.start()"))
 	late := ""
 	for range 100 {
-		if late += string(do(t, s, code("python", "t.join()")).Background.Head); strings.HasSuffix(late, "\n") { // print writes the end of the line apart
+		late += string(do(t, s, code("python", "t.join()")).Background.Head)
+		if strings.HasSuffix(late, "\n") {
 			break
 		}
 	}
