@@ -152,7 +152,7 @@ internal/attack:             sandbox internal/egress internal/egress/intercept i
                              golang.org/x/sys
 
 # connections whose directions close independently
-internal/duplex:
+internal/duplex:             | golang.org/x/net
 
 # what all owners, and each, may hold
 internal/room:

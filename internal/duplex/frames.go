@@ -3,6 +3,8 @@ package duplex
 import (
 	"encoding/binary"
 	"time"
+
+	"golang.org/x/net/http2/hpack"
 )
 
 // The begin of a connection, the size of the head of a frame, kinds of frames and the flags of HEADERS (RFC 9113,
@@ -33,7 +35,7 @@ type Frames struct {
 	have    int // bytes of head
 	left    int // bytes of the frame after its head
 
-	fields *fields
+	fields *hpack.Decoder
 	size   int // of the fields of this head up to now
 
 	part   bool // the frame has a part of a head
@@ -84,7 +86,8 @@ func (f *Frames) begin(kind, flags byte) {
 		return
 	}
 	if f.fields == nil {
-		f.fields = &fields{most: 2 * f.Most, each: f.field}
+		f.fields = hpack.NewDecoder(4<<10, f.field) // the size of net/http's
+		f.fields.SetMaxStringLength(2 * f.Most)
 	}
 	f.size, f.padded = 0, flags&padded != 0
 	if flags&priority != 0 {
@@ -99,20 +102,21 @@ func (f *Frames) readPart(b []byte) bool {
 	}
 	skipped := min(f.before, len(b))
 	f.before, b = f.before-skipped, b[skipped:]
-	ok := f.fields.read(b[:max(0, len(b)-max(0, f.after-f.left))])
-	return ok && (f.left > 0 || !f.last || f.fields.in == inBegin)
+	_, err := f.fields.Write(b[:max(0, len(b)-max(0, f.after-f.left))])
+	if err == nil && f.left == 0 && f.last {
+		err = f.fields.Close()
+	}
+	return err == nil
 }
 
-// field reports the work of a field, whose size has 32 bytes more (RFC 7541, section 4.1).
-func (f *Frames) field(one field) {
+func (f *Frames) field(one hpack.HeaderField) {
 	if f.size > f.Most {
 		return
 	}
-	size := one.name + one.value + 32
-	f.size += size
-	work := time.Duration(size) * fieldTime
-	if one.costly {
-		work *= 3 // net/http keeps each name in Trailer, and sends each part of Cookie as a field
+	f.size += int(one.Size())
+	work := time.Duration(one.Size()) * fieldTime
+	if one.Name == "trailer" || one.Name == "cookie" {
+		work *= 3 // net/http keeps each name, and sends each cookie as a field
 	}
 	f.OnFields(work)
 }
