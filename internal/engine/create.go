@@ -85,8 +85,9 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	weighing        bool // the goroutine of startWeighing runs
-	most, ownerMost int  // sandboxes of all owners and of each; 0 of one is no bound
+	weighing sync.Once // startWeighing
+
+	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
 
 	making  *admission // of sandboxes that are made
 	closing *admission // of sandboxes that are closed; apart, as start commands of images make a turn of making long

@@ -154,7 +154,7 @@ type autoChoice struct {
 	chosen map[string]sandbox.Backend // by the run's waivers; "" is none
 	probed []Probed                   // of a failed choice; the operator may fix that at any time,
 	at     time.Time                  // so it is cached for autoFresh only, to spare each refused request a probe
-	until  time.Time                  // when the choices expire; zero is never
+	again  time.Time                  // when to choose again; zero is never
 }
 
 const (
@@ -162,26 +162,40 @@ const (
 	autoRetry = time.Minute
 )
 
-// forget drops choices that have expired. The caller holds mu.
-func (a *autoChoice) forget() {
-	if !a.until.IsZero() && time.Now().After(a.until) {
-		a.chosen, a.until = nil, time.Time{}
-	}
-}
-
-// record records a choice. If a stronger backend failed, perhaps for lack of memory or processes, the choice expires
+// record records a choice. If a stronger backend failed, perhaps for lack of memory or processes, Auto chooses again
 // after autoRetry. The caller holds mu.
 func (a *autoChoice) record(key string, b sandbox.Backend, probed []Probed, chosen int) {
 	for _, p := range probed {
 		if p.Err != nil && sandbox.KindOf(p.Err) != sandbox.Unsupported &&
 			kernelRank[p.Posture.Kernel] > kernelRank[probed[chosen].Posture.Kernel] {
-			a.until = time.Now().Add(autoRetry)
+			a.again = time.Now().Add(autoRetry)
 		}
 	}
 	if a.chosen == nil {
 		a.chosen = map[string]sandbox.Backend{}
 	}
 	a.chosen[key] = b
+}
+
+// chooseAgain probes all, if it is time to, while runs use the last choice. The caller holds auto.mu.
+func (e *Engine) chooseAgain() {
+	if e.auto.again.IsZero() || time.Now().Before(e.auto.again) {
+		return
+	}
+	e.auto.again = time.Time{}
+	e.goAside(func() {
+		backends := e.choices()
+		probed := e.probeAll(e.stop, backends)
+		i, ok := strongest(probed)
+		e.auto.mu.Lock()
+		defer e.auto.mu.Unlock()
+		if !ok || probed[i].isSlow() {
+			e.auto.again = time.Now().Add(autoRetry)
+			return
+		}
+		e.auto.chosen = nil // also those with waivers
+		e.auto.record("", backends[i], probed, i)
+	})
 }
 
 // choices returns the backends from which Auto chooses: all, or those that runs may name if Auto is not one of them.
@@ -215,7 +229,7 @@ func (e *Engine) backend(ctx context.Context, name string, accepted []string) (s
 	key := strings.Join(accepted, ",")
 	e.auto.mu.Lock()
 	defer e.auto.mu.Unlock()
-	e.auto.forget()
+	e.chooseAgain()
 	for _, key := range []string{"", key} {
 		if b := e.auto.chosen[key]; b != nil {
 			return b, nil

@@ -78,6 +78,10 @@ func TestAutoTriesAgain(t *testing.T) {
 			}
 			strong.fails = nil
 			time.Sleep(2 * time.Minute)
+			if p := e.ProbeDefault(t.Context()); p.Backend != "weak" {
+				t.Errorf("%s: while it is tried again, the default is %q", kind, p.Backend)
+			}
+			synctest.Wait()
 			if p := e.ProbeDefault(t.Context()); p.Backend != want {
 				t.Errorf("%s: then the default is %q", kind, p.Backend)
 			}

@@ -354,17 +354,21 @@ func (s *Sandbox) removeOnce() error {
 
 // endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.
 func (s *Sandbox) endAside(reason string) {
-	t := s.engine.living
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return
-	}
-	s.engine.endings.Go(func() {
+	s.engine.goAside(func() {
 		if err := s.end(reason); err != nil {
 			s.engine.log.Warn("could not remove all of a sandbox", "sandbox", s.id, "err", err)
 		}
 	})
+}
+
+// goAside starts a goroutine that Close waits for, unless the engine is closing.
+func (e *Engine) goAside(do func()) {
+	t := e.living
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		e.endings.Go(do)
+	}
 }
 
 // detach leaves the sandbox to the next server. Its processes continue. One that is ending already is ended.

@@ -114,27 +114,23 @@ func weighAll(list []*Sandbox, now time.Time) {
 	}
 }
 
-// startWeighing starts the goroutine that measures living sandboxes, unless it runs.
+// startWeighing starts the goroutine that measures living sandboxes and counts processes, unless it runs.
 func (e *Engine) startWeighing() {
 	t := e.living
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.weighing || t.closed {
-		return
-	}
-	t.weighing = true
-	e.endings.Go(func() {
-		tick := time.NewTicker(weighEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				list := t.all((*Sandbox).isMade) // also those that wait to be closed: their processes go on
-				weighAll(list, time.Now())       // a late tick would be earlier than the holds
-				e.endCrowd(list)
-			case <-e.stop.Done():
-				return
+	t.weighing.Do(func() {
+		e.goAside(func() {
+			tick := time.NewTicker(weighEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					list := t.all((*Sandbox).isMade) // also those that wait to be closed: their processes go on
+					weighAll(list, time.Now())       // a late tick would be earlier than the holds
+					e.endCrowd(list)
+				case <-e.stop.Done():
+					return
+				}
 			}
-		}
+		})
 	})
 }
