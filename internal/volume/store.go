@@ -193,7 +193,7 @@ func (s *Store) Create(ctx context.Context, r sandbox.VolumeRequest) (v sandbox.
 	if err := s.make(ctx, &rec, r.AllowUnenforced); err != nil {
 		return v, err
 	}
-	return s.describe(rec)
+	return s.Find(rec.Owner, rec.Name) // it may be removed by now
 }
 
 // admit refuses a volume whose owner has one of its name, or has all that it may have. The caller holds the lock of the
@@ -393,8 +393,8 @@ func notFound(name string) error {
 		Fix: "create it first, with its size"}
 }
 
-// List returns the volumes of an owner, by name. It reads the records of all owners, and calls report, unless it is nil,
-// for each: with its users, or with 0 for a volume of another owner.
+// List returns the volumes of an owner, by name. It reads the records of all owners. For each it calls report, if that
+// is not nil: with the number of its users, or with 0 for a volume of another owner.
 func (s *Store) List(owner string, report func(users int)) ([]sandbox.NamedVolume, error) {
 	if err := s.open(); err != nil {
 		return nil, err
