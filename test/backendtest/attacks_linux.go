@@ -150,7 +150,8 @@ func newArena(t *testing.T, open Open, o attack.Options) *arena {
 	case "native":
 		files += volumeTemplate
 	}
-	return &arena{opened, folder, runtime.NumGoroutine() + 2*idle + weighing, files + idle, mountCount(folder), childCount()}
+	goroutines := runtime.NumGoroutine() + 2*idle + weighing
+	return &arena{opened, folder, goroutines, files + idle, mountCount(folder), childCount()}
 }
 
 // weighing is the goroutine that an engine has from its first living sandbox to its end.
