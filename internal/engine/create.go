@@ -85,9 +85,8 @@ type table struct {
 	ended  []sandbox.Record
 	closed bool
 
-	weighing sync.Once // startWeighing
-
-	most, ownerMost int // sandboxes of all owners and of each; 0 of one is no bound
+	weighing        sync.Once // startWeighing
+	most, ownerMost int       // sandboxes of all owners and of each; 0 of one is no bound
 
 	making  *admission // of sandboxes that are made
 	closing *admission // of sandboxes that are closed; apart, as start commands of images make a turn of making long
