@@ -347,6 +347,7 @@ func (a *app) openServing(ctx context.Context, f *serveFlags, keys *servedKeys, 
 	if err := e.KeepWarm(ctx, f.warmImages); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	a.warnOfKernel(f, keys.ring.Keys(), addr)
 	return e, nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -90,6 +91,15 @@ func keyChanges(before, after []keyfile.Entry) (changes []string) {
 // severalNames reports whether the keys belong to more than one client. A client may have several keys of its name.
 func severalNames(keys []httpd.Key) bool {
 	return slices.ContainsFunc(keys, func(k httpd.Key) bool { return k.Name != keys[0].Name })
+}
+
+// warnOfKernel warns if code of several clients shares the host's kernel and the operator named no backend.
+func (a *app) warnOfKernel(f *serveFlags, keys []httpd.Key, addr net.Addr) {
+	named := f.config.Default != "" || len(f.config.Allowed) > 0
+	if severalNames(keys) && !named && !reachable(addr) && defaultBackend == "native" {
+		a.warn("several clients have keys, and native shares the host's kernel: code of one can slow the others. " +
+			"--backend gvisor prevents that; --backend native accepts it")
+	}
 }
 
 // checkKeysEvery is how often a server looks for a change of its keys, and for those that have expired.

@@ -253,7 +253,11 @@ func (r *reloader) reloadKeys() {
 	if len(changes) == 0 {
 		return
 	}
+	several := severalNames(r.keys.ring.Keys())
 	r.keys.ring.Replace(keyfile.Keys(r.keys.entries))
+	if !several {
+		r.app.warnOfKernel(r.flags, r.keys.ring.Keys(), r.addr)
+	}
 	// shares depend on the number of clients
 	if err := r.setLimits(r.flags); err != nil {
 		r.report("limits stay as they are", err)

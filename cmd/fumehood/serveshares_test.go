@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"net"
+	"strings"
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/internal/httpd"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -50,6 +54,35 @@ func TestCheckConfig(t *testing.T) {
 		}
 		if code, out, errs := fumehoodWith(t, args...); (code == 0) != (flag == "") {
 			t.Errorf("%s: %d %s%s", flag, code, out, errs)
+		}
+	}
+}
+
+// TestWarnOfKernel: several clients on the host's kernel are reported, unless the operator named a backend.
+func TestWarnOfKernel(t *testing.T) {
+	var named, allowed serveFlags
+	named.config.Default, allowed.config.Allowed = "native", []string{"native"}
+	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	one, two := []httpd.Key{{Name: "a"}, {Name: "a"}}, []httpd.Key{{Name: "a"}, {Name: "b"}}
+	for _, c := range []struct {
+		flags *serveFlags
+		keys  []httpd.Key
+		addr  net.Addr
+		warns bool
+	}{
+		{&serveFlags{}, two, loopback, true},
+		{&serveFlags{}, one, loopback, false},
+		{&serveFlags{}, nil, loopback, false},
+		{&named, two, loopback, false},
+		{&allowed, two, loopback, false},
+		{&serveFlags{}, two, &net.TCPAddr{IP: net.IPv4zero}, false}, // auto
+	} {
+		var stderr bytes.Buffer
+		a := testApp(t)
+		a.Stderr = &stderr
+		a.warnOfKernel(c.flags, c.keys, c.addr)
+		if got := strings.Contains(stderr.String(), "--backend gvisor"); got != c.warns {
+			t.Errorf("%+v: %q", c, stderr.String())
 		}
 	}
 }
