@@ -288,6 +288,24 @@ func TestClosedForGood(t *testing.T) {
 	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
 }
 
+// TestUpgradeClosedForGood: so does one that waits for the answer to an upgrade.
+func TestUpgradeClosedForGood(t *testing.T) {
+	probeSoon(t)
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"bad.example"}}) // names matter
+	asked, hold := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	p.world.at("tcp", site+":80", listen(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1))
+		close(asked)
+		<-hold
+	}))
+	c := p.mustDial("tcp", site+":80")
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+	<-asked
+	closeForGood(t, c)
+	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })
+}
+
 // TestWebSocketClosedForGood: so does one of a WebSocket in TLS that ends in the gate, with all its connections to the
 // server.
 func TestWebSocketClosedForGood(t *testing.T) {

@@ -328,17 +328,24 @@ func (i *inspector) upgrade() error {
 		return nil
 	}
 	i.expect(false)
-	select {
-	case status := <-i.upgraded:
-		switch status {
-		case 101:
-			i.passUnread()
-		case 0:
-			return rules.Refusal(notUpgraded)
+	i.c.inner.probe() // nothing is read meanwhile
+	for {
+		select {
+		case status := <-i.upgraded:
+			switch status {
+			case 101:
+				i.passUnread()
+			case 0:
+				return rules.Refusal(notUpgraded)
+			}
+			return nil
+		case <-i.c.inner.readable:
+			if i.c.closedForGood() {
+				return errReset
+			}
+		case <-i.ctx.Done():
+			return errReset
 		}
-		return nil
-	case <-i.ctx.Done():
-		return errReset
 	}
 }
 
