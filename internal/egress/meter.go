@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,12 +115,23 @@ func (m *meter) track(now time.Time) (reason string) {
 	return m.budget.ports.track(m.owner, now)
 }
 
-// askedAgain counts a question to the host's resolver that followed another one: later ones wait for it.
-func (m *meter) askedAgain() {
+// askAgain counts a connection for a question to the host's resolver, of which the first is counted: later questions
+// wait for further ones. It returns what gives back the port of one over TCP, or the reason of a refusal.
+func (m *meter) askAgain(again bool, network, address string, now time.Time) (release func(), reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.questions.tokens--
-	_ = m.budget.ports.track(m.owner, time.Now()) // the next question is refused
+	if again {
+		m.questions.tokens--
+	}
+	place := noPort
+	switch {
+	case network == "tcp":
+		to, _ := netip.ParseAddrPort(address) // package net has parsed it
+		place, reason = m.budget.ports.take(m.owner, to, now)
+	case again:
+		reason = m.budget.ports.track(m.owner, now)
+	}
+	return sync.OnceFunc(func() { m.budget.ports.give(place, true, time.Now()) }), reason
 }
 
 // claim claims a part of the budget. The caller holds mu.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
@@ -104,20 +105,32 @@ func isMissing(err error) bool {
 	return errors.As(err, &failed) && failed.IsNotFound
 }
 
-// resolver asks the host's resolver, and reads no long answers.
-var resolver = &net.Resolver{PreferGo: true,
-	Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if tcp, ok := c.(*net.TCPConn); ok {
-			return &shortAnswer{Conn: tcp}, err
+// dialResolver connects to the host's resolver. Only tests change it.
+var dialResolver = (&net.Dialer{}).DialContext
+
+// newResolver returns the host's resolver for one question, of which it reads no long answers. Package net asks again
+// after a failure, and over TCP after an answer that is cut. All but the first question, which ask counts, count here.
+func (g *gate) newResolver() *net.Resolver {
+	var again atomic.Bool
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		release, reason := g.meter.askAgain(again.Swap(true), network, address, time.Now())
+		if reason != "" {
+			return nil, rules.Refusal(reason)
 		}
+		c, err := dialResolver(ctx, network, address)
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return &shortAnswer{Conn: tcp, release: release}, err
+		}
+		release()
 		return c, err
 	}}
+}
 
 // shortAnswer is a connection for one question. It fails at the end of maxAnswer bytes.
 type shortAnswer struct {
 	net.Conn
-	read int
+	read    int
+	release func() // its port
 }
 
 var errLongAnswer = errors.New("a long answer of the host's resolver")
@@ -130,15 +143,20 @@ func (s *shortAnswer) Read(b []byte) (int, error) {
 	return n, err
 }
 
+func (s *shortAnswer) Close() error {
+	s.release()
+	return s.Conn.Close()
+}
+
 // resolveHost asks the host's resolver. Without a route for IPv6 it returns no IPv6 addresses.
 func (g *gate) resolveHost(ctx context.Context, network, name string) ([]netip.Addr, error) {
 	if network == "ip6" && !routes6() {
 		return nil, nil
 	}
+	resolver := g.newResolver()
 	found, err := resolver.LookupNetIP(ctx, network, name)
 	if isMissing(err) {
 		// The name exists if it has addresses of the other family.
-		g.meter.askedAgain()
 		other := map[string]string{"ip4": "ip6", "ip6": "ip4"}[network]
 		if _, gone := resolver.LookupNetIP(ctx, other, name); gone == nil {
 			return nil, nil
