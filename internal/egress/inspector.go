@@ -259,14 +259,18 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 	return errIntercept
 }
 
-// checkName has the rules check a name that the connection states.
+// checkName has the rules check a name that the connection states. SetPolicy may have looked for it too early.
 func (i *inspector) checkName(name string) error {
-	v := i.c.gate.rules.Load().CheckName(i.c.destination(), name)
-	if !v.Allowed {
-		return i.refuse(v)
+	for {
+		policy := i.c.gate.rules.Load()
+		v := policy.CheckName(i.c.destination(), name)
+		if !v.Allowed {
+			return i.refuse(v)
+		}
+		if i.setName(name); i.c.gate.rules.Load() == policy {
+			return nil
+		}
 	}
-	i.setName(name)
-	return nil
 }
 
 // checkRequest checks the name in the head of a request, and returns the framing of its body.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/duplex"
 	"github.com/fumehood-dev/fumehood/internal/egress/rules"
@@ -329,4 +330,36 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	p.logged("has the status of the upgrade", func(a Attempt) bool { return a.Status == 101 && a.Method == "GET" })
+}
+
+// TestNameDuringChange: a name that is checked while the policy changes is checked by the new one, too.
+func TestNameDuringChange(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"bad.example"}})
+	p.web(hello1, site)
+	c := p.mustDial("tcp", site+":443")
+	hello := tls.Client(c, &tls.Config{ServerName: "site.example", InsecureSkipVerify: true})
+	p.gate.pins.mu.Lock() // so that checks wait
+	failed := make(chan error)
+	go func() { failed <- hello.Handshake() }()
+	for len(p.gate.Current()) == 0 || p.gate.Current()[0].Sent == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // the check has begun
+	was := p.gate.rules.Load()
+	changed := make(chan error)
+	go func() {
+		_, err := p.gate.SetPolicy(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Deny: []string{"site.example"}})
+		changed <- err
+	}()
+	for p.gate.rules.Load() == was {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // it waits for the names of the connection
+	p.gate.pins.mu.Unlock()
+	if err := <-changed; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("a connection for a denied name is open")
+	}
 }
