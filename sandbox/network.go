@@ -222,6 +222,9 @@ type Passage interface {
 	// SetOwner makes the passage another owner's, whose share of connections it uses from now on.
 	SetOwner(owner string)
 
+	// SetCPU replaces the CPU limit of the sandbox, up to which the passage works for it.
+	SetCPU(millis int64)
+
 	// Keep also keeps attempts in files of a folder, of bounded size, from now on. Those that an earlier passage kept
 	// there come before them, and are counted. It is called at most once.
 	Keep(dir string) error

@@ -127,6 +127,9 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) (compared time.Duration, err e
 // SetOwner implements sandbox.Passage.
 func (g *gate) SetOwner(owner string) { g.meter.setOwner(owner) }
 
+// SetCPU implements sandbox.Passage.
+func (g *gate) SetCPU(millis int64) { g.meter.pace.of.setCPU(g.meter.pace, millis) }
+
 // Keep implements sandbox.Passage.
 func (g *gate) Keep(dir string) (err error) {
 	if g.journal, err = openJournal(g.Log, dir, journalPace); err == nil { // limits of bytes count the time before

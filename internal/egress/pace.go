@@ -48,7 +48,7 @@ const (
 // sandbox waits, or its packets are lost, as on a slow link.
 type pace struct {
 	of            *processor
-	own           float64      // the most CPU seconds a second
+	own           float64      // the most CPU seconds a second; of.mu guards it
 	credit, spent atomic.Int64 // ns; spent is that of the window
 	waited        atomic.Bool  // in the window
 
@@ -138,14 +138,22 @@ func newProcessor() *processor {
 
 // join returns the pace of a new gate, for a sandbox with this limit.
 func (c *processor) join(owner string, cpuMillis int64, now time.Time) *pace {
-	if cpuMillis <= 0 {
-		cpuMillis = sandbox.DefaultLimits.CPUMillis
-	}
-	own := float64(cpuMillis) / 1000
-	p := &pace{of: c, own: own, rate: own, filled: now}
+	p := &pace{of: c, filled: now}
 	p.credit.Store(int64(paceBurst))
+	c.setCPU(p, cpuMillis)
 	c.setOwner(p, owner)
 	return p
+}
+
+// setCPU sets the limit of a sandbox; 0 is the default.
+func (c *processor) setCPU(p *pace, millis int64) {
+	if millis <= 0 {
+		millis = sandbox.DefaultLimits.CPUMillis
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.own = float64(millis) / 1000
+	p.setRate(p.own)
 }
 
 func (c *processor) setOwner(p *pace, owner string) {

@@ -78,6 +78,22 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestSetCPU: a gate gets a new limit at once, also one that has to wait.
+func TestSetCPU(t *testing.T) {
+	now := time.Now()
+	all := &processor{total: 4, gates: map[*pace]string{}, began: now}
+	p := all.join("a", 2000, now)
+	p.spend(paceBurst + time.Second)
+	all.setCPU(p, 500)
+	if rest, _ := p.rest(now); rest < 1900*time.Millisecond {
+		t.Errorf("it waits for %s", rest)
+	}
+	p.waited.Store(true)
+	if all.share(now.Add(paceWindow)); p.rate != 0.5 {
+		t.Errorf("it has %.1f CPUs", p.rate)
+	}
+}
+
 // TestRefund: a refund for work that a gate has paid by waiting gives it no more than it may take at once, and others
 // no more than all may have.
 func TestRefund(t *testing.T) {

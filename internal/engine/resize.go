@@ -36,7 +36,11 @@ func (s *Sandbox) resizeBox(l sandbox.Limits) error {
 	ctx, cancel := context.WithTimeout(s.life, usageTimeout)
 	defer cancel()
 	to := sandbox.Limits{MemoryBytes: max(l.MemoryBytes, 0), CPUMillis: max(l.CPUMillis, 0)} // less is not enforced
-	return s.box.(sandbox.Resizer).Resize(ctx, to)
+	err := s.box.(sandbox.Resizer).Resize(ctx, to)
+	if err == nil && to.CPUMillis > 0 && s.passage != nil {
+		s.passage.SetCPU(to.CPUMillis)
+	}
+	return err
 }
 
 // restoreLimits gives a reattached box the limits on record: a server that was killed during a change may have changed
