@@ -300,7 +300,8 @@ func TestUpgradeClosedForGood(t *testing.T) {
 		<-hold
 	}))
 	c := p.mustDial("tcp", site+":80")
-	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, _ = io.WriteString(c,
+		"GET / HTTP/1.1\r\nHost: site.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
 	<-asked
 	closeForGood(t, c)
 	p.logged("is reset", func(a Attempt) bool { return a.Reason == errReset.Error() })

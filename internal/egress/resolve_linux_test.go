@@ -53,7 +53,8 @@ func TestAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		code dnsmessage.RCode
 		cut  bool
-	}{"missing": {code: dnsmessage.RCodeNameError}, "failed": {code: dnsmessage.RCodeServerFailure}, "cut": {cut: true}} {
+	}{"missing": {code: dnsmessage.RCodeNameError}, "failed": {code: dnsmessage.RCodeServerFailure},
+		"cut": {cut: true}} {
 		t.Run(name, func(t *testing.T) {
 			var datagrams, connections atomic.Int64
 			server, err := net.ListenPacket("udp", "127.0.0.1:0")
