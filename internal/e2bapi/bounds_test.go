@@ -346,8 +346,11 @@ func TestLongSettings(t *testing.T) {
 	r := newRig(t, httpd.Config{})
 	long := strings.Repeat("1", 2<<20)
 	once := http.Header{"Idempotency-Key": {"a"}}
-	for body, status := range map[string]int{`{"timeout":` + long + `}`: 413, `{"network":{"` + long + `":1}}`: 413,
-		`{"network":{"rules":{"a":"` + long + `"}}}`: 400, `{"envVars":{"a":"` + long + `"}}`: 413} {
+	most := strings.Repeat("1", 100_000)
+	both := `{"envVars":{"a":"` + most + `"},"network":{"denyOut":["` + strings.Repeat(most, 10) + `"]}}`
+	for body, status := range map[string]int{both: 413, `{"timeout":` + long + `}`: 413,
+		`{"network":{"` + long + `":1}}`: 413, `{"network":{"rules":{"a":"` + long + `"}}}`: 400,
+		`{"envVars":{"a":"` + long + `"}}`: 413} {
 		got, text := r.do("POST", "/sandboxes", "application/json", []byte(body), once)
 		if got != status || len(text) > 1000 {
 			t.Errorf("%.30s: %d, %.300s", body, got, text)

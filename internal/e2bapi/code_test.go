@@ -56,3 +56,11 @@ func TestDedentedLines(t *testing.T) {
 		t.Errorf("%d bytes for %d of code", n, len(code))
 	}
 }
+
+// TestHashedRequest: characters that HTML escapes do not make what is hashed of a request larger.
+func TestHashedRequest(t *testing.T) {
+	req := &newSandbox{EnvVars: map[string]string{"A": strings.Repeat("<", 1<<20)}}
+	if n := allocated(func() { _, _ = req.hash() }); n > 6<<20 {
+		t.Errorf("%d bytes for 1 MiB", n)
+	}
+}

@@ -96,7 +96,7 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 	w.Rules(&create.Spec.Network)
 	w.Steps(req.Network.steps())
 	create.Owner, create.Prepare = w.Key, complete
-	s, err := f.createOnce(r, &req, create)
+	s, err := f.createOnce(w, r, &req, create)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,8 @@ func (f *face) createSandbox(w *httpd.Response, r *http.Request) error {
 }
 
 // createOnce creates a sandbox. Requests with the same Idempotency-Key get the same one while it lives.
-func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create) (*engine.Sandbox, error) {
+func (f *face) createOnce(w *httpd.Response, r *http.Request, req *newSandbox, create engine.Create) (*engine.Sandbox,
+	error) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
 		s, _, err := f.Engine().Create(r.Context(), create)
@@ -116,11 +117,12 @@ func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create
 	if err := req.checkSize(); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(req)
+	w.Work(req.size())
+	asked, err := req.hash()
 	if err != nil {
 		return nil, err
 	}
-	named, asked := sha256.Sum256([]byte(key)), sha256.Sum256(text)
+	named := sha256.Sum256([]byte(key))
 	create.Name = "e2b-" + hex.EncodeToString(named[:16])
 	create.Spec.Metadata[requestName] = hex.EncodeToString(asked[:])
 	s, _, err := f.Engine().Create(r.Context(), create)
@@ -133,23 +135,40 @@ func (f *face) createOnce(r *http.Request, req *newSandbox, create engine.Create
 	return s, nil
 }
 
-// maxSettings is the most bytes of the texts of a request that is hashed as JSON, which may take six times as many. A
-// record has no room for more.
+// maxSettings is the most bytes of the texts of a request that is hashed. A record has no room for more.
 const maxSettings = 1 << 20
 
 // checkSize refuses large texts.
 func (req *newSandbox) checkSize() error {
-	size := 0
+	if req.size() <= maxSettings {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.TooLarge, Op: "sandbox",
+		Msg: "its variables, metadata and rules are over the limit of " + sandbox.FormatBytes(maxSettings)}
+}
+
+// size returns the bytes of the texts that can be long.
+func (req *newSandbox) size() (bytes int) {
 	for _, texts := range []map[string]string{req.EnvVars, req.Metadata} {
 		for name, value := range texts {
-			size += len(name) + len(value)
+			bytes += len(name) + len(value)
 		}
 	}
-	if size > maxSettings {
-		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "sandbox",
-			Msg: "its variables and metadata are over the limit of " + sandbox.FormatBytes(maxSettings)}
+	if req.Network != nil {
+		for _, target := range slices.Concat(req.Network.AllowOut, req.Network.DenyOut) {
+			bytes += len(target)
+		}
 	}
-	return nil
+	return bytes
+}
+
+// hash returns the hash of the request as JSON, without the escapes for HTML, which are six times as long.
+func (req *newSandbox) hash() (sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	text := json.NewEncoder(hash)
+	text.SetEscapeHTML(false)
+	err = text.Encode(req)
+	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
 // errMismatch is an Idempotency-Key of another request.
