@@ -195,6 +195,9 @@ func (x *request) message(body *httpd.Body) (small []byte, err error) {
 		return nil, err
 	}
 	if json.Unmarshal(text, &m) == nil && m.Method == "tools/call" {
+		if len(m.Version)+len(m.ID)+len(m.Params.Name)+len(m.Params.Meta.Token) > maxSmall {
+			return nil, tooLarge(maxSmall) // before they are encoded, which may take six times as many bytes
+		}
 		x.arguments, m.Params.Arguments = m.Params.Arguments, json.RawMessage("{}")
 		if text, err = json.Marshal(m); err != nil {
 			return nil, err

@@ -158,3 +158,16 @@ func TestHeldMessages(t *testing.T) {
 		t.Errorf("%d bytes stay of %d sessions", stays, sessions)
 	}
 }
+
+// TestLongID: a message with a long id is refused before it is encoded, which would make it six times as long.
+func TestLongID(t *testing.T) {
+	r, _ := newRig(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	response := r.post("", `{"jsonrpc":"2.0","id":"`+strings.Repeat("<", 2<<20)+`","method":"tools/call"}`)
+	runtime.ReadMemStats(&after)
+	response.Body.Close()
+	if n := after.TotalAlloc - before.TotalAlloc; response.StatusCode != http.StatusRequestEntityTooLarge || n > 16<<20 {
+		t.Errorf("status %d, %d bytes for 2 MiB", response.StatusCode, n)
+	}
+}
