@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -25,7 +24,12 @@ type Config struct {
 	Start *sandbox.Start `json:"start,omitempty"` // what its sandboxes start with; nil is nothing
 }
 
-const maxPasswd = 64 << 10 // bytes that are read of an image's /etc/passwd, for each request: as much as code sees
+// Bounds of the work for each request.
+const (
+	maxPasswd  = 64 << 10 // bytes that are read of an image's /etc/passwd: as much as code sees
+	maxUser    = 256      // bytes of a name that is looked for in it
+	maxWorkDir = 32       // folders of a working directory, each of which is opened
+)
 
 // settings returns how an image is run in sandboxes. Its note says what they cannot have.
 func (s *Store) settings(i Image) sandbox.Image {
@@ -61,6 +65,9 @@ func (s *Store) settings(i Image) sandbox.Image {
 
 // enterable reports whether a folder exists, and every user can enter it and those above it.
 func enterable(files, dir string) bool {
+	if strings.Count(dir, "/") > maxWorkDir {
+		return false
+	}
 	for at := dir; at != "/"; at = path.Dir(at) {
 		f, err := openInside(files, at, true)
 		if err != nil {
@@ -112,8 +119,11 @@ func parseID(text string) (uint32, bool) {
 	return uint32(id), err == nil
 }
 
-// findEntry returns the fields of a name in a file like passwd(5) or group(5), at least four.
+// findEntry returns the fields of the first line of a name in a file like passwd(5) or group(5), at least four.
 func findEntry(files, file, name string) ([]string, error) {
+	if len(name) > maxUser {
+		return nil, fmt.Errorf("is too long")
+	}
 	f, err := openInside(files, file, false)
 	if err != nil {
 		return nil, fmt.Errorf("its /%s does not have", file)
@@ -123,14 +133,10 @@ func findEntry(files, file, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		if !bytes.HasPrefix(lines.Bytes(), []byte(name+":")) {
-			continue
-		}
-		if fields := strings.SplitN(lines.Text(), ":", 5); len(fields) >= 4 {
-			return fields, nil
-		}
+	_, line, found := bytes.Cut(append([]byte("\n"), text...), []byte("\n"+name+":"))
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	if fields := strings.SplitN(name+":"+string(line), ":", 5); found && len(fields) >= 4 {
+		return fields, nil
 	}
 	return nil, fmt.Errorf("its /%s does not have", file)
 }

@@ -10,10 +10,12 @@ import (
 
 // TestSettings: user and working directory of an image apply where a sandbox can have them, and are reported otherwise.
 func TestSettings(t *testing.T) {
-	s := openStore(t)
+	s, long := openStore(t), strings.Repeat("u", maxUser+1)
+	deep := strings.Repeat("d/", maxWorkDir) + "d"
 	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t,
-		entry{0, "etc/real", "app:x:12:12::/:/bin/sh\nodd:x:13:99::/:/bin/sh\nbroken:x:many:1::/:/bin/sh\n", 0o644},
+		entry{0, "etc/real", long + ":x:1:1:\napp:x:12:12::/:/bin/sh\nodd:x:13:99::/:/bin/sh\nbroken:x:many:1::/:/bin/sh\n", 0o644},
 		entry{tar.TypeSymlink, "etc/passwd", "/etc/real", 0}, entry{0, "srv/app/file", "", 0o644},
+		entry{0, deep + "/file", "", 0o644},
 		entry{tar.TypeDir, "closed/", "", 0o700}, entry{0, "closed/in/file", "", 0o644},
 		entry{tar.TypeSymlink, "away", "/../../srv/app", 0}))})
 	if err != nil {
@@ -31,7 +33,8 @@ func TestSettings(t *testing.T) {
 		{"none", "/none", 0, "", "/none"}, {"4294967295", "", 0, "", "does not have"},
 		{"", "/closed/in", 0, "", "cannot enter"}, {"", "/tmp/x", 0, "", "do not show"},
 		{"", "/var/tmp/x", 0, "", "do not show"},
-		{"", "/srv/app/file", 0, "", "cannot enter"},
+		{"", "/srv/app/file", 0, "", "cannot enter"}, {"", "/" + deep, 0, "", "cannot enter"},
+		{long, "", 0, "", "is too long"},
 	} {
 		i.Config = Config{User: c.user, Dir: c.dir}
 		got := s.settings(i)
@@ -51,7 +54,7 @@ func TestLongPasswd(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.Config = Config{User: "app"}
-	if n := testing.AllocsPerRun(1, func() { s.settings(i) }); n > 200 {
+	if n := testing.AllocsPerRun(1, func() { s.settings(i) }); n > 100 {
 		t.Errorf("%v pieces of memory", n)
 	}
 }

@@ -26,11 +26,12 @@ const (
 
 	// bytes of the head of a registry's answer. Package net/http takes twenty times as much memory for many fields, and
 	// accepts 10 MiB without a bound.
-	maxHead     = 64 << 10
-	maxDocument = 2 << 20   // bytes of a manifest or a configuration from a registry; known ones have less than 1 MiB
-	maxValues   = 100_000   // commas in one
-	maxConfig   = 256 << 10 // bytes of JSON of what the store keeps of one; programs of known images get some KiB
-	maxLayers   = 500       // of one image; Docker makes at most 127
+	maxHead      = 64 << 10
+	maxDocument  = 2 << 20   // bytes of a manifest or a configuration from a registry; known ones have less than 1 MiB
+	maxValues    = 100_000   // commas in one
+	maxConfig    = 256 << 10 // bytes of JSON of what the store keeps of one; programs of known images get some KiB
+	maxVariables = 1000      // of what the store keeps of one: each request for the image merges them
+	maxLayers    = 500       // of one image; Docker makes at most 127
 )
 
 func invalid(format string, values ...any) error { return sandbox.Invalidf("image", format, values...) }

@@ -344,8 +344,8 @@ func (s *Store) write(i Image) error {
 	if err != nil {
 		return err
 	}
-	if len(c) > maxConfig {
-		return tooLarge("bytes of variables, commands and names")
+	if len(c) > maxConfig || len(i.Config.Env) > maxVariables {
+		return tooLarge("variables, or bytes of variables, commands and names,")
 	}
 	i.Config = Config{}
 	return writeRecord(s.nameFile(i.Name), i, json.RawMessage(c))

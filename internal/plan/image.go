@@ -35,17 +35,16 @@ func (r Rules) OnImage(image sandbox.Image) Rules {
 
 // joinPath adds the folders of the default PATH that a PATH lacks.
 func joinPath(path string, defaults []string) string {
-	folders := strings.Split(path, ":")
 	for _, kv := range defaults {
 		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
 			for folder := range strings.SplitSeq(list, ":") {
-				if !slices.Contains(folders, folder) {
-					folders = append(folders, folder)
+				if !strings.Contains(":"+path+":", ":"+folder+":") {
+					path += ":" + folder
 				}
 			}
 		}
 	}
-	return strings.Join(folders, ":")
+	return path
 }
 
 // Settings returns a hash of what programs of an image see besides its files. Images with the same files may differ.
