@@ -35,6 +35,15 @@ func CheckEnv(field string, env []string) error {
 	return nil
 }
 
+// checkVariables is CheckEnv for the variables of a request.
+func checkVariables(env []string) error {
+	if len(env) > MaxVariables {
+		return &sandbox.Error{Kind: sandbox.TooLarge, Op: "env",
+			Msg: fmt.Sprintf("has more than %d entries", MaxVariables)}
+	}
+	return CheckEnv("env", env)
+}
+
 func validName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -17,6 +17,7 @@ const (
 	MaxReturnFiles = 10_000
 	MaxReturnBytes = 256 << 20 // bytes of all returned files
 	MaxMetadata    = 64        // entries
+	MaxVariables   = 1024      // of a sandbox, and of a run: each plan of a run merges them by name
 
 	MaxMetadataName  = 128 // bytes
 	MaxMetadataValue = 1024

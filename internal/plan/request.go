@@ -28,7 +28,7 @@ func checkRequest(req *sandbox.Request) error {
 			return tooLarge(fmt.Sprintf("command: word %d", i), len(word), MaxWord)
 		}
 	}
-	if err := CheckEnv("env", req.Env); err != nil {
+	if err := checkVariables(req.Env); err != nil {
 		return err
 	}
 	if err := checkReturn(&req.Return); err != nil {

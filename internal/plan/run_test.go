@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,5 +68,18 @@ func TestCallWait(t *testing.T) {
 	var free sandbox.Calls
 	if err := new(Rules).CheckCalls(&free, &python.Language); err != nil || free.Limits.Wait != 0 {
 		t.Errorf("without a maximum: %v, %v", free.Limits.Wait, err)
+	}
+}
+
+// TestManyVariables: each plan of a run merges the variables of its sandbox and its own, so their number is bounded.
+func TestManyVariables(t *testing.T) {
+	many := make([]string, MaxVariables+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("A%d=", i)
+	}
+	_, ofBox := (&Rules{}).Box(sandbox.Spec{Env: many})
+	_, ofRun := (&Rules{}).Run(sandbox.Request{Command: []string{"true"}, Env: many}, sandbox.Spec{})
+	if sandbox.KindOf(ofBox) != sandbox.TooLarge || sandbox.KindOf(ofRun) != sandbox.TooLarge {
+		t.Errorf("a sandbox: %v, a run: %v", ofBox, ofRun)
 	}
 }

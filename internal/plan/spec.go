@@ -46,7 +46,7 @@ func (r *Rules) Box(spec sandbox.Spec) (sandbox.Spec, error) {
 	if err := checkMounts(&spec); err != nil {
 		return spec, err
 	}
-	if err := CheckEnv("env", spec.Env); err != nil {
+	if err := checkVariables(spec.Env); err != nil {
 		return spec, err
 	}
 	if err := CheckWaivers(spec.AllowUnenforced); err != nil {
