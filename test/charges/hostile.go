@@ -42,6 +42,8 @@ func (c *caller) hostile() []operation {
 		tools = append(tools, object{"name": fmt.Sprint("t", i), "description": strings.Repeat("d", 1000),
 			"schema": object{"type": "object", "properties": object{"a": object{"type": "string"}}}})
 	}
+	once := refused(post("/sandboxes", "(once)", object{"envVars": object{"A": strings.Repeat("<", 1_000_000)}}))
+	once.header = map[string]string{"Idempotency-Key": "k"}
 	return []operation{
 		query(root, "(many pairs)", "metadata=a:b", 2000),
 		query(root+"/s1/runs", "(many pairs)", "metadata=a:b", 2000),
@@ -64,6 +66,8 @@ func (c *caller) hostile() []operation {
 			object{"code": strings.Repeat("é", 300_000), "cursor": -1})),
 		post(inside+"/contexts/c/complete", "(100 KB)",
 			object{"code": strings.Repeat("import os\n", 10_000), "cursor": 99_999}),
+		once, refused(post("/mcp", "(a long id)",
+			object{"jsonrpc": "2.0", "id": strings.Repeat("<", 1_000_000), "method": "tools/call"})),
 		form("/openai/v1/containers/"+c.container+"/files", 5000),
 		get("/openai/v1/containers/" + c.container + "/files/" + f1), get("/openai/v1/containers/" + c.container +
 			"/files/" + f1 + "/content"),
