@@ -12,8 +12,9 @@ import (
 func TestSettings(t *testing.T) {
 	s, long := openStore(t), strings.Repeat("u", maxUser+1)
 	deep := strings.Repeat("d/", maxWorkDir) + "d"
+	passwd := "app:x:12:12::/:/bin/sh\nodd:x:13:99::/:/bin/sh\nbroken:x:many:1::/:/bin/sh\n" + long + ":x:1:1:\n"
 	i, err := s.add(t.Context(), source{name: "a", image: imageOf(t, layerOf(t,
-		entry{0, "etc/real", long + ":x:1:1:\napp:x:12:12::/:/bin/sh\nodd:x:13:99::/:/bin/sh\nbroken:x:many:1::/:/bin/sh\n", 0o644},
+		entry{0, "etc/real", passwd, 0o644},
 		entry{tar.TypeSymlink, "etc/passwd", "/etc/real", 0}, entry{0, "srv/app/file", "", 0o644},
 		entry{0, deep + "/file", "", 0o644},
 		entry{tar.TypeDir, "closed/", "", 0o700}, entry{0, "closed/in/file", "", 0o644},

@@ -30,7 +30,7 @@ const (
 	maxDocument  = 2 << 20   // bytes of a manifest or a configuration from a registry; known ones have less than 1 MiB
 	maxValues    = 100_000   // commas in one
 	maxConfig    = 256 << 10 // bytes of JSON of what the store keeps of one; programs of known images get some KiB
-	maxVariables = 1000      // of what the store keeps of one: each request for the image merges them
+	maxVariables = 1024      // of what the store keeps of one: each request for the image merges them
 	maxLayers    = 500       // of one image; Docker makes at most 127
 )
 

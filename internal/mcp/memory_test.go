@@ -167,7 +167,8 @@ func TestLongID(t *testing.T) {
 	response := r.post("", `{"jsonrpc":"2.0","id":"`+strings.Repeat("<", 2<<20)+`","method":"tools/call"}`)
 	runtime.ReadMemStats(&after)
 	response.Body.Close()
-	if n := after.TotalAlloc - before.TotalAlloc; response.StatusCode != http.StatusRequestEntityTooLarge || n > 16<<20 {
-		t.Errorf("status %d, %d bytes for 2 MiB", response.StatusCode, n)
+	status, n := response.StatusCode, after.TotalAlloc-before.TotalAlloc
+	if status != http.StatusRequestEntityTooLarge || n > 16<<20 {
+		t.Errorf("status %d, %d bytes for 2 MiB", status, n)
 	}
 }
