@@ -235,7 +235,7 @@ func (g *gate) handOut(name, network string, found []netip.Addr, a *Attempt) (dn
 		if address.Is4() != (network == "ip4") || len(out) == maxAnswers {
 			continue
 		}
-		g.meter.pace.spend(routeTime)
+		g.meter.pace.spend(routesTime(address))
 		if !policy.MayResolveTo(name, address, routeOfAddress(address)) {
 			kept++
 			a.Address = address

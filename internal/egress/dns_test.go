@@ -127,3 +127,20 @@ func TestManyExtras(t *testing.T) {
 		t.Errorf("%s with %d records, %s without", long, count, short)
 	}
 }
+
+// TestRoutesCost: each route that the kernel is asked for counts, also that behind NAT64.
+func TestRoutesCost(t *testing.T) {
+	g := &gate{meter: newMeter(newBudget(Limits{}), "", 1000)}
+	policy, err := rules.Compile(sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.rules.Store(policy)
+	for address, want := range map[string]time.Duration{"2606:4700::1": routeTime, "64:ff9b::909:909": 2 * routeTime} {
+		before := g.meter.pace.credit.Load()
+		g.handOut("site.example", "ip6", []netip.Addr{netip.MustParseAddr(address)}, &Attempt{})
+		if got := time.Duration(before - g.meter.pace.credit.Load()); got != want {
+			t.Errorf("%s: %s, not %s", address, got, want)
+		}
+	}
+}

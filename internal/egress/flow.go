@@ -136,6 +136,14 @@ func routeOf(to netip.AddrPort, protocol byte) rules.Route {
 	return route
 }
 
+// routesTime is the CPU time of routeOf.
+func routesTime(a netip.Addr) time.Duration {
+	if rules.BehindNAT64(a) != a {
+		return 2 * routeTime
+	}
+	return routeTime
+}
+
 // routeOfAddress returns the route of the host to an address.
 func routeOfAddress(a netip.Addr) rules.Route { return routeOf(netip.AddrPortFrom(a, 0), 0) }
 
