@@ -211,13 +211,13 @@ func (c *conn) refuse(v rules.Verdict) {
 // reconsider implements openFlow.
 func (c *conn) reconsider(r *rules.Rules) {
 	name, intercepted, http := c.inspector.state()
-	v := r.CheckName(c.destination(), name)
+	v, hides := r.CheckName(c.destination(), name), c.inspector.hide(r)
 	switch {
 	case !v.Allowed:
 		c.cut(policyChanged + v.Reason)
 	case name != "" && !intercepted && r.Intercepts(name, c.to.Port()):
 		c.cut(policyChanged + "its requests are read now")
-	case c.inspector.mustHide(r):
+	case hides:
 		c.cut(policyChanged + "values are removed from its answers now")
 	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""),
 		v.ByName && name == "" && !c.inspector.strict && c.mustState(r):
@@ -233,10 +233,24 @@ func (c *conn) mustState(r *rules.Rules) bool {
 		slices.ContainsFunc(c.names, func(name string) bool { return r.Intercepts(name, port) })
 }
 
-// forget ends a connection from whose answers values are removed, once the rules hide fewer of them: its requests may
-// have carried one of the others.
+// hide notes whether new rules remove values from the answers of this connection, and reports whether those before did
+// not.
+func (i *inspector) hide(r *rules.Rules) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.hides
+	i.hides = i.intercepts && r.Hides(i.name, i.c.to.Port())
+	i.hidden = i.hidden || i.hides
+	return i.hides && !before
+}
+
+// forget ends a connection from whose answers values are or were removed, once the rules hide fewer of them: its
+// requests may have carried one of the others.
 func (c *conn) forget() {
-	if c.inspector.cleans() {
+	c.inspector.mu.Lock()
+	hidden := c.inspector.hidden
+	c.inspector.mu.Unlock()
+	if hidden {
 		c.cut(policyChanged + "an earlier value is no longer removed from its answers")
 	}
 }

@@ -46,10 +46,11 @@ type inspector struct {
 	allowOnce  sync.Once
 	intercepts bool            // its TLS ends in the gate; final once serverMay is closed
 	hides      bool            // values are removed from its answers
+	hidden     bool            // they are or were
 	ctx        context.Context // ends with the connection
 	end        context.CancelFunc
 
-	mu        sync.Mutex // guards below, intercepts and hides
+	mu        sync.Mutex // guards below, intercepts, hides and hidden
 	disguise  sniff.Disguise
 	passes    bool        // the connection passes unread from its first byte, without TLS
 	name      string      // the last name that was stated and passed the check
@@ -254,6 +255,7 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 	i.expect(false)
 	i.mu.Lock()
 	i.intercepts, i.hides = true, policy.Hides(name, i.c.to.Port())
+	i.hidden = i.hides
 	i.mu.Unlock()
 	i.allowServer()
 	return errIntercept
@@ -415,21 +417,6 @@ func (i *inspector) sandboxEnds() error {
 		return nil // these bytes have passed unread
 	}
 	return err
-}
-
-// mustHide reports whether new rules remove values from the answers of this connection, and the rules at its beginning
-// did not.
-func (i *inspector) mustHide(r *rules.Rules) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.intercepts && !i.hides && r.Hides(i.name, i.c.to.Port())
-}
-
-// cleans reports whether values are removed from the answers of this connection.
-func (i *inspector) cleans() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.intercepts && i.hides
 }
 
 // fromServer follows the answers. HTTP in answer to what passed unread is an error.

@@ -3,7 +3,9 @@
 package egress
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,6 +96,47 @@ func TestForgottenValue(t *testing.T) {
 	got := <-slow
 	ended := strings.Contains(got, "[exit status") || strings.Contains(got, "api.test:443: it was canceled")
 	if !ended || strings.Contains(got, "then") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestHiddenAgain: an answer that began while no value was removed from it breaks off once one is, also on a connection
+// from whose answers values were removed before.
+func TestHiddenAgain(t *testing.T) {
+	asked, changed := make(chan struct{}), make(chan struct{})
+	policy := allow("api.test")
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	known, lost := policy.Secrets, policy.Secrets[0]
+	lost.Value = "" // as after a restart
+	policy.Secrets = []sandbox.Secret{lost}
+	p, _, trust := openPlace(t, policy, func(_ *Host, v *vault) {
+		v.knows = map[string]http.HandlerFunc{"/slow": func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			close(asked)
+			<-changed
+			fmt.Fprintln(w, "then", token)
+		}}
+	})
+	conn := p.secretClient(t, "93.184.216.40:443", "api.test", trust)
+	in := bufio.NewReader(conn)
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	if answer, err := http.ReadResponse(in, nil); err != nil || answer.StatusCode != http.StatusForbidden {
+		t.Fatal(answer, err)
+	} else if _, err = io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	lost.Hosts = []string{"other.test"}
+	policy.Secrets = []sandbox.Secret{lost}
+	p.setPolicy(policy)
+	fmt.Fprint(conn, "GET /slow HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	<-asked
+	policy.Secrets = known
+	p.setPolicy(policy)
+	close(changed)
+	if got, _ := io.ReadAll(in); strings.Contains(string(got), token) {
 		t.Errorf("%q", got)
 	}
 }
