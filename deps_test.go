@@ -138,8 +138,8 @@ internal/egress:             sandbox internal/duplex internal/egress/intercept i
 internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang.org/x/sys
 
 # the engine: it gets backends, languages and a store as values
-internal/engine:             sandbox api internal/diagnose internal/driver internal/eventlog internal/guest
-                             internal/guest/client internal/host/filelock internal/largejson internal/nearest
+internal/engine:             sandbox api internal/cputime internal/diagnose internal/driver internal/eventlog
+                             internal/guest internal/guest/client internal/host/filelock internal/largejson internal/nearest
                              internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
@@ -150,6 +150,9 @@ internal/store:              sandbox internal/host/filelock internal/host/nolink
 internal/attack:             sandbox internal/egress internal/egress/intercept internal/engine internal/guest
                              internal/guest/client internal/host/filelock internal/host/seccomp internal/volume |
                              golang.org/x/sys
+
+# the CPU time of each client
+internal/cputime:            | golang.org/x/sys google.golang.org/protobuf/encoding/protowire
 
 # connections whose directions close independently
 internal/duplex:             | golang.org/x/net
@@ -164,8 +167,8 @@ internal/largejson:          sandbox
 internal/wording:            sandbox api
 internal/answer:             sandbox api internal/largejson internal/wording
 client:                      sandbox api internal/duplex internal/toolcall | github.com/coder/websocket
-internal/httpd:              sandbox api internal/answer internal/duplex internal/engine internal/largejson
-                             internal/room |
+internal/httpd:              sandbox api internal/answer internal/cputime internal/duplex internal/engine
+                             internal/largejson internal/room |
                              github.com/prometheus/client_golang golang.org/x/sys golang.org/x/time
 internal/httpapi:            sandbox api internal/answer internal/wording internal/duplex internal/engine internal/httpd
                              internal/image internal/largejson internal/nearest internal/packages internal/plan

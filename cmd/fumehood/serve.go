@@ -273,6 +273,7 @@ func (a *app) serveWith(ctx context.Context, f *serveFlags, keys *servedKeys) (e
 	if err != nil {
 		return err
 	}
+	defer server.Measure()()
 	removeFaces, err := a.addFaces(server, f, e, kept)
 	if err != nil {
 		return err

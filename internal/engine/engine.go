@@ -133,7 +133,7 @@ type Engine struct {
 
 	living  *table
 	state   state
-	endings sync.WaitGroup // of sandboxes that ended by themselves
+	endings goroutines // of sandboxes that ended by themselves
 }
 
 // New returns an engine. It is cheap: it probes and starts nothing. Errors are Invalid: no backend, two of one name, an

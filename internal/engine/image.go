@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -46,6 +47,7 @@ func (e *Engine) FetchFor(owner string) sandbox.Fetch {
 		}
 		started := time.Now()
 		defer func() { e.admission.release(owner, time.Since(started)) }()
+		defer cputime.Aside(ctx)()
 		return pull(ctx)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/plan"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -200,6 +201,7 @@ func (e *Engine) runPlan(ctx context.Context, p *oneShot) (*sandbox.Result, erro
 		}
 		return nil, err
 	}
+	defer cputime.Aside(ctx)()
 	// The slot is free once the box is retired and the answer delivered.
 	var holders atomic.Int32
 	holders.Store(2)

@@ -20,7 +20,7 @@ import (
 type pool struct {
 	engine *Engine
 	size   int // warm boxes of one fingerprint; 0 keeps none
-	fills  sync.WaitGroup
+	fills  goroutines
 
 	mu      sync.Mutex // guards all below
 	shelves map[string]*shelf

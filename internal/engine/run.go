@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
@@ -230,6 +231,7 @@ func checkInContext(req *sandbox.Request) error {
 // carryOut runs the run to its end and releases its slot.
 func (x *Run) carryOut(ctx context.Context) {
 	s := x.sandbox
+	defer cputime.Aside(ctx)()
 	defer x.stopAwaiting()
 	defer close(x.done)
 	defer x.freeSlot()

@@ -33,8 +33,8 @@ type Sandbox struct {
 	// life ends with the sandbox, or when the server leaves it: its cause is errDetached or an *endedError.
 	life    context.Context
 	endLife context.CancelCauseFunc
-	work    sync.WaitGroup // its goroutines
-	remove  func() error   // ends what is left once life is over; further calls wait for the first
+	work    goroutines
+	remove  func() error // ends what is left once life is over; further calls wait for the first
 	locks   locks
 
 	mu       sync.Mutex // guards all below

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/largejson"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -19,6 +20,7 @@ const noRoute = "none"
 
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	out := NewResponse(w, s.config.WriteTimeout)
+	defer cputime.Clear()
 	defer out.cost.settle() // after the rest of the body is read, and if a handler cuts the connection
 	var refused error
 	if out.http2 {
@@ -74,6 +76,7 @@ func (s *Server) answer(out *Response, r *http.Request, refused error) {
 	if refused == nil {
 		refused = s.admit(out, r, mux, route)
 	}
+	r = r.WithContext(cputime.Label(r.Context(), out.owner))
 	out.cost.begin(s.shares, out.owner)
 	out.cost.gone = goneOf(r.Context())
 	if refused != nil || !route.Open {

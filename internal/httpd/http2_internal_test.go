@@ -44,7 +44,7 @@ func TestRefusedHeads(t *testing.T) {
 	for i := range byte(heads) {
 		sent += frame(headers, last, 2*i+3, request+strings.Repeat("\xbe", 9))
 	}
-	before := s.shares.seconds()
+	before := s.shares.seconds(&s.shares.noted)
 	for _, sent := range []string{sent, ""} { // the second finds the work of the first
 		_, _ = io.WriteString(conn, sent+frame(ping, 0, 0, "12345678"))
 		for got := ""; !strings.HasSuffix(got, "12345678"); {
@@ -56,7 +56,7 @@ func TestRefusedHeads(t *testing.T) {
 		}
 	}
 	const each = maxHeaderBytes * 20 * time.Nanosecond
-	if got, want := s.shares.seconds()-before, (heads * each).Seconds(); got < want {
+	if got, want := s.shares.seconds(&s.shares.noted)-before, (heads * each).Seconds(); got < want {
 		t.Errorf("%f s of work, want %f", got, want)
 	}
 }

@@ -78,7 +78,15 @@ func NewMetrics(version string) *Metrics {
 // workOf counts the work that is noted in shares.
 func workOf(s *shares) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fumehood_http_work_seconds_total",
-		Help: "CPU time of requests and answers, by the estimate that divides it among API keys."}, s.seconds)
+		Help: "CPU time of requests and answers, by the estimate that divides it among API keys."},
+		func() float64 { return s.seconds(&s.noted) })
+}
+
+// correctedOf counts what Measure adds to it.
+func correctedOf(s *shares) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fumehood_http_work_corrected_seconds_total",
+		Help: "CPU time of requests and answers, beyond the estimate, that was measured under load."},
+		func() float64 { return s.seconds(&s.corrected) })
 }
 
 func (m *Metrics) request(w *Response, r *http.Request, took time.Duration) {

@@ -110,7 +110,8 @@ func New(config Config) (*Server, error) {
 	if s.metrics = config.Metrics; s.metrics == nil {
 		s.metrics = NewMetrics(config.Version)
 	}
-	s.metrics.registry.MustRegister(engineCollector{config.Engine}, keyCollector{config.Keys}, workOf(s.shares))
+	s.metrics.registry.MustRegister(engineCollector{config.Engine}, keyCollector{config.Keys}, workOf(s.shares),
+		correctedOf(s.shares))
 	return s, nil
 }
 

@@ -393,14 +393,14 @@ func TestSettled(t *testing.T) {
 		panic(errors.Join(work(w), http.ErrAbortHandler))
 	}})
 	for _, path := range []string{"/whole", "/cut"} {
-		before := s.shares.seconds()
+		before := s.shares.seconds(&s.shares.noted)
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "localhost"
 		func() {
 			defer func() { _ = recover() }()
 			s.Handler().ServeHTTP(httptest.NewRecorder(), r)
 		}()
-		if got := s.shares.seconds() - before; got <= (requestTime + 10*stepTime).Seconds() {
+		if got := s.shares.seconds(&s.shares.noted) - before; got <= (requestTime + 10*stepTime).Seconds() {
 			t.Errorf("%s: %f s of work", path, got)
 		}
 	}
@@ -415,7 +415,7 @@ func TestHeadCost(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	for range 2 { // the second refers to the first
-		before := s.shares.seconds()
+		before := s.shares.seconds(&s.shares.noted)
 		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Header.Set("X", strings.Repeat("x", 3*usualHead/2))
 		response, err := server.Client().Do(r)
@@ -423,7 +423,8 @@ func TestHeadCost(t *testing.T) {
 			t.Fatal(response, err)
 		}
 		_ = response.Body.Close()
-		if got, want := s.shares.seconds()-before, (requestTime + usualHead/2*besideTime).Seconds(); got < want {
+		want := (requestTime + usualHead/2*besideTime).Seconds()
+		if got := s.shares.seconds(&s.shares.noted) - before; got < want {
 			t.Errorf("%f s of work, want %f", got, want)
 		}
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"testing"
+)
+
+// TestLabelsEnd: once requests have ended, no goroutine of their sandbox works for their client: runs have slots.
+func TestLabelsEnd(t *testing.T) {
+	s := startServer(t, "--max-network", "full")
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", "/v1/sandboxes", `{"name":"a","network":{"mode":"full"}}`, 201},
+		{"POST", "/v1/sandboxes/a/contexts", `{"language":"python"}`, 201},
+		{"POST", "/v1/sandboxes/a/run", `{"code":"print(1)","language":"python"}`, 200},
+		{"PATCH", "/v1/sandboxes/a", `{"network":{"mode":"full","deny":["a.test"]}}`, 200},
+		{"POST", "/v1/run", `{"command":["true"]}`, 200},
+	} {
+		if status, body := s.send(t, c.method, c.path, c.body); status != c.status {
+			t.Fatal(c.method, c.path, status, body)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	var all bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, stack := range strings.Split(all.String(), "\n\n") {
+		if strings.Contains(stack, "# labels:") {
+			t.Error(stack)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package httpd
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/fumehood-dev/fumehood/internal/cputime"
+)
+
+// TestCorrect: under load, clients owe what was measured beyond what was noted, also in the measurement before.
+func TestCorrect(t *testing.T) {
+	s, now := newShares(), time.Now()
+	s.total = 1
+	window := func(noted, measured map[string]time.Duration) time.Duration {
+		before := s.corrected
+		s.startCount()
+		for owner, work := range noted {
+			s.use(owner, work, now)
+		}
+		s.correct(measured, now)
+		return s.corrected - before
+	}
+	const ms = time.Millisecond
+	type times = map[string]time.Duration
+	for _, c := range []struct {
+		noted, measured times
+		more            time.Duration
+	}{
+		{times{"one": 10 * ms, "other": 300 * ms}, times{"one": 900 * ms, "other": 250 * ms}, 890 * ms},
+		{times{"one": 950 * ms, "other": 10 * ms}, times{"one": 950 * ms, "other": 80 * ms}, 20 * ms}, // and 50 before
+	} {
+		if got := window(c.noted, c.measured); got != c.more {
+			t.Errorf("%v of %v: %v, not %v", c.noted, c.measured, got, c.more)
+		}
+	}
+	if one, other := s.use("one", 0, now), s.use("other", 0, now); one < 900*ms || other > one {
+		t.Errorf("they wait %v and %v", one, other)
+	}
+}
+
+// TestMeasure: a client whose requests take far more CPU time than is noted is refused before long.
+func TestMeasure(t *testing.T) {
+	m, err := cputime.Start()
+	if err != nil {
+		t.Skip(err) // go test -cpuprofile
+	}
+	if _, err = m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s, server := startTLS(t, func(*http.Request) {
+		for end := cputime.Process() + 20*time.Millisecond; cputime.Process() < end; {
+		}
+	})
+	s.shares.total = 0.1
+	defer s.Measure()()
+	for status := 0; status != http.StatusTooManyRequests; {
+		response, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status = response.StatusCode
+		_ = response.Body.Close()
+	}
+}
