@@ -139,8 +139,8 @@ internal/egress/egresstest:  internal/egress/intercept | golang.org/x/net golang
 
 # the engine: it gets backends, languages and a store as values
 internal/engine:             sandbox api internal/cputime internal/diagnose internal/driver internal/eventlog
-                             internal/guest internal/guest/client internal/host/filelock internal/largejson internal/nearest
-                             internal/plan internal/room internal/toolcall
+                             internal/guest internal/guest/client internal/host/filelock
+                             internal/largejson internal/nearest internal/plan internal/room internal/toolcall
 
 # records and logs that outlive the process
 internal/eventlog:           sandbox internal/host/nolink internal/room | golang.org/x/sys
