@@ -111,7 +111,8 @@ type Box interface {
 	// Wait returns once the sandbox has ended, and how, as the host saw it.
 	Wait(ctx context.Context) (End, error)
 
-	// Close ends every process, frees everything and waits for both. Further calls return the first result.
+	// Close ends every process, frees everything and waits for both. If it could not end the processes, a further call
+	// tries again; otherwise that returns the first result.
 	Close() error
 }
 

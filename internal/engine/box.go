@@ -23,6 +23,8 @@ type boxed struct {
 
 	weight     weight
 	guestKills atomic.Int64 // processes that the guest has killed at the memory limit, by its last answer
+
+	unclosed func() error // closes the box if closeBox could not; else nil
 }
 
 // create takes a warm sandbox for a plan, or builds one.
@@ -116,7 +118,8 @@ func (s *Sandbox) leased() bool {
 	return s.engine.keeps() || is && l.Leases()
 }
 
-// closeBox closes the box and what belongs to it. If the box fails to close, the backend's Reap removes it.
+// closeBox closes the box and what belongs to it. A box that fails to close, for example while a container engine
+// restarts, is closed later: by removeLogs, if the sandbox has logs.
 func (s *Sandbox) closeBox() {
 	defer s.engine.boxes.Add(-1)
 	defer s.engine.living.crowding.remove(s)
@@ -129,6 +132,9 @@ func (s *Sandbox) closeBox() {
 	s.guest.close()
 	if err := s.box.Close(); err != nil {
 		s.engine.log.Error("a box did not close", "sandbox", s.id, "backend", s.backend.Name(), "err", err)
+		if s.unclosed = s.box.Close; s.logs == nil {
+			go s.engine.closeLater(s.unclosed, func() error { return nil })
+		}
 	}
 	s.layers.release()
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,4 +53,79 @@ func TestCloseInTurn(t *testing.T) {
 			t.Errorf("%d boxes closed at once, all in %v", most.Load(), took)
 		}
 	})
+}
+
+// unreachable is out of reach for some attempts, as a container engine that restarts.
+type unreachable struct {
+	noBoxes
+	fails int // further failures
+	ended atomic.Bool
+}
+
+func (u *unreachable) reach() error {
+	if u.fails--; u.fails >= 0 {
+		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "reach the engine"}
+	}
+	return nil
+}
+
+func (u *unreachable) Reattach(context.Context, sandbox.ID) (sandbox.Box, error) {
+	return distant{from: u}, u.reach()
+}
+
+type distant struct {
+	sandbox.Box
+	from *unreachable
+}
+
+func (d distant) Close() error {
+	err := d.from.reach()
+	d.from.ended.Store(err == nil)
+	return err
+}
+
+// TestCloseLater: a box out of reach is ended later, by the same server or the next. The folder of logs, by which that
+// finds it, stays until then.
+func TestCloseLater(t *testing.T) {
+	for name, end := range map[string]func(*Engine, *Sandbox, *unreachable){
+		"not closed": func(_ *Engine, s *Sandbox, u *unreachable) {
+			s.box = distant{from: u}
+			s.closeBox()
+			_ = s.removeLogs()
+		},
+		"not closed, of one run": func(_ *Engine, s *Sandbox, u *unreachable) {
+			s.box, s.logs = distant{from: u}, nil
+			s.closeBox()
+		},
+		"not taken over": func(_ *Engine, s *Sandbox, _ *unreachable) {
+			(&takeover{sandbox: s}).findBox()
+			_ = s.removeLogs()
+		},
+		"of an earlier server": func(e *Engine, _ *Sandbox, _ *unreachable) { e.sweep(context.Background(), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := &unreachable{fails: 3}
+				e, err := New(Config{Backends: []sandbox.Backend{u}, Living: LivingConfig{StateDir: t.TempDir()}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				s := newSandbox(e, u, sandbox.Record{ID: sandbox.NewID(), Owner: "a"})
+				if s.logs, _, err = s.openLogs(); err != nil {
+					t.Fatal(err)
+				}
+				logs := s.logs.Dir()
+				end(e, s, u)
+				if _, err := os.Stat(logs); err != nil || u.ended.Load() {
+					t.Errorf("before: %v, ended %t", err, u.ended.Load())
+				}
+				time.Sleep(mostRetry)
+				synctest.Wait()
+				if _, err := os.Stat(logs); !u.ended.Load() || err == nil && s.logs != nil {
+					t.Errorf("afterwards: %v, ended %t", err, u.ended.Load())
+				}
+			})
+		})
+	}
 }

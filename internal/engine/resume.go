@@ -191,14 +191,14 @@ func (r *takeover) end(reason string) {
 	s.abandon()
 	s.failed = errors.New(reason)
 	s.endLife(&endedError{reason})
-	if s.box != nil {
-		s.closeBox()
-	}
 	if s.logs == nil {
 		s.logs, _, _ = s.openLogs()
 	}
+	if s.box != nil {
+		s.closeBox()
+	}
 	if s.logs != nil {
-		_ = s.logs.Remove() // a failure costs only space
+		_ = s.removeLogs() // a failure costs only space
 	}
 	s.mu.Lock()
 	s.record.Ended, s.record.Reason = time.Now(), reason
@@ -244,8 +244,8 @@ func (r *takeover) retry() {
 	}
 }
 
-// findBox reattaches the box of a sandbox that is removed: it may be within reach by now. Otherwise it ends with its
-// lease.
+// findBox reattaches the box of a sandbox that is removed: it may be within reach by now. Otherwise removeLogs tries
+// again.
 func (r *takeover) findBox() {
 	s := r.sandbox
 	if s.box != nil || s.backend == nil {
@@ -253,10 +253,14 @@ func (r *takeover) findBox() {
 	}
 	ctx, cancel := context.WithTimeout(s.engine.stop, killTimeout)
 	defer cancel()
-	if box, err := s.backend.Reattach(ctx, s.id); err == nil {
-		s.box = box
-		s.engine.boxes.Add(1)
+	box, err := s.backend.Reattach(ctx, s.id)
+	if err != nil {
+		end := s.engine.enderOf(s.id)
+		s.unclosed = func() error { return end(s.engine.stop) }
+		return
 	}
+	s.box = box
+	s.engine.boxes.Add(1)
 }
 
 // pendingReason returns why the sandbox was not taken over from an earlier server yet, or nil.

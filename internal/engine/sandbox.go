@@ -140,7 +140,7 @@ func (s *Sandbox) make(ctx context.Context) {
 					s.closeBox()
 				}
 				if s.logs != nil {
-					s.failed = errors.Join(s.failed, s.logs.Remove())
+					s.failed = errors.Join(s.failed, s.removeLogs())
 				}
 				s.failed = errors.Join(s.failed, s.engine.removePackages(s.id))
 				s.engine.living.leave(s, sandbox.Record{})
@@ -349,7 +349,7 @@ func (s *Sandbox) removeOnce() error {
 	o := s.observation(SandboxEnded)
 	o.Reason = record.Reason
 	s.engine.observe(o)
-	return errors.Join(s.logs.Remove(), s.removePackages(), s.saveEnd())
+	return errors.Join(s.removeLogs(), s.removePackages(), s.saveEnd())
 }
 
 // endAside ends the sandbox from one of its own goroutines, which end waits for. A closing engine ends it anyway.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -20,8 +21,14 @@ func (e *Engine) sweep(ctx context.Context, unread []sandbox.ID) {
 		return
 	}
 	for _, id := range e.unrecorded(dir, unread) {
-		e.endUnrecorded(ctx, id)
-		_ = os.RemoveAll(filepath.Join(dir, string(id))) // the next start tries again
+		end, logs := e.enderOf(id), filepath.Join(dir, string(id))
+		remove := func() error { return os.RemoveAll(logs) }
+		if err := end(ctx); err != nil { // for example, a container engine does not run
+			e.log.Warn("could not end a sandbox without a record; it is tried again", "sandbox", id, "err", err)
+			go e.closeLater(func() error { return end(e.stop) }, remove)
+			continue
+		}
+		_ = remove() // the next start tries again
 	}
 	dir = filepath.Join(dir, packagesDir)
 	for _, id := range e.unrecorded(dir, unread) {
@@ -46,19 +53,55 @@ func (e *Engine) unrecorded(dir string, unread []sandbox.ID) (ids []sandbox.ID) 
 	return ids
 }
 
-// endUnrecorded ends the box of a sandbox without a record, if there is one. A box that cannot be ended now ends with
-// its lease.
-func (e *Engine) endUnrecorded(ctx context.Context, id sandbox.ID) {
-	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
-	defer cancel()
-	for _, b := range e.config.Backends {
-		box, err := b.Reattach(ctx, id)
-		if err == nil {
-			err = box.Close()
+// enderOf returns a function that ends the box of a sandbox without a record, if there is one. After an error, there
+// may still be one, and a further call tries again.
+func (e *Engine) enderOf(id sandbox.ID) func(context.Context) error {
+	var found sandbox.Box
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
+		defer cancel()
+		var errs []error
+		for _, b := range e.config.Backends {
+			if found != nil {
+				break
+			}
+			box, err := b.Reattach(ctx, id)
+			kind := sandbox.KindOf(err)
+			switch {
+			case err == nil:
+				found = box
+			case kind != sandbox.NotFound && kind != sandbox.Exists: // that of another process is not of this folder
+				errs = append(errs, err)
+			}
 		}
-		if err != nil && sandbox.KindOf(err) != sandbox.NotFound { // for example, a container engine does not run
-			e.log.Debug("could not end a sandbox that was not completed", "sandbox", id, "backend", b.Name(),
-				"err", err)
+		if found != nil {
+			return found.Close()
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// removeLogs removes the logs of an ended sandbox. If its box did not close, they stay until it does: by them, the next
+// server finds it.
+func (s *Sandbox) removeLogs() error {
+	if s.unclosed == nil {
+		return s.logs.Remove()
+	}
+	go s.engine.closeLater(s.unclosed, s.logs.Remove)
+	return nil
+}
+
+// closeLater calls end until it succeeds, and then remove. It returns when the engine stops.
+func (e *Engine) closeLater(end, remove func() error) {
+	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
+		select {
+		case <-time.After(pause):
+		case <-e.stop.Done():
+			return
+		}
+		if end() == nil {
+			_ = remove() // the next start tries again
+			return
 		}
 	}
 }

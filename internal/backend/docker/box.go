@@ -158,11 +158,11 @@ func (box *Box) HostPID() int {
 func (box *Box) Dial(ctx context.Context) (net.Conn, error) { return box.DialBy(ctx, box.dial) }
 
 // Close ends the sandbox and frees its resources.
-func (box *Box) Close() error { return box.CloseBy(box.close) }
+func (box *Box) Close() error { return box.CloseBy(box.remove, box.free) }
 
-// close makes the engine kill and remove the container. If that fails, the box's folder stays as the record for the
-// next start.
-func (box *Box) close() error {
+// remove makes the engine kill and remove the container. If that fails, the box's folder stays as the record for a
+// further call, or the next start.
+func (box *Box) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout+backTimeout)
 	defer cancel()
 	brief, done := context.WithTimeout(ctx, factsTimeout) // spend the time on ending the box, not on its figures
@@ -176,13 +176,15 @@ func (box *Box) close() error {
 	box.quit()
 	<-box.watched
 	box.closeConnections()
-	if err != nil {
-		return box.backend.At("end sandbox", err)
-	}
+	return box.backend.At("end sandbox", err)
+}
+
+// free frees the resources of a box whose container is gone.
+func (box *Box) free() error {
 	if box.Alive() == nil {
 		box.finish(nil)
 	}
-	return errors.Join(os.RemoveAll(box.Dir), box.backend.Claims.Release(ctx, box.Dir))
+	return errors.Join(os.RemoveAll(box.Dir), box.backend.Claims.Release(context.Background(), box.Dir))
 }
 
 func (box *Box) closeConnections() {

@@ -62,8 +62,9 @@ type Core struct {
 	closing bool
 	end     sandbox.End
 
-	closeOnce sync.Once
-	closeErr  error
+	closeMu  sync.Mutex // held while the box closes; guards the fields below
+	freed    bool
+	closeErr error
 }
 
 // Start makes a complete box usable. Its backend calls Finish once its processes are gone.
@@ -149,12 +150,18 @@ func (c *Core) SetClosing() {
 	c.closing = true
 }
 
-// CloseBy closes the box with free, once.
-func (c *Core) CloseBy(free func() error) error {
-	c.closeOnce.Do(func() {
-		release := c.Outer.Shut()
-		c.closeErr = errors.Join(free(), release())
-	})
+// CloseBy ends the box with end, then frees its resources with free, once. If end fails, a further call tries again.
+func (c *Core) CloseBy(end, free func() error) error {
+	c.closeMu.Lock()
+	defer c.closeMu.Unlock()
+	if c.freed {
+		return c.closeErr
+	}
+	release := c.Outer.Shut()
+	if err := end(); err != nil {
+		return errors.Join(err, release())
+	}
+	c.freed, c.closeErr = true, errors.Join(free(), release())
 	return c.closeErr
 }
 

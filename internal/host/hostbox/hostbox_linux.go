@@ -206,9 +206,10 @@ func (box *Box) endsIn(most time.Duration) bool {
 }
 
 // Close ends the sandbox and frees its resources.
-func (box *Box) Close() error { return box.CloseBy(box.close) }
+func (box *Box) Close() error { return box.CloseBy(box.stop, box.free) }
 
-func (box *Box) close() error {
+// stop ends the box's processes.
+func (box *Box) stop() error {
 	box.SetClosing()
 	box.Process.Kill()
 	if !box.endsIn(hasteAfter) {
@@ -218,6 +219,11 @@ func (box *Box) close() error {
 		return &sandbox.Error{Op: box.Backend + ": end sandbox",
 			Msg: "its processes do not die; the next start retries from " + box.Dir}
 	}
+	return nil
+}
+
+// free frees the resources of a box whose processes have ended.
+func (box *Box) free() error {
 	if box.Entry != nil {
 		box.Entry.Lock()
 		defer box.Entry.Unlock()
