@@ -55,7 +55,8 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 	if err == nil {
 		made.Add(box.removeFolder)
 		err = errors.Join(os.Mkdir(filepath.Join(box.Dir, socketFolder), 0o700),
-			os.Mkdir(filepath.Join(box.Dir, emptyFolder), 0o755))
+			os.Mkdir(filepath.Join(box.Dir, emptyFolder), 0o755),
+			os.WriteFile(filepath.Join(box.Dir, emptyFile), nil, 0o444))
 	}
 	if err == nil && spec.Network.Linked() {
 		err = os.WriteFile(filepath.Join(box.Dir, resolverFile), []byte(rootfs.Resolver), 0o644)

@@ -3,29 +3,52 @@ package docker
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/fumehood-dev/fumehood/internal/host/nolink"
 	"github.com/fumehood-dev/fumehood/internal/host/rootfs"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
-// emptyFolder in a box's folder is where a volume goes until showMapped mounts it.
-const emptyFolder = "empty"
+// What the engine mounts, in a box's folder, until showMapped mounts a directory or a file in its place.
+const (
+	emptyFolder = "empty"
+	emptyFile   = "empty-file"
+)
 
 // shown lists the mounts for the engine. A writable directory is mounted writable at once if the code's user owns it;
 // otherwise showMapped later mounts it with mapped owners, as it does all volumes.
 func (box *Box) shown(spec *sandbox.Spec) []sandbox.Mount {
 	list := rootfs.HostMounts(spec)
-	for i, m := range list {
-		if m.Open != nil {
-			list[i].Source, list[i].Writable = filepath.Join(box.Dir, emptyFolder), false
+	mapped := box.to.mapsOwners()
+	for i, m := range slices.Clone(list) {
+		if m.Open != nil || mapped && !m.Writable && isShownLater(list, m) {
+			list[i].Source, list[i].Writable = filepath.Join(box.Dir, emptyFor(m)), false
 			continue
 		}
-		if m.Writable {
-			list[i].Writable = !box.to.mapsOwners()
-		}
+		list[i].Writable = m.Writable && !mapped
 	}
 	return list
+}
+
+// isShownLater reports whether showMapped mounts a mount, if it maps owners. It opens paths without following links;
+// the engine would follow one that code has made since checkDirs. But the engine makes the targets of other mounts in
+// this one.
+func isShownLater(list []sandbox.Mount, m sandbox.Mount) bool {
+	return m.Writable || m.Open != nil || !slices.ContainsFunc(list, func(other sandbox.Mount) bool {
+		return strings.HasPrefix(other.Target, m.Target+"/")
+	})
+}
+
+// emptyFor returns what the engine mounts in place of a mount. If its kind changes meanwhile, showMapped fails.
+func emptyFor(m sandbox.Mount) string {
+	if m.Open == nil {
+		if info, err := nolink.Stat(m.Source); err == nil && !info.IsDir() {
+			return emptyFile
+		}
+	}
+	return emptyFolder
 }
 
 // checkDirs refuses directories that the engine cannot see, or whose owner cannot be mapped to the code's user.

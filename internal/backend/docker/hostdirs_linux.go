@@ -30,9 +30,9 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 	return st.Uid, true
 }
 
-// showMapped mounts the writable directories and the volumes in the container's mount namespace, over the engine's
-// read-only mounts. The owner on disk stays; inside, the code's user is the owner. No code runs yet, and the mounts end
-// with the container.
+// showMapped mounts directories, files and volumes in the container's mount namespace, over the engine's read-only
+// mounts. The owner on disk stays; inside, the code's user is the owner of what is writable. No code runs yet, and the
+// mounts end with the container.
 func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
 		return nil
@@ -43,8 +43,9 @@ func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 			unix.Close(p.fd)
 		}
 	}()
-	for _, m := range rootfs.HostMounts(spec) {
-		if !m.Writable && m.Open == nil {
+	list := rootfs.HostMounts(spec)
+	for _, m := range list {
+		if !isShownLater(list, m) {
 			continue
 		}
 		fd, err := idmap.Detach(m, spec.User.UID, 0)

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fumehood-dev/fumehood/internal/host/fork"
+	"github.com/fumehood-dev/fumehood/internal/host/hostbox"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -43,6 +45,32 @@ func TestOwnNamespace(t *testing.T) {
 	}
 	if after, err := os.Readlink("/proc/self/ns/mnt"); err != nil || after != before {
 		t.Errorf("the mount namespace was %s and is %s (%v)", before, after, err)
+	}
+}
+
+// TestShown: the engine follows links that code has made after the check of a path, so it gets an empty folder or file
+// in place of what is mounted without links later.
+func TestShown(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root mounts in containers")
+	}
+	box := &Box{Core: hostbox.Core{Dir: "/box"}, to: &connection{local: true}}
+	s := spec()
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Mounts = []sandbox.Mount{{Source: folder, Target: "/a"}, {Source: file, Target: "/b"},
+		{Source: folder, Target: "/c"}, {Source: folder, Target: "/c/d"}, {Source: folder, Target: "/e", Writable: true}}
+	list := box.shown(&s)
+	for i, want := range []string{"/box/" + emptyFolder, "/box/" + emptyFile, folder, "/box/" + emptyFolder, folder} {
+		if m := list[i]; m.Source != want || m.Writable || m.Target != s.Mounts[i].Target {
+			t.Errorf("the engine mounts %s at %s, writable: %t", m.Source, m.Target, m.Writable)
+		}
+	}
+	box.to.local = false
+	if list := box.shown(&s); list[0].Source != folder || !list[4].Writable {
+		t.Errorf("what only the engine can mount: %v", list)
 	}
 }
 
