@@ -61,7 +61,8 @@ func TestShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Mounts = []sandbox.Mount{{Source: folder, Target: "/a"}, {Source: file, Target: "/b"},
-		{Source: folder, Target: "/c"}, {Source: folder, Target: "/c/d"}, {Source: folder, Target: "/e", Writable: true}}
+		{Source: folder, Target: "/c"}, {Source: folder, Target: "/c/d"},
+		{Source: folder, Target: "/e", Writable: true}}
 	list := box.shown(&s)
 	for i, want := range []string{"/box/" + emptyFolder, "/box/" + emptyFile, folder, "/box/" + emptyFolder, folder} {
 		if m := list[i]; m.Source != want || m.Writable || m.Target != s.Mounts[i].Target {
