@@ -82,13 +82,41 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 }
 
 // removeFolder undoes the box's folder, unless the container could not be removed. Then the folder stays as the record
-// for the next start, which removes the container by its name. Podman (4.3) lists no containers at all while one is half
-// made.
+// for removeLater or the next start, which remove the container by its name. Podman (4.3) lists no containers at all
+// while one is half made.
 func (box *Box) removeFolder() error {
 	if box.lingers {
+		go box.removeLater()
 		return nil
 	}
 	return os.RemoveAll(box.Dir)
+}
+
+// Pauses of removeLater.
+const (
+	firstRemoval = time.Second
+	lastRemoval  = time.Minute
+)
+
+// removeLater removes what is left of a box that could not be made, once its engine answers. While it is left, volumes
+// are in use.
+func (box *Box) removeLater() {
+	b := box.backend
+	for pause := firstRemoval; ; pause = min(2*pause, lastRemoval) {
+		select {
+		case <-time.After(pause):
+		case <-b.life.Done():
+			return
+		}
+		to, err := b.engine.connect(b.life, factsTimeout)
+		if err == nil {
+			err = to.remove(b.life, box.name())
+		}
+		if err == nil {
+			_ = os.RemoveAll(box.Dir) // the next start tries again
+			return
+		}
+	}
 }
 
 // make creates the container without starting it, and listens to its output.

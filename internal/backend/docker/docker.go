@@ -84,6 +84,9 @@ type Backend struct {
 	options Options
 	engine  *engine
 	fresh   sync.Map // names of images that were fetched
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
 }
 
 // New returns a backend. It does no I/O.
@@ -94,10 +97,12 @@ func New(o Options) *Backend {
 	if o.Image == "" {
 		o.Image = DefaultImage
 	}
-	return &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt, Recheck: o.Recheck},
+	b := &Backend{Base: hostbox.Base{Backend: o.Name, RunDir: o.RunDir, FailAt: o.FailAt, Recheck: o.Recheck},
 		options: o,
 		engine: &engine{options: &o, connecting: make(chan struct{}, 1), loading: make(chan struct{}, 1),
 			filled: map[string]string{}, suits: map[string]bool{}, used: map[string]time.Time{}}}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
 }
 
 // instance opens this process's instance on first use, and removes containers that belong to no instance.
@@ -122,4 +127,7 @@ var HostSteps = []string{hostbox.StepDir, failGuest, failCreate, failAttach, fai
 	failLink, hostbox.StepRecord}
 
 // Close releases this process's instance and its reattached boxes. It ends no living box.
-func (b *Backend) Close() error { return errors.Join(b.Base.Close(), b.engine.close()) }
+func (b *Backend) Close() error {
+	b.end()
+	return errors.Join(b.Base.Close(), b.engine.close())
+}

@@ -158,7 +158,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestUndoFails spoils the removal of the container of a failed creation. The next start removes it.
+// TestUndoFails spoils the removal of the container of a failed creation. The same server removes it later, or the next
+// start does.
 func TestUndoFails(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		create(t, open(t, o), spec()).Close() // the guest is there
@@ -170,6 +171,17 @@ func TestUndoFails(t *testing.T) {
 		connected(t, b)
 		f.spoil("DELETE /containers/", faultHang, 1)
 		s := spec()
+		if _, err := b.Create(within(t), s); err == nil || !strings.Contains(err.Error(), "remove container") {
+			t.Fatalf("got %v", err)
+		}
+		f.spoil("", "", 0)
+		for end := time.Now().Add(20 * time.Second); len(left(t, b, s.ID)) > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("left behind: %v", left(t, b, s.ID))
+			}
+		}
+		f.spoil("DELETE /containers/", faultHang, 1)
+		s = spec()
 		if _, err := b.Create(within(t), s); err == nil || !strings.Contains(err.Error(), "remove container") {
 			t.Fatalf("got %v", err)
 		}
