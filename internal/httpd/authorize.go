@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fumehood-dev/fumehood/api"
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -124,6 +125,7 @@ func (s *Server) Admit(w *Response, r *http.Request, id Identity) error {
 			return err
 		}
 		w.cost.owner = w.owner
+		*r = *r.WithContext(cputime.Label(r.Context(), w.owner)) // its caller uses r
 	}
 	if err := w.cost.afford(0); err != nil {
 		return err

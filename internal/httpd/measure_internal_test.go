@@ -2,6 +2,8 @@ package httpd
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -61,5 +63,21 @@ func TestMeasure(t *testing.T) {
 		}
 		status = response.StatusCode
 		_ = response.Body.Close()
+	}
+}
+
+// TestLabelOfToken: a request that a token makes one of a key works for that key, which Admit charges.
+func TestLabelOfToken(t *testing.T) {
+	id := Identity{1}
+	s := newServer(t, Config{Keys: NewKeyring(Key{Name: "alice", Hash: id})})
+	got := ""
+	s.Handle(Route{Method: "GET", Path: "/", Open: true, Handler: func(w *Response, r *http.Request) error {
+		err := s.Admit(w, r, id)
+		got, _ = pprof.Label(r.Context(), "client")
+		return err
+	}})
+	s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://localhost/", nil))
+	if got != "key alice" {
+		t.Errorf("it works for %q", got)
 	}
 }
