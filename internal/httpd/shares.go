@@ -30,6 +30,7 @@ const (
 	stepTime    = 4 * time.Microsecond   // for an entry of a list, besides its bytes
 	ruleTime    = 80 * time.Nanosecond   // to check a byte of a rule or a secret of a network, some three times
 	wideTime    = 300 * time.Nanosecond  // the same, of one beyond ASCII
+	routeTime   = 15 * time.Microsecond  // to ask the kernel for the route to an address that a rule allows
 )
 
 // chunkedRead is the most bytes of small chunks that net/http parses for one read of a body.
@@ -352,7 +353,21 @@ func (w *Response) Rules(p *sandbox.NetworkPolicy) {
 		}
 		work += time.Duration(len(text)) * each
 	}
+	for _, rule := range p.Allow {
+		work += time.Duration(routesOf(rule)) * routeTime
+	}
 	w.cost.add(work)
+}
+
+// routesOf returns how many routes a check of a rule asks for at most.
+func routesOf(rule string) int {
+	switch {
+	case strings.Trim(rule, "0123456789abcdefABCDEF.:/[]-") != "": // a name
+		return 0
+	case strings.Count(rule, ":") > 1: // IPv6, perhaps with an address behind NAT64
+		return 2
+	}
+	return 1
 }
 
 // Working returns a reader whose bytes are work for the client, as those that unpacking makes are.

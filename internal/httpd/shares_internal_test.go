@@ -86,7 +86,7 @@ func TestAnswerCost(t *testing.T) {
 	}
 }
 
-// TestRulesCost: the texts of a network are work, those beyond ASCII much more.
+// TestRulesCost: the texts of a network are work, those beyond ASCII much more, and routes are asked for.
 func TestRulesCost(t *testing.T) {
 	names := func(n int, text string) (list []string) {
 		for range n {
@@ -98,10 +98,12 @@ func TestRulesCost(t *testing.T) {
 		policy sandbox.NetworkPolicy
 		want   time.Duration
 	}{
-		{sandbox.NetworkPolicy{Allow: names(500, "a"), Deny: names(500, "a")}, 60_000 * ruleTime},
+		{sandbox.NetworkPolicy{Allow: names(500, "x"), Deny: names(500, "x")}, 60_000 * ruleTime},
 		{sandbox.NetworkPolicy{Inspect: names(1000, "\u4e00")}, 60_000 * wideTime},
-		{sandbox.NetworkPolicy{Secrets: []sandbox.Secret{{Hosts: names(1, "a"), Value: names(1, "a")[0]}}},
+		{sandbox.NetworkPolicy{Secrets: []sandbox.Secret{{Hosts: names(1, "x"), Value: names(1, "x")[0]}}},
 			120 * ruleTime},
+		{sandbox.NetworkPolicy{Allow: []string{"9.9.9.9", "9.9.9.9/32:80-90"}}, 23*ruleTime + 2*routeTime},
+		{sandbox.NetworkPolicy{Allow: []string{"[64:ff9b::1.1.1.1]:80"}}, 21*ruleTime + 2*routeTime},
 		{sandbox.NetworkPolicy{Allow: names(100_000, "\u4e00")}, 0},
 	} {
 		w, shares := NewResponse(httptest.NewRecorder(), time.Minute), newShares()

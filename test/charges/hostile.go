@@ -15,9 +15,10 @@ func (c *caller) hostile() []operation {
 		return o
 	}
 	long := strings.Repeat("a.", 100) + "example.org"
-	var rules, wide []string
+	var rules, wide, addresses []string
 	for i := range 900 {
 		rules = append(rules, fmt.Sprint("h", i, ".", long))
+		addresses = append(addresses, fmt.Sprintf("64:ff9b::9.9.%d.%d", i/250, i%250))
 		wide = append(wide, fmt.Sprint(i, ".", strings.Repeat("ä.", 30), "example.org"))
 	}
 	network := func(note string, list []string) operation {
@@ -50,7 +51,7 @@ func (c *caller) hostile() []operation {
 		refused(query(inside, "(unknown parameters)", "%6e%6e=b", 3000)),
 		refused(query("/files", "(many pairs)", "path=a", 3000)),
 		refused(query("/"+strings.Repeat("a/", 10), "(many pairs)", "a=b", 3000)),
-		network("(rules)", rules), refused(network("(rules beyond ASCII)", wide)),
+		network("(rules)", rules), network("(addresses)", addresses), refused(network("(rules beyond ASCII)", wide)),
 		refused(operation{method: "PATCH", path: root + "/s2", note: "(secrets)",
 			body: encoded(object{"network": object{"secrets": secrets, "inspect": rules}})}),
 		refused(post("/v1/run", "(files)", object{"code": "", "files": files("a/")})),
