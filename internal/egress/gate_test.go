@@ -206,6 +206,41 @@ func TestLateInterception(t *testing.T) {
 	p.logged("is reset", func(a Attempt) bool { return strings.HasPrefix(a.Reason, policyChanged) && !a.Allowed })
 }
 
+// TestLateSecret: a connection that was open before its port was one of a host of secrets cannot ask that host without
+// TLS.
+func TestLateSecret(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	plain := httptest.NewServer(http.HandlerFunc(hello1))
+	t.Cleanup(plain.Close)
+	p.world.at("tcp", site+":8443", plain.Listener.Addr().String())
+	c := p.mustDial("tcp", site+":8443")
+	in := bufio.NewReader(c)
+	ask := func(host string) error {
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host)
+		answer, err := http.ReadResponse(in, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, answer.Body)
+		}
+		return err
+	}
+	if err := ask("other.example:8443"); err != nil {
+		t.Fatal(err)
+	}
+	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{{Name: "TOKEN",
+		Hosts: []string{"site.example:8443"}, Value: "a value of a secret"}}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p.setPolicy(policy)
+	if err := ask("other.example:8443"); err != nil {
+		t.Error(err)
+	}
+	if ask("site.example:8443") == nil {
+		t.Error("a host of secrets answered without TLS")
+	}
+	p.logged("is refused", func(a Attempt) bool { return a.Reason == policyChanged+withoutTLS && !a.Allowed })
+}
+
 // TestLateDeny: a connection that was open, and had stated no name, before the policy denies a name cannot state that
 // name later.
 func TestLateDeny(t *testing.T) {

@@ -300,7 +300,10 @@ func (i *inspector) checkRequest(head []byte) (sniff.Body, error) {
 			return sniff.Body{}, i.refuse(rules.Verdict{Reason: withoutTLS})
 		}
 	case err == nil:
-		i.setName(name)
+		if i.setName(name); i.c.gate.rules.Load().Hides(name, i.c.to.Port()) { // since the policy changed
+			i.c.refuse(rules.Verdict{Reason: policyChanged + withoutTLS})
+			return sniff.Body{}, errRefused
+		}
 	}
 	if i.enforces && statesNames(q.Upgrade) {
 		return sniff.Body{}, sniff.ErrVersion
