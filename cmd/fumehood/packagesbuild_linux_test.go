@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,6 +169,13 @@ func TestPackagesPassword(t *testing.T) {
 	}
 	run("deps", "ls", "--json")
 	i.isAlone()
+	const odd = "pat-0123456789abcdef/4567+89=" // its placeholder has these characters, too
+	i.wants(odd)
+	i.env = []string{"FUMEHOOD_PACKAGE_INDEX=python=https://reader:" + url.QueryEscape(odd) + "@example.com/simple"}
+	if _, errs := i.run(t.TempDir(), 0, "run", "-p", "glvlate", "-c", "import glvlate"); strings.Contains(errs, odd) {
+		t.Errorf("%s", errs)
+	}
+	i.env = []string{"FUMEHOOD_CONFIG=" + config}
 	i.wants("another")
 	for _, c := range [][]string{{"-p", "glvlate>=1", "-c", "1"}, {"-l", "js", "-p", "glvjs@1", "-c", "1"}} {
 		_, errs := i.run(t.TempDir(), 125, append([]string{"run"}, c...)...)

@@ -8,7 +8,7 @@ os.environ["HOME"] = scratch
 index = order["index"]
 secret = os.environ.get("FUMEHOOD_INDEX_SECRET")  # a placeholder that the gate replaces
 if secret:
-    index = index.replace("@", ":" + secret + "@", 1)
+    index = index.replace("@", ":" + urllib.parse.quote(secret, safe="") + "@", 1)
 uv = shutil.which("uv")
 
 
