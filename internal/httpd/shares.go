@@ -362,12 +362,12 @@ func (w *Response) Rules(p *sandbox.NetworkPolicy) {
 // routesOf returns how many routes a check of a rule asks for at most.
 func routesOf(rule string) int {
 	switch {
-	case strings.Trim(rule, "0123456789abcdefABCDEF.:/[]-") != "": // a name
-		return 0
 	case strings.Count(rule, ":") > 1: // IPv6, perhaps with an address behind NAT64
 		return 2
+	case strings.Trim(rule, "0123456789.:/-") == "":
+		return 1
 	}
-	return 1
+	return 0 // a name
 }
 
 // Working returns a reader whose bytes are work for the client, as those that unpacking makes are.

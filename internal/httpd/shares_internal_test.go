@@ -103,7 +103,7 @@ func TestRulesCost(t *testing.T) {
 		{sandbox.NetworkPolicy{Secrets: []sandbox.Secret{{Hosts: names(1, "x"), Value: names(1, "x")[0]}}},
 			120 * ruleTime},
 		{sandbox.NetworkPolicy{Allow: []string{"9.9.9.9", "9.9.9.9/32:80-90"}}, 23*ruleTime + 2*routeTime},
-		{sandbox.NetworkPolicy{Allow: []string{"[64:ff9b::1.1.1.1]:80"}}, 21*ruleTime + 2*routeTime},
+		{sandbox.NetworkPolicy{Allow: []string{"[64:ff9b::1.1.1.1]:80", "a1.de"}}, 26*ruleTime + 2*routeTime},
 		{sandbox.NetworkPolicy{Allow: names(100_000, "\u4e00")}, 0},
 	} {
 		w, shares := NewResponse(httptest.NewRecorder(), time.Minute), newShares()
