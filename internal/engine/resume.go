@@ -178,6 +178,7 @@ func (r *takeover) done(err error) bool {
 		err = fmt.Errorf("its guest did not answer for %s: %w", life.GuestLease(), err)
 	case silent && !life.EndsAt.IsZero() && time.Now().After(life.EndsAt):
 		err = fmt.Errorf("it was out of reach until its end time and its lease had passed: %w", err)
+		r.findBox()
 	default:
 		return false
 	}
@@ -244,8 +245,7 @@ func (r *takeover) retry() {
 	}
 }
 
-// findBox reattaches the box of a sandbox that is removed: it may be within reach by now. Otherwise removeLogs tries
-// again.
+// findBox reattaches the box of a sandbox that ends: it may be within reach by now. Otherwise removeLogs tries again.
 func (r *takeover) findBox() {
 	s := r.sandbox
 	if s.box != nil || s.backend == nil {
