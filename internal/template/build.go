@@ -142,7 +142,9 @@ func (b *Builder) Build(ctx context.Context, request Build) (i image.Image, err 
 		}
 	}()
 	if request.Dockerfile != nil {
+		began := time.Now()
 		w.recipe, err = parseDockerfile(request.Dockerfile)
+		w.charge(int64(time.Since(began) / workTime)) // up to half a second
 	} else {
 		w.recipe, err = recipeOf(request.Steps)
 	}
