@@ -17,28 +17,22 @@ const (
 	emptyFile   = "empty-file"
 )
 
-// shown lists the mounts for the engine. A writable directory is mounted writable at once if the code's user owns it;
-// otherwise showMapped later mounts it with mapped owners, as it does all volumes.
-func (box *Box) shown(spec *sandbox.Spec) []sandbox.Mount {
-	list := rootfs.HostMounts(spec)
-	mapped := box.to.mapsOwners()
-	for i, m := range slices.Clone(list) {
-		if m.Open != nil || mapped && !m.Writable && isShownLater(list, m) {
-			list[i].Source, list[i].Writable = filepath.Join(box.Dir, emptyFor(m)), false
-			continue
+// shown lists the mounts for the engine. If showMapped can mount them, the engine gets something empty in their place,
+// and nothing for a mount inside another: the engine opens paths by itself, and would follow a link that code has made
+// since checkDirs.
+func (box *Box) shown(spec *sandbox.Spec) (list []sandbox.Mount) {
+	all := rootfs.HostMounts(spec)
+	if !box.to.mapsOwners() {
+		return all
+	}
+	for _, m := range all {
+		if !slices.ContainsFunc(all, func(other sandbox.Mount) bool {
+			return strings.HasPrefix(m.Target, other.Target+"/")
+		}) {
+			list = append(list, sandbox.Mount{Source: filepath.Join(box.Dir, emptyFor(m)), Target: m.Target})
 		}
-		list[i].Writable = m.Writable && !mapped
 	}
 	return list
-}
-
-// isShownLater reports whether showMapped mounts a mount, if it maps owners. It opens paths without following links;
-// the engine would follow one that code has made since checkDirs. But the engine makes the targets of other mounts in
-// this one.
-func isShownLater(list []sandbox.Mount, m sandbox.Mount) bool {
-	return m.Writable || m.Open != nil || !slices.ContainsFunc(list, func(other sandbox.Mount) bool {
-		return strings.HasPrefix(other.Target, m.Target+"/")
-	})
 }
 
 // emptyFor returns what the engine mounts in place of a mount. If its kind changes meanwhile, showMapped fails.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -44,10 +45,10 @@ func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 		}
 	}()
 	list := rootfs.HostMounts(spec)
+	slices.SortStableFunc(list, func(a, b sandbox.Mount) int { // what is inside another comes after it
+		return len(a.Target) - len(b.Target)
+	})
 	for _, m := range list {
-		if !isShownLater(list, m) {
-			continue
-		}
 		fd, err := idmap.Detach(m, spec.User.UID, 0)
 		if err != nil {
 			return err
