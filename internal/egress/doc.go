@@ -34,7 +34,8 @@
 // An address may serve many names. So a connection that is allowed by name is read until it states a name: the server
 // name of TLS (RFC 6066), or the Host of an HTTP/1 request. The name must be allowed and resolved to that address. At
 // ports 80 and 443, and where the gate reads the requests to a name of the address, such a connection must be TLS or
-// HTTP/1, and the server may not speak before the client has stated a name. At other ports the server may speak first,
+// HTTP/1, and the server may not speak before the client has stated a name. A second hello that a server requests
+// (HelloRetryRequest) must have the same name. At other ports the server may speak first,
 // and other protocols pass unread. A connection that begins in another protocol ends if a line of a request follows
 // before the server has spoken, or if the server answers in HTTP: it would have read a Host that the gate did not.
 //

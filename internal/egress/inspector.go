@@ -51,8 +51,7 @@ type inspector struct {
 	end        context.CancelFunc
 
 	mu        sync.Mutex // guards below, intercepts, hides and hidden
-	disguise  sniff.Disguise
-	passes    bool        // the connection passes unread from its first byte, without TLS
+	unread    unread
 	name      string      // the last name that was stated and passed the check
 	timer     *time.Timer // runs while something is incomplete
 	exchanges *exchanges  // nil unless the kind is http1
@@ -152,21 +151,6 @@ func (i *inspector) charge(parsed *int) {
 	*parsed = 0
 }
 
-// checkUnread refuses requests in what passes unread without TLS.
-func (i *inspector) checkUnread(b []byte) error {
-	i.mu.Lock()
-	var err error
-	if i.passes {
-		err = i.disguise.Client(b)
-		i.charge(&i.disguise.Parsed)
-	}
-	i.mu.Unlock()
-	if err != nil {
-		err = i.object(err)
-	}
-	return err
-}
-
 // identify determines the kind from the first bytes. end means that no more bytes will come.
 func (i *inspector) identify(b []byte, end bool) error {
 	i.c.gate.meter.pace.spend(time.Duration(len(b)) * scanTime)
@@ -179,7 +163,7 @@ func (i *inspector) identify(b []byte, end bool) error {
 			return i.object(sniff.ErrHello)
 		}
 		i.c.gate.meter.pace.spend(helloTime)
-		return i.checkHello(h)
+		return i.checkHello(h, b)
 	}
 	switch other, err := sniff.OtherRecord(b); {
 	case err != nil && !end:
@@ -203,7 +187,7 @@ func (i *inspector) identify(b []byte, end bool) error {
 	default:
 		i.passUnread()
 		i.mu.Lock()
-		i.passes = i.enforces
+		i.unread.watches = i.enforces
 		i.mu.Unlock()
 	}
 	return nil
@@ -223,8 +207,8 @@ func (i *inspector) readHTTP() {
 	i.exchanges = newExchanges(i.c.gate.add, i.upgraded)
 }
 
-// checkHello checks the name in a TLS hello.
-func (i *inspector) checkHello(h sniff.Hello) error {
+// checkHello checks the name in a TLS hello, with which the connection begins.
+func (i *inspector) checkHello(h sniff.Hello, b []byte) error {
 	name, err := rules.CanonicalName(h.Server)
 	switch {
 	case !i.enforces:
@@ -245,6 +229,11 @@ func (i *inspector) checkHello(h sniff.Hello) error {
 	}
 	policy := i.c.gate.rules.Load()
 	if name, _, _ = i.state(); !policy.Intercepts(name, i.c.to.Port()) {
+		i.mu.Lock()
+		if i.enforces {
+			i.unread.retry = sniff.NewRetry(h, b)
+		}
+		i.mu.Unlock()
 		i.passUnread()
 		return nil
 	}
@@ -430,10 +419,7 @@ func (i *inspector) fromServer(b []byte) error {
 		i.exchanges.feed(b)
 		i.charge(&i.exchanges.answers.Parsed)
 	}
-	if err := i.disguise.Server(b); i.passes {
-		return err
-	}
-	return nil
+	return i.unread.server(b)
 }
 
 // answersEnd logs the requests that have no answer.

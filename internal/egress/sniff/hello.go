@@ -47,7 +47,7 @@ func OtherRecord(b []byte) (bool, error) {
 // of more than maxHello bytes is malformed, and so is a server name that ends in a dot or is not ASCII (RFC 6066,
 // section 3). An incomplete hello costs little.
 func ParseHello(b []byte) (Hello, error) {
-	if len(b) < maxHello && !wholeHello(b) {
+	if _, _, whole := helloSize(b); len(b) < maxHello && !whole {
 		return Hello{}, ErrMore
 	}
 	r := &replay{sent: b[:min(len(b), maxHello)]}
@@ -65,27 +65,27 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
-// wholeHello reports whether b has all records of a hello (RFC 8446, section 5.1), or a record of another kind, which
-// the parser refuses.
-func wholeHello(b []byte) bool {
-	const recordHeader, messageHeader = 5, 4
+// helloSize returns the bytes of the records of a hello (RFC 8446, section 5.1), and how many of them follow the hello.
+// whole is false while b lacks a part of the hello. Of a record of another kind, which the parser refuses, it is true.
+func helloSize(b []byte) (size, rest int, whole bool) {
+	const messageHeader = 4
 	var header [messageHeader]byte // of the hello: its type, and its size in three bytes
-	have := 0
+	have, records := 0, 0
 	for len(b) > 0 && b[0] == TLSHandshake {
 		if len(b) < recordHeader {
-			return false
+			return size, 0, false
 		}
 		end := recordHeader + int(binary.BigEndian.Uint16(b[3:]))
 		part := b[recordHeader:min(len(b), end)]
 		copy(header[min(have, messageHeader):], part)
-		have += len(part)
-		size := int(binary.BigEndian.Uint32(header[:])) & 0xff_ffff
-		if have >= messageHeader+size && have >= messageHeader {
-			return true
+		have, records, size = have+len(part), records+end-recordHeader, size+end
+		message := messageHeader + int(binary.BigEndian.Uint32(header[:]))&0xff_ffff
+		if have >= message {
+			return size, records - message, true
 		}
 		b = b[min(len(b), end):]
 	}
-	return len(b) > 0
+	return size, 0, len(b) > 0
 }
 
 // parseOnly ends a handshake once the hello has been parsed.
