@@ -107,13 +107,16 @@ func (m *metadata) get(s *engine.Sandbox, file string) map[string]string {
 // set replaces the metadata of a file. Without values it has none.
 func (m *metadata) set(s *engine.Sandbox, file string, values map[string]string) error {
 	m.mu.Lock()
-	m.sweep()
+	ended := m.sweep()
 	of := m.bySandbox[s.ID()]
 	if of == nil && len(values) > 0 {
 		of = &files{owner: s.Owner(), room: m.room, byKey: map[string]map[string]string{}}
 		m.bySandbox[s.ID()] = of
 	}
 	m.mu.Unlock()
+	for _, of := range ended { // without mu: one may have many files, which moves still hold
+		of.end()
+	}
 	if of == nil {
 		return nil
 	}
@@ -127,14 +130,15 @@ func (m *metadata) set(s *engine.Sandbox, file string, values map[string]string)
 	return of.put(key, values)
 }
 
-// sweep drops the metadata of ended sandboxes. The caller holds mu.
-func (m *metadata) sweep() {
+// sweep removes ended sandboxes, and returns their files, which the caller ends. The caller holds mu.
+func (m *metadata) sweep() (ended []*files) {
 	for id, of := range m.bySandbox {
 		if m.engine.Living(id) == nil {
-			of.end()
+			ended = append(ended, of)
 			delete(m.bySandbox, id)
 		}
 	}
+	return ended
 }
 
 // How many files of a sandbox one step of work visits, and how many it moves or drops.
