@@ -114,7 +114,8 @@ internal/toolcall:           sandbox | github.com/google/jsonschema-go
 internal/plan:               sandbox internal/guest internal/nearest internal/toolcall
 
 # packages of code
-internal/packages:           sandbox internal/nearest internal/host/filelock internal/trees | golang.org/x/sys
+internal/packages:           sandbox internal/cputime internal/nearest internal/host/filelock internal/trees
+                             | golang.org/x/sys
 internal/packages/shared:    sandbox internal/packages
 
 # images, and the trees in which they are kept

@@ -37,6 +37,17 @@ func Aside(ctx context.Context) (back func()) {
 	return func() { pprof.SetGoroutineLabels(ctx) }
 }
 
+// Within sets the label of a context until back clears it: the work belongs to a request, within work that does not.
+func Within(ctx context.Context) (back func()) {
+	pprof.SetGoroutineLabels(ctx)
+	return Clear
+}
+
+// Without returns a context without the label, for work that several clients wait for.
+func Without(ctx context.Context) context.Context {
+	return pprof.WithLabels(ctx, pprof.Labels(label, ""))
+}
+
 // Measurement is a CPU profile in progress. A process has one at a time.
 type Measurement struct {
 	profile            bytes.Buffer

@@ -43,8 +43,11 @@ func decode(profile []byte) (map[string]time.Duration, error) {
 	clients := map[string]time.Duration{}
 	for _, s := range samples {
 		for _, l := range s.labels {
-			if l[0] < uint64(len(texts)) && l[1] < uint64(len(texts)) && texts[l[0]] == label {
-				clients[texts[l[1]]] += time.Duration(s.nanoseconds)
+			if l[0] >= uint64(len(texts)) || l[1] >= uint64(len(texts)) || texts[l[0]] != label {
+				continue
+			}
+			if client := texts[l[1]]; client != "" { // see Without
+				clients[client] += time.Duration(s.nanoseconds)
 			}
 		}
 	}

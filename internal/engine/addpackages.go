@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/diagnose"
 	"github.com/fumehood-dev/fumehood/internal/eventlog"
 	"github.com/fumehood-dev/fumehood/internal/plan"
@@ -472,5 +473,6 @@ func (x *Run) inSlot(ctx context.Context, do func() error) error {
 	}
 	started := time.Now()
 	defer func() { e.admission.release(owner, time.Since(started)) }()
+	defer cputime.Aside(ctx)()
 	return do()
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/guest"
 	"github.com/fumehood-dev/fumehood/internal/guest/client"
 	"github.com/fumehood-dev/fumehood/internal/plan"
@@ -49,7 +48,6 @@ func (e *Engine) supply(ctx context.Context, p *oneShot) error {
 	if err := e.checkPackages(&p.job); err != nil || !p.Request.Packages.Any() {
 		return err
 	}
-	defer cputime.Aside(ctx)() // other runs wait for the same installation
 	need := p.need(p.Request.Packages)
 	need.Root = rootOf(p.backend, p.Spec)
 	need.Open, need.Progress = p.Spec.Workspace != "" || len(p.Spec.Mounts) > 0, p.Request.Progress

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
@@ -117,7 +118,9 @@ func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
 		}
 	}
 	if x.resumed == nil && x.release == nil { // one that was resumed has run on meanwhile, and takes no slot
-		if err := x.addPackages(ctx); err != nil {
+		back := cputime.Within(ctx) // it has no slot yet
+		err := x.addPackages(ctx)
+		if back(); err != nil {
 			return nil, x.leaveToNext(ctx, err)
 		}
 		asked := time.Now()

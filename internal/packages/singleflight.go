@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fumehood-dev/fumehood/internal/cputime"
 	"github.com/fumehood-dev/fumehood/internal/host/filelock"
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -46,7 +47,7 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work wo
 	one := f.all[key]
 	if one == nil {
 		// Work keeps the values of the first caller's context, but not its cancellation.
-		shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		shared, cancel := context.WithCancel(cputime.Without(context.WithoutCancel(ctx)))
 		one = &flight{done: make(chan struct{}), cancel: cancel, waiting: map[chan string]bool{}}
 		if f.all == nil {
 			f.all = map[string]*flight{}
@@ -54,6 +55,7 @@ func (f *flights) do(ctx context.Context, key string, tell func(string), work wo
 		f.all[key] = one
 		go func() { // ends with work
 			defer cancel()
+			cputime.Clear()
 			one.kept, one.err = contained(shared, func(line string) { f.tell(one, line) }, work)
 			f.mu.Lock()
 			if f.all[key] == one {

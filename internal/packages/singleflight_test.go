@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/pprof"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -142,6 +143,9 @@ func TestFlights(t *testing.T) {
 	end := make(chan struct{})
 	released := 0
 	work := func(ctx context.Context, tell func(string)) (kept, error) {
+		if client, _ := pprof.Label(ctx, "client"); client != "" {
+			t.Errorf("it works for %s alone", client)
+		}
 		begun <- tell
 		select {
 		case <-ctx.Done():
@@ -155,7 +159,7 @@ func TestFlights(t *testing.T) {
 		err error
 	}
 	ask := func(tell func(string)) (cancel func(), out chan outcome) {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(pprof.WithLabels(t.Context(), pprof.Labels("client", "alice")))
 		out = make(chan outcome, 1)
 		go func() {
 			a, err := f.do(ctx, "key", tell, work)

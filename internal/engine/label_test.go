@@ -1,0 +1,51 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fumehood-dev/fumehood/internal/cputime"
+	"github.com/fumehood-dev/fumehood/internal/engine"
+	"github.com/fumehood-dev/fumehood/sandbox"
+)
+
+// TestLabelOfPackages: until a run has a slot, finding its packages is work of its client.
+func TestLabelOfPackages(t *testing.T) {
+	isLabelled := func() bool {
+		var all bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(strings.Split(all.String(), "\n\n"), func(stack string) bool {
+			return strings.Contains(stack, "TestLabelOfPackages") && strings.Contains(stack, `"alice"`)
+		})
+	}
+	var found, shown []bool
+	p := &pretended{before: func(context.Context, sandbox.PackageNeed, sandbox.Worker) error {
+		found = append(found, isLabelled())
+		return nil
+	}}
+	r := newRig(t, engine.Config{Languages: []sandbox.Language{installable("shell")}, Packages: p})
+	s := r.make(t, engine.Create{})
+	ctx := cputime.Label(within(t), "alice")
+	defer cputime.Clear()
+	asks := adding("shell", "true", "a")
+	asks.Request.Progress = func(string) {}
+	if _, err := r.Run(ctx, engine.OneShot{Request: asks.Request}); err != nil {
+		t.Fatal(err)
+	}
+	p.show = func() error {
+		shown = append(shown, isLabelled())
+		return nil
+	}
+	if _, err := s.Run(ctx, asks); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(found, []bool{true, true}) || !slices.Equal(shown, []bool{false}) || !isLabelled() {
+		t.Error(found, shown)
+	}
+}
