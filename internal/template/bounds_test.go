@@ -110,7 +110,8 @@ func TestCharge(t *testing.T) {
 // TestChargeOfText: reading a Dockerfile is charged, also of one that is refused.
 func TestChargeOfText(t *testing.T) {
 	charged := time.Duration(0)
-	request := Build{Dockerfile: []byte("FROM scratch\nRUN" + strings.Repeat(" <<A", 1000) + strings.Repeat("\nA", 1000) +
+	request := Build{Dockerfile: []byte("FROM scratch\nRUN" + strings.Repeat(" <<A", 1000) +
+		strings.Repeat("\nA", 1000) +
 		"\nNONE"), Charge: func(used time.Duration) { charged += used }}
 	if _, err := (&Builder{}).Build(t.Context(), request); err == nil || charged == 0 {
 		t.Errorf("%v, charged %s", err, charged)
