@@ -209,7 +209,7 @@ func (c *conn) refuse(v rules.Verdict) {
 }
 
 // reconsider implements openFlow.
-func (c *conn) reconsider(r *rules.Rules) {
+func (c *conn) reconsider(r, before *rules.Rules) {
 	name, intercepted, http := c.inspector.state()
 	v, hides := r.CheckName(c.destination(), name), c.inspector.hide(r)
 	switch {
@@ -219,6 +219,8 @@ func (c *conn) reconsider(r *rules.Rules) {
 		c.cut(policyChanged + "its requests are read now")
 	case hides:
 		c.cut(policyChanged + "values are removed from its answers now")
+	case intercepted && r.Withdraws(before, name, c.to.Port()): // from requests that have not been sent
+		c.cut(policyChanged + "a secret no longer goes there")
 	case v.ByName && !c.verdict.ByName, !c.inspector.enforces && r.DeniesNames() && (http || name == ""),
 		v.ByName && name == "" && !c.inspector.strict && c.mustState(r):
 		c.cut(policyChanged + notChecked)

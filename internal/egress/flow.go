@@ -18,9 +18,9 @@ import (
 
 // openFlow is a TCP connection or a UDP session that is open.
 type openFlow interface {
-	reconsider(*rules.Rules) // ends the flow if these rules refuse it
-	cut(reason string)       // ends the flow at once; the first reason is logged
-	snapshot() Attempt       // the attempt up to now
+	reconsider(now, before *rules.Rules) // ends the flow if the rules of now refuse it
+	cut(reason string)                   // ends the flow at once; the first reason is logged
+	snapshot() Attempt                   // the attempt up to now
 }
 
 // flow is the common part of TCP connections and UDP sessions.

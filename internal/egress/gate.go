@@ -114,9 +114,10 @@ func (g *gate) SetPolicy(p sandbox.NetworkPolicy) (compared time.Duration, err e
 	g.active.mu.Lock()
 	defer g.active.mu.Unlock()
 	began := time.Now()
-	forgets := r.Forgets(g.rules.Swap(r))
+	before := g.rules.Swap(r)
+	forgets := r.Forgets(before)
 	for f := range g.active.flows {
-		f.reconsider(r)
+		f.reconsider(r, before)
 		if c, ok := f.(*conn); ok && forgets {
 			c.forget()
 		}

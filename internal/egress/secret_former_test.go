@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/sandbox"
 )
@@ -138,5 +139,35 @@ func TestHiddenAgain(t *testing.T) {
 	close(changed)
 	if got, _ := io.ReadAll(in); strings.Contains(string(got), token) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWithdrawnHost: a request that was being read when a change took the host from the secret carries no value.
+func TestWithdrawnHost(t *testing.T) {
+	policy := allow("api.test", "other.test")
+	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token,
+		Places: []sandbox.SecretPlace{sandbox.InBody}}}
+	if err := (&Host{}).Complete(&policy); err != nil {
+		t.Fatal(err)
+	}
+	p, outside, trust := openPlace(t, policy)
+	former := policy.Secrets[0]
+	c := p.secretClient(t, "93.184.216.40:443", "api.test", trust)
+	body := fmt.Sprintf(`{"k":%q}`, former.Placeholder)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: api.test\r\nAuthorization: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", former.Placeholder, len(body), body[:3])
+	for s := p.gate.Current(); len(s) == 0 || s[0].Sent < int64(len(body)); s = p.gate.Current() {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // its head has been read
+	policy.Secrets = []sandbox.Secret{former}
+	policy.Secrets[0].Hosts, policy.Former = []string{"other.test"}, []sandbox.Secret{former}
+	p.setPolicy(policy)
+	fmt.Fprint(c, body[3:])
+	if got, _ := io.ReadAll(c); len(got) > 0 {
+		t.Errorf("it was answered: %q", got)
+	}
+	if got := outside.all(); strings.Contains(got, token) {
+		t.Errorf("a former host saw %q", got)
 	}
 }

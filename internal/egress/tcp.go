@@ -54,7 +54,7 @@ func (c *conn) open(r *tcp.ForwarderRequest) bool {
 	if !g.active.admit(c) {
 		c.cut(gateClosed)
 	} else if now := g.rules.Load(); now != policy {
-		c.reconsider(now)
+		c.reconsider(now, policy)
 	}
 	return true
 }

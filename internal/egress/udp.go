@@ -115,7 +115,7 @@ func (s *session) run(policy *rules.Rules) {
 	}
 	defer g.active.dismiss(s)
 	if now := g.rules.Load(); now != policy {
-		s.reconsider(now)
+		s.reconsider(now, policy)
 	}
 	s.active.Store(time.Now().UnixNano())
 	var back sync.WaitGroup
@@ -173,7 +173,7 @@ func (s *session) relay(from, to net.Conn, count func(b []byte) error) {
 }
 
 // reconsider implements openFlow.
-func (s *session) reconsider(r *rules.Rules) {
+func (s *session) reconsider(r, _ *rules.Rules) {
 	v := r.Decide(s.destination())
 	named := r.Names(v)
 	switch was := s.named.Swap(named); {

@@ -70,6 +70,22 @@ func (r *Rules) Forgets(earlier *Rules) bool {
 	})
 }
 
+// Withdraws reports whether a secret of earlier rules may no longer go to a canonical name at a port, or only in fewer
+// headers or places.
+func (r *Rules) Withdraws(earlier *Rules, name string, port uint16) bool {
+	return slices.ContainsFunc(earlier.Secrets, func(s Secret) bool {
+		return s.Value != "" && s.MayGoTo(name, port) && !slices.ContainsFunc(r.Secrets, func(now Secret) bool {
+			return now.Name == s.Name && now.MayGoTo(name, port) && contain(now.headers, s.headers) &&
+				contain(now.Places, s.Places)
+		})
+	})
+}
+
+// contain reports whether a list has all of another one.
+func contain[T comparable](list, all []T) bool {
+	return !slices.ContainsFunc(all, func(one T) bool { return !slices.Contains(list, one) })
+}
+
 // addSecrets checks secrets and adds them. It intercepts and allows their hosts.
 func (r *Rules) addSecrets(secrets []sandbox.Secret) error {
 	if len(secrets) > maxSecrets {
