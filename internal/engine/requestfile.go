@@ -24,6 +24,7 @@ func (s *Sandbox) requestFile(id sandbox.ID) string {
 func (x *Run) saveRequest() error {
 	x.kept = true
 	req := x.req
+	req.Request.Calls.Limits = x.Request.Calls.Limits // with the operator's bound of a wait that it does not name
 	if !req.Background { // of which only what its driver gets is needed
 		req.Request.Files = nil
 	}
