@@ -1,8 +1,11 @@
 package engine_test
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/engine"
 	"github.com/fumehood-dev/fumehood/sandbox"
@@ -102,5 +105,40 @@ func TestBackgroundAfterRestart(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLimitsAfterKill: a run keeps the time limit with which it was accepted, though that of its sandbox has changed.
+func TestLimitsAfterKill(t *testing.T) {
+	k, open := keeping(t)
+	stateDir, killed := t.TempDir(), t.TempDir()
+	first, s := openOne(t, open, stateDir)
+	asks := code("python", "open('began', 'w').close()\nwhile True: pass")
+	asks.Background = true
+	x, err := s.Start(within(t), asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the beginning of the code", func() bool { _, err := s.Stat(within(t), "began"); return err == nil })
+	err = s.Update(engine.Patch{Limits: sandbox.Limits{Timeout: time.Millisecond}})
+	if err == nil {
+		err = os.CopyFS(killed, os.DirFS(stateDir))
+	}
+	if err == nil {
+		err = first.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := open(killed)
+	defer second.Close()
+	s = k.resumed(t, second, s.ID())
+	if x, err = s.FindRun(x.ID()); err != nil {
+		t.Fatal(err)
+	}
+	x.Cancel()
+	r, err := x.Wait(within(t))
+	if err := errors.Join(err, s.Close()); err != nil || r.Status != sandbox.StatusCanceled {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -16,6 +17,7 @@ type logHead struct {
 	Entry       string        `json:"entry,omitempty"`
 	Command     []string      `json:"command,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
+	Output      int64         `json:"output,omitempty"` // limit in bytes; 0 in logs of earlier versions
 	Interactive bool          `json:"interactive,omitempty"`
 	Terminal    bool          `json:"terminal,omitempty"`
 	Background  bool          `json:"background,omitempty"`
@@ -29,7 +31,7 @@ type logHead struct {
 // head describes the run.
 func (x *Run) head() ([]byte, error) {
 	h := logHead{Entry: x.Request.Entry, Command: x.Request.Command, Timeout: x.Spec.Limits.Timeout,
-		Interactive: x.req.Interactive, Terminal: x.req.Terminal != nil,
+		Output: x.Spec.Limits.OutputBytes, Interactive: x.req.Interactive, Terminal: x.req.Terminal != nil,
 		Background: x.req.Background, Began: x.began, Base: x.base, Packages: x.adding.asked != nil,
 		Metadata: x.req.Request.Metadata}
 	if x.context != nil {
@@ -49,4 +51,9 @@ func (h *logHead) request() sandbox.Request {
 		r.Code = []byte("pass")
 	}
 	return r
+}
+
+// limit sets the limits with which the run was accepted. Those of its sandbox may have changed since, for later runs.
+func (h *logHead) limit(l *sandbox.Limits) {
+	l.Timeout, l.OutputBytes = h.Timeout, cmp.Or(h.Output, l.OutputBytes)
 }

@@ -24,7 +24,8 @@ func (s *Sandbox) requestFile(id sandbox.ID) string {
 func (x *Run) saveRequest() error {
 	x.kept = true
 	req := x.req
-	req.Request.Calls.Limits = x.Request.Calls.Limits // with the operator's bound of a wait that it does not name
+	// with the operator's bound of a wait that the request does not name
+	req.Request.Calls.Limits = x.Request.Calls.Limits
 	if !req.Background { // of which only what its driver gets is needed
 		req.Request.Files = nil
 	}

@@ -115,6 +115,7 @@ func (r *takeover) run(ctx context.Context, entry eventlog.Entry) *Run {
 		}
 		return nil
 	}
+	h.limit(&x.Spec.Limits)
 	if c := &s.engine.config.Checks; c.Find != nil && c.Mode != sandbox.ChecksOff {
 		s.engine.lookAtAll(&x.job) // for its result: it runs, whatever is found
 	}
