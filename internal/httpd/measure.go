@@ -35,11 +35,11 @@ func (s *Server) Measure() (stop func()) {
 
 // measure reports whether it measured, which takes as long as sleep.
 func (s *Server) measure(ctx context.Context) bool {
-	s.shares.startCount()
 	m, err := cputime.Start()
 	if err != nil { // somebody else profiles this process
 		return false
 	}
+	s.shares.startCount()
 	sleep(ctx, measureEvery)
 	clients, err := m.Stop()
 	if err != nil {
@@ -65,22 +65,29 @@ func (s *shares) within(d time.Duration) time.Duration { return time.Duration(s.
 func (s *shares) startCount() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.counted = s.ahead; s.counted == nil {
-		s.counted = map[string]time.Duration{}
-	}
+	s.counted = map[string]time.Duration{}
 }
 
 // correct charges each client the measured CPU time beyond what was counted of it.
 func (s *shares) correct(measured map[string]time.Duration, now time.Time) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	counted := s.counted
-	s.counted, s.ahead = nil, map[string]time.Duration{}
-	for owner, noted := range counted { // some work is noted before it begins
+	s.counted = nil
+	s.mu.Unlock()
+	for owner, rest := range s.ahead { // some work is noted before it begins
+		// Any number of addresses may make one request each.
+		if _, noted := counted[owner]; noted || measured[owner] > 0 || kindOf(owner) == ofKeys {
+			counted[owner] += rest
+		}
+	}
+	s.ahead = map[string]time.Duration{}
+	for owner, noted := range counted {
 		if rest := min(noted-measured[owner], s.within(measureEvery)); rest > 0 {
 			s.ahead[owner] = rest
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for owner, used := range measured {
 		if more := used - counted[owner]; more > 0 {
 			s.charge(owner, more, now)

@@ -41,6 +41,21 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// TestAhead: what an address without a key has noted ahead is forgotten once it makes no more requests.
+func TestAhead(t *testing.T) {
+	s := newShares()
+	for _, owners := range [][]string{{"key alice", "address ::1", "address ::2"}, {"address ::2"}} {
+		s.startCount()
+		for _, owner := range owners {
+			s.use(owner, time.Millisecond, time.Now())
+		}
+		s.correct(nil, time.Now())
+	}
+	if len(s.ahead) != 2 || s.ahead["key alice"] != time.Millisecond || s.ahead["address ::2"] != 2*time.Millisecond {
+		t.Error(s.ahead)
+	}
+}
+
 // TestMeasure: a client whose requests take far more CPU time than is noted is refused before long.
 func TestMeasure(t *testing.T) {
 	m, err := cputime.Start()

@@ -50,7 +50,8 @@ const (
 // them. Clients that together want more than all may have get equal parts. All addresses of clients without a key
 // together are one client beside those with keys: otherwise a thousand addresses would leave little to a key.
 type shares struct {
-	total float64 // CPU seconds a second
+	total float64                  // CPU seconds a second
+	ahead map[string]time.Duration // what was noted, and not measured, before; of Measure alone
 
 	mu     sync.Mutex // guards all below
 	each   map[string]*account
@@ -60,7 +61,6 @@ type shares struct {
 	noted  time.Duration
 
 	counted   map[string]time.Duration // what was noted of each owner during a measurement; else nil
-	ahead     map[string]time.Duration // what was noted, and not measured, in the last one
 	corrected time.Duration            // what was measured beyond what was noted
 }
 
