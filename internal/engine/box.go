@@ -133,7 +133,7 @@ func (s *Sandbox) closeBox() {
 	if err := s.box.Close(); err != nil {
 		s.engine.log.Error("a box did not close", "sandbox", s.id, "backend", s.backend.Name(), "err", err)
 		if s.unclosed = s.box.Close; s.logs == nil {
-			go s.engine.closeLater(s.unclosed, func() error { return nil })
+			s.engine.closeLater(s.unclosed, func() error { return nil })
 		}
 	}
 	s.layers.release()

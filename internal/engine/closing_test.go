@@ -59,10 +59,12 @@ func TestCloseInTurn(t *testing.T) {
 type unreachable struct {
 	noBoxes
 	fails int // further failures
+	takes time.Duration
 	ended atomic.Bool
 }
 
 func (u *unreachable) reach() error {
+	time.Sleep(u.takes)
 	if u.fails--; u.fails >= 0 {
 		return &sandbox.Error{Kind: sandbox.Unavailable, Op: "reach the engine"}
 	}
@@ -128,4 +130,23 @@ func TestCloseLater(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseAwaitsClosing: an engine that is closed waits for a box that is being closed later.
+func TestCloseAwaitsClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unreachable{fails: 1, takes: time.Second}
+		e, err := New(Config{Backends: []sandbox.Backend{u}, Living: LivingConfig{StateDir: t.TempDir()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSandbox(e, u, sandbox.Record{ID: sandbox.NewID(), Owner: "a"})
+		s.box = distant{from: u}
+		s.closeBox()
+		time.Sleep(leastRetry)
+		synctest.Wait()
+		if err := e.Close(); err != nil || !u.ended.Load() {
+			t.Errorf("%v, ended %t", err, u.ended.Load())
+		}
+	})
 }

@@ -25,7 +25,7 @@ func (e *Engine) sweep(ctx context.Context, unread []sandbox.ID) {
 		remove := func() error { return os.RemoveAll(logs) }
 		if err := end(ctx); err != nil { // for example, a container engine does not run
 			e.log.Warn("could not end a sandbox without a record; it is tried again", "sandbox", id, "err", err)
-			go e.closeLater(func() error { return end(e.stop) }, remove)
+			e.closeLater(func() error { return end(e.stop) }, remove)
 			continue
 		}
 		_ = remove() // the next start tries again
@@ -87,21 +87,23 @@ func (s *Sandbox) removeLogs() error {
 	if s.unclosed == nil {
 		return s.logs.Remove()
 	}
-	go s.engine.closeLater(s.unclosed, s.logs.Remove)
+	s.engine.closeLater(s.unclosed, s.logs.Remove)
 	return nil
 }
 
-// closeLater calls end until it succeeds, and then remove. It returns when the engine stops.
+// closeLater calls end until it succeeds, and then remove, in a goroutine that ends when the engine stops.
 func (e *Engine) closeLater(end, remove func() error) {
-	for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
-		select {
-		case <-time.After(pause):
-		case <-e.stop.Done():
-			return
+	e.goAside(func() {
+		for pause := leastRetry; ; pause = min(2*pause, mostRetry) {
+			select {
+			case <-time.After(pause):
+			case <-e.stop.Done():
+				return
+			}
+			if end() == nil {
+				_ = remove() // the next start tries again
+				return
+			}
 		}
-		if end() == nil {
-			_ = remove() // the next start tries again
-			return
-		}
-	}
+	})
 }

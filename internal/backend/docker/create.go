@@ -86,7 +86,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box,
 // while one is half made.
 func (box *Box) removeFolder() error {
 	if box.lingers {
-		go box.removeLater()
+		box.backend.removals.Go(box.removeLater)
 		return nil
 	}
 	return os.RemoveAll(box.Dir)

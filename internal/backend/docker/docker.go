@@ -85,8 +85,9 @@ type Backend struct {
 	engine  *engine
 	fresh   sync.Map // names of images that were fetched
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	life     context.Context // ends with Close
+	end      context.CancelFunc
+	removals sync.WaitGroup // of removeLater
 }
 
 // New returns a backend. It does no I/O.
@@ -129,5 +130,6 @@ var HostSteps = []string{hostbox.StepDir, failGuest, failCreate, failAttach, fai
 // Close releases this process's instance and its reattached boxes. It ends no living box.
 func (b *Backend) Close() error {
 	b.end()
+	b.removals.Wait()
 	return errors.Join(b.Base.Close(), b.engine.close())
 }
