@@ -36,7 +36,7 @@ func (s *Server) Measure() (stop func()) {
 // measure reports whether it measured, which takes as long as sleep.
 func (s *Server) measure(ctx context.Context) bool {
 	m, err := cputime.Start()
-	if err != nil { // somebody else profiles this process
+	if err != nil { // another profile of this process is in progress
 		return false
 	}
 	s.shares.startCount()

@@ -62,6 +62,9 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Skip(err) // go test -cpuprofile
 	}
+	if s := (&Server{shares: newShares()}); s.measure(t.Context()) || s.shares.counted != nil {
+		t.Error("it counts without a measurement")
+	}
 	if _, err = m.Stop(); err != nil {
 		t.Fatal(err)
 	}
