@@ -107,7 +107,7 @@ func attach(namespace *os.File, entries []entry) error {
 			unix.RESOLVE_NO_MAGICLINKS}
 		target, err := unix.Openat2(unix.AT_FDCWD, p.target, how)
 		if err != nil {
-			return &os.PathError{Op: "openat2", Path: p.target, Err: err}
+			return targetError(p.target, err)
 		}
 		err = unix.MoveMount(p.fd, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 		if err = errors.Join(err, unix.Close(target)); err != nil {
@@ -115,4 +115,19 @@ func attach(namespace *os.File, entries []entry) error {
 		}
 	}
 	return nil
+}
+
+// targetError explains why a target cannot be opened. The engine has made those that are not inside another mount.
+func targetError(target string, err error) error {
+	e := &sandbox.Error{Kind: sandbox.Invalid, Op: "mount on " + target, Err: err}
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		e.Msg = "the target's path contains a symbolic link"
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		e.Msg = "the target does not exist in the mount around it"
+		e.Fix = "choose a target below a new top-level folder, such as /data"
+	default:
+		return &os.PathError{Op: "openat2", Path: target, Err: err}
+	}
+	return e
 }

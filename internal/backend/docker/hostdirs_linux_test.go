@@ -91,3 +91,25 @@ func TestShowWritableOnlyToGuest(t *testing.T) {
 		t.Errorf("it was mounted on the host: %v", err)
 	}
 }
+
+// TestTargets: a target that cannot be used is the request's fault.
+func TestTargets(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root enters mount namespaces")
+	}
+	namespace, err := os.Open("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespace.Close()
+	dir := t.TempDir()
+	if err := os.Symlink("/", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{"link/tmp": "symbolic link", "none": "does not exist"} {
+		fork.OnOwnThread(func() { err = attach(namespace, []entry{{-1, filepath.Join(dir, target)}}) })
+		if sandbox.KindOf(err) != sandbox.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
