@@ -74,8 +74,8 @@ func (a *app) create(ctx context.Context, c *client.Client, f *createFlags) erro
 	if err != nil {
 		return err
 	}
-	var network api.Network // none is the default, and an existing sandbox need not have it
-	if mode := policy.Wanted(); mode != "" && mode != sandbox.NetworkNone {
+	var network api.Network // an existing sandbox need not have the default
+	if policy.Wanted() != "" {
 		network = answer.NetworkRequest(policy)
 	}
 	volumes, err := f.volumeFlags.parse()

@@ -141,6 +141,9 @@ func TestNetworkOfSandbox(t *testing.T) {
 	s := startServerWith(t, func(m *Main) { m.Gate = o.gate() }, "--backend", "native", "--allow-unenforced", "memory")
 	c := &commands{t, s.url}
 	c.run(0, "", "create", "--name", "a", "--allow", "api.test")
+	if _, errs := c.run(0, "", "create", "--name", "a", "--network", "none"); !strings.Contains(errs, "not none") {
+		t.Errorf("an existing sandbox has a network, silently: %q", errs)
+	}
 	if out, _ := c.run(0, "", "run", "--in", "a", "-c", fmt.Sprintf(fetch, "api")); out != "api.test/x\n" {
 		t.Errorf("%q", out)
 	}
