@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
+	"github.com/fumehood-dev/fumehood/sandbox"
 )
 
 // renames states another name in each hello after the first one.
@@ -28,9 +29,9 @@ func (r *renames) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// TestSecondHello: a server may request another hello, which must state the name that was checked.
-func TestSecondHello(t *testing.T) {
-	p := newPlace(t, allow("site.example"))
+// twoHellos makes a server for site.example that requests another hello, and returns a function that connects to it,
+// and states a name in that hello.
+func (p *place) twoHellos(t *testing.T) func(second string) *tls.Conn {
 	server := httptest.NewUnstartedServer(nil)
 	server.TLS = &tls.Config{CurvePreferences: []tls.CurveID{tls.CurveP384}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -41,11 +42,20 @@ func TestSecondHello(t *testing.T) {
 	if _, err := p.look("ip4", "site.example"); err != nil {
 		t.Fatal(err)
 	}
-	for name, reason := range map[string]string{"site.example": "", "evil.example": sniff.ErrRetry.Error()} {
-		seq := p.gate.Position()
-		c := tls.Client(&renames{Conn: p.mustDial("tcp", site+":443"), name: name}, &tls.Config{
+	return func(second string) *tls.Conn {
+		return tls.Client(&renames{Conn: p.mustDial("tcp", site+":443"), name: second}, &tls.Config{
 			ServerName: "site.example", InsecureSkipVerify: true,
 			CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP384}})
+	}
+}
+
+// TestSecondHello: a server may request another hello, which must state the name that was checked.
+func TestSecondHello(t *testing.T) {
+	p := newPlace(t, allow("site.example"))
+	dial := p.twoHellos(t)
+	for name, reason := range map[string]string{"site.example": "", "evil.example": sniff.ErrRetry.Error()} {
+		seq := p.gate.Position()
+		c := dial(name)
 		err := c.Handshake()
 		again := c.ConnectionState().HelloRetryRequest
 		c.Close()
@@ -53,6 +63,21 @@ func TestSecondHello(t *testing.T) {
 		if refused := reason != ""; a.Allowed == refused || refused && a.Reason != reason ||
 			!refused && (err != nil || !again) {
 			t.Errorf("%s: %v, %+v", name, err, a)
+		}
+	}
+}
+
+// TestSecondHelloUnchecked: where names do not matter yet, the name of a connection with two names is unknown.
+func TestSecondHelloUnchecked(t *testing.T) {
+	p := newPlace(t, sandbox.NetworkPolicy{Mode: sandbox.NetworkFull})
+	dial := p.twoHellos(t)
+	for name, want := range map[string]string{"site.example": "site.example", "evil.example": ""} {
+		seq := p.gate.Position()
+		c := dial(name)
+		_ = c.Handshake() // the server of the test refuses another name, too
+		c.Close()
+		if a := p.loggedAfter(seq, "is the connection", func(a Attempt) bool { return a.Port == 443 }); a.Name != want {
+			t.Errorf("%s: %+v", name, a)
 		}
 	}
 }

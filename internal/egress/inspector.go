@@ -230,9 +230,7 @@ func (i *inspector) checkHello(h sniff.Hello, b []byte) error {
 	policy := i.c.gate.rules.Load()
 	if name, _, _ = i.state(); !policy.Intercepts(name, i.c.to.Port()) {
 		i.mu.Lock()
-		if i.enforces {
-			i.unread.retry = sniff.NewRetry(h, b)
-		}
+		i.unread.retry = sniff.NewRetry(h, b)
 		i.mu.Unlock()
 		i.passUnread()
 		return nil

@@ -13,7 +13,8 @@ type unread struct {
 	retry    *sniff.Retry // of a TLS hello whose name was checked
 }
 
-// checkUnread refuses requests in what passes unread without TLS, and a second hello for another name.
+// checkUnread refuses requests in what passes unread without TLS, and a second hello for another name. Where names do
+// not matter yet, the name of such a connection is unknown: new rules that deny names end it.
 func (i *inspector) checkUnread(b []byte) error {
 	i.mu.Lock()
 	var err error
@@ -26,11 +27,17 @@ func (i *inspector) checkUnread(b []byte) error {
 		i.c.gate.meter.pace.spend(time.Duration(u.retry.Parsed) * scanTime)
 		u.retry.Parsed = 0
 	}
-	i.mu.Unlock()
 	if err != nil {
-		err = i.object(err)
+		i.unread.retry = nil
 	}
-	return err
+	i.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	if !i.enforces {
+		i.setName("") // the server may take another one
+	}
+	return i.object(err)
 }
 
 // server follows the answers. HTTP in answer to what passed unread is an error.
