@@ -211,11 +211,13 @@ func (c *conn) refuse(v rules.Verdict) {
 // reconsider implements openFlow.
 func (c *conn) reconsider(r, before *rules.Rules) {
 	name, intercepted, http := c.inspector.state()
-	v, hides := r.CheckName(c.destination(), name), c.inspector.hide(r)
+	names := append(c.inspector.waiting(), name)
+	v, hides := c.checkNames(r, names), c.inspector.hide(r)
+	reads := func(name string) bool { return name != "" && r.Intercepts(name, c.to.Port()) }
 	switch {
 	case !v.Allowed:
 		c.cut(policyChanged + v.Reason)
-	case name != "" && !intercepted && r.Intercepts(name, c.to.Port()):
+	case !intercepted && slices.ContainsFunc(names, reads):
 		c.cut(policyChanged + "its requests are read now")
 	case hides:
 		c.cut(policyChanged + "values are removed from its answers now")
@@ -227,12 +229,33 @@ func (c *conn) reconsider(r, before *rules.Rules) {
 	}
 }
 
+// checkNames has rules check names that the connection stated. The verdict is about the last one, or a refusal.
+func (c *conn) checkNames(r *rules.Rules, names []string) (v rules.Verdict) {
+	to := c.destination()
+	for _, name := range names {
+		if v = r.CheckName(to, name); !v.Allowed {
+			break
+		}
+	}
+	return v
+}
+
 // mustState reports whether the connection must state a name if names allow it: at the ports of the web, and at those
 // where the gate reads the requests to a name of its address, whose server could answer in other protocols, too.
 func (c *conn) mustState(r *rules.Rules) bool {
 	port := c.to.Port()
 	return port == 80 || port == 443 ||
 		slices.ContainsFunc(c.names, func(name string) bool { return r.Intercepts(name, port) })
+}
+
+// waiting returns the names of the requests that wait for their answers.
+func (i *inspector) waiting() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.exchanges == nil {
+		return nil
+	}
+	return i.exchanges.names()
 }
 
 // hide notes whether new rules remove values from the answers of this connection, and reports whether those before did

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fumehood-dev/fumehood/internal/egress/sniff"
@@ -42,6 +43,16 @@ func (x *exchanges) begin(e exchange) bool {
 	}
 	x.waiting = append(x.waiting, e)
 	return len(x.waiting) <= maxPending
+}
+
+// names returns the names of the requests that wait for their answers, without those that repeat.
+func (x *exchanges) names() (list []string) {
+	for i := range x.waiting {
+		if name := x.waiting[i].attempt.Name; name != "" && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // feed follows the bytes that the server sends.
