@@ -1,8 +1,7 @@
 // Package cputime measures the CPU time that this process takes for each client.
 //
-// A goroutine that works for a client carries a label with its name, which the goroutines that it starts inherit. The
-// CPU profile of the Go runtime counts the labels: 100 samples for each second of CPU time, of all code, whoever wrote
-// it.
+// A goroutine that works for a client carries a label with the client's name. The goroutines that it starts inherit the
+// label. The CPU profile of the Go runtime takes 100 samples for each second of CPU time, each with its label.
 package cputime
 
 import (
@@ -30,8 +29,8 @@ func Label(ctx context.Context, client string) context.Context {
 // Clear removes the label of the calling goroutine.
 func Clear() { pprof.SetGoroutineLabels(context.Background()) }
 
-// Aside clears the label until back is called: the work has another limit, such as a slot, or outlives the request. The
-// context is the caller's.
+// Aside clears the label, and back sets the one of the context again. Work in between has another limit, such as a
+// slot, or outlives the request.
 func Aside(ctx context.Context) (back func()) {
 	Clear()
 	return func() { pprof.SetGoroutineLabels(ctx) }
@@ -63,7 +62,7 @@ func Start() (*Measurement, error) {
 	return m, nil
 }
 
-// Stop returns the CPU time of each client since Start, with its part of that of garbage collection.
+// Stop returns the CPU time of each client since Start, including its part of garbage collection.
 func (m *Measurement) Stop() (map[string]time.Duration, error) {
 	pprof.StopCPUProfile()
 	unpacked, err := gzip.NewReader(&m.profile)
@@ -79,7 +78,7 @@ func (m *Measurement) Stop() (map[string]time.Duration, error) {
 		return nil, fmt.Errorf("read the CPU profile: %w", err)
 	}
 	collected, all := collector()-m.collector, Process()-m.process
-	if collected < all/2 { // more is of an earlier time: it is known at the end of each collection
+	if collected < all/2 { // more includes the time before Start: the runtime adds it at the end of a collection
 		for client, used := range clients {
 			clients[client] = time.Duration(float64(used) / (1 - collected.Seconds()/all.Seconds()))
 		}
@@ -87,7 +86,7 @@ func (m *Measurement) Stop() (map[string]time.Duration, error) {
 	return clients, nil
 }
 
-// collector returns the CPU time of garbage collection on threads of its own, until the last one ended.
+// collector returns the CPU time of the collector's own goroutines until the end of the last collection.
 func collector() time.Duration {
 	sample := []metrics.Sample{{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}}
 	metrics.Read(sample)

@@ -4,5 +4,5 @@ package cputime
 
 import "time"
 
-// Process returns 0: it is not known here.
+// Process returns 0: it is not measured on this system.
 func Process() time.Duration { return 0 }

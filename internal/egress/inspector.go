@@ -46,7 +46,7 @@ type inspector struct {
 	allowOnce  sync.Once
 	intercepts bool            // its TLS ends in the gate; final once serverMay is closed
 	hides      bool            // values are removed from its answers
-	hidden     bool            // they are or were
+	hidden     bool            // values are or were removed from its answers
 	ctx        context.Context // ends with the connection
 	end        context.CancelFunc
 
@@ -248,7 +248,8 @@ func (i *inspector) checkHello(h sniff.Hello, b []byte) error {
 	return errIntercept
 }
 
-// checkName has the rules check a name that the connection states. SetPolicy may have looked for it too early.
+// checkName checks a name that the connection states. It repeats the check if the policy changes meanwhile, as
+// SetPolicy may not have seen the name.
 func (i *inspector) checkName(name string) error {
 	for {
 		policy := i.c.gate.rules.Load()

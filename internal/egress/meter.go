@@ -115,8 +115,9 @@ func (m *meter) track(now time.Time) (reason string) {
 	return m.budget.ports.track(m.owner, now)
 }
 
-// askAgain counts a connection for a question to the host's resolver, of which the first is counted: later questions
-// wait for further ones. It returns what gives back the port of one over TCP, or the reason of a refusal.
+// askAgain counts a connection for a question to the host's resolver. With again, it follows another question, and
+// later questions wait for it; ask has counted the first one. release frees the port of a connection over TCP. reason
+// is that of a refusal.
 func (m *meter) askAgain(again bool, network, address string, now time.Time) (release func(), reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

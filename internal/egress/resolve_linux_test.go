@@ -91,7 +91,7 @@ func TestAskedAgain(t *testing.T) {
 			if found, err := g.resolveHost(t.Context(), "ip4", "site.test."); err == nil {
 				t.Fatal(found)
 			}
-			all := datagrams.Load() + connections.Load() // resolve counts the first one
+			all := datagrams.Load() + connections.Load() // ask counts the first one
 			if again := int64(-g.meter.questions.tokens); again != all-1 || again < 1 {
 				t.Errorf("%d questions, and %d count as further ones", all, again)
 			}

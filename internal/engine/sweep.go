@@ -70,7 +70,7 @@ func (e *Engine) enderOf(id sandbox.ID) func(context.Context) error {
 			switch {
 			case err == nil:
 				found = box
-			case kind != sandbox.NotFound && kind != sandbox.Exists: // that of another process is not of this folder
+			case kind != sandbox.NotFound && kind != sandbox.Exists: // a running process owns such a box
 				errs = append(errs, err)
 			}
 		}

@@ -33,7 +33,7 @@ func (s *Server) Measure() (stop func()) {
 	}
 }
 
-// measure reports whether it measured, which takes as long as sleep.
+// measure reports whether it measured, which takes measureEvery.
 func (s *Server) measure(ctx context.Context) bool {
 	m, err := cputime.Start()
 	if err != nil { // another profile of this process is in progress

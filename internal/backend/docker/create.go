@@ -98,8 +98,8 @@ const (
 	lastRemoval  = time.Minute
 )
 
-// removeLater removes what is left of a box that could not be made, once its engine answers. While it is left, volumes
-// are in use.
+// removeLater removes the container of a failed creation, and its folder, once the engine answers. Until then, its
+// volumes are in use.
 func (box *Box) removeLater() {
 	b := box.backend
 	for pause := firstRemoval; ; pause = min(2*pause, lastRemoval) {

@@ -32,8 +32,8 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 }
 
 // showMapped mounts directories, files and volumes in the container's mount namespace, over the engine's read-only
-// mounts. The owner on disk stays; inside, the code's user is the owner of what is writable. No code runs yet, and the
-// mounts end with the container.
+// mounts. The owner on disk stays; inside, the code's user owns writable ones. No code runs yet, and the mounts end
+// with the container.
 func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 	if !box.to.mapsOwners() {
 		return nil
@@ -45,7 +45,7 @@ func (box *Box) showMapped(spec *sandbox.Spec, pid int) (err error) {
 		}
 	}()
 	list := rootfs.HostMounts(spec)
-	slices.SortStableFunc(list, func(a, b sandbox.Mount) int { // what is inside another comes after it
+	slices.SortStableFunc(list, func(a, b sandbox.Mount) int { // a mount inside another one comes after it
 		return len(a.Target) - len(b.Target)
 	})
 	for _, m := range list {
