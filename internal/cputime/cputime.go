@@ -36,7 +36,7 @@ func Aside(ctx context.Context) (back func()) {
 	return func() { pprof.SetGoroutineLabels(ctx) }
 }
 
-// Within sets the label of a context until back clears it: the work belongs to a request, within work that does not.
+// Within sets the label of a context until back clears it, for a part of unlabelled work that belongs to a request.
 func Within(ctx context.Context) (back func()) {
 	pprof.SetGoroutineLabels(ctx)
 	return Clear

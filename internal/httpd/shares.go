@@ -51,7 +51,7 @@ const (
 // together are one client beside those with keys: otherwise a thousand addresses would leave little to a key.
 type shares struct {
 	total float64                  // CPU seconds a second
-	ahead map[string]time.Duration // what was noted, and not measured, before; of Measure alone
+	ahead map[string]time.Duration // what was noted, and not measured, before; only Measure uses it
 
 	mu     sync.Mutex // guards all below
 	each   map[string]*account
