@@ -172,11 +172,12 @@ func TestSecret(t *testing.T) {
 	p.logged("a misplaced placeholder", func(a Attempt) bool {
 		return a.Protocol == sandbox.ProtocolHTTP && len(a.Misplaced) == 1 && a.Path == "/plain"
 	})
-	for _, version := range []string{"1.1", "2"} {
+	for version, heads := range map[string]int{"1.1": 2, "2": 1} { // in HTTP/2, the gate drops interim answers
 		args := "-i --http" + version + " -H 'Authorization: Bearer " + held + "' https://api.test/e"
 		got := strings.ToLower(p.run(curl + args))
-		if strings.Contains(got, strings.ToLower(token)) || !strings.Contains(got, " 103 ") ||
-			strings.Count(got, "x-echo: bearer "+strings.ToLower(held)) != 2 ||
+		if strings.Contains(got, strings.ToLower(token)) ||
+			strings.Contains(got, " 103 ") != (heads == 2) ||
+			strings.Count(got, "x-echo: bearer "+strings.ToLower(held)) != heads ||
 			!strings.Contains(got, "x-late: bearer "+strings.ToLower(held)) {
 			t.Errorf("it came back, or not as it should: %s", got)
 		}

@@ -237,18 +237,30 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(hijackable{w}, markWebsocket(r.WithContext(withHead(ctx, &head, x.fields))))
+	proxy.ServeHTTP(forwarded{w, r.ProtoMajor}, markWebsocket(r.WithContext(withHead(ctx, &head, x.fields))))
 }
 
-// hijackable hands over the connection without loss.
-type hijackable struct{ http.ResponseWriter }
+// forwarded receives the answer to a request of a version of HTTP.
+type forwarded struct {
+	http.ResponseWriter
+	major int
+}
 
-func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return duplex.Hijack(h.ResponseWriter)
+// WriteHeader drops interim answers (1xx) in HTTP/2: http.Server writes them in another goroutine, and does not wait for
+// it once the client resets the stream. ReverseProxy changes the headers meanwhile, and the process would end.
+func (f forwarded) WriteHeader(status int) {
+	if f.major < 2 || status >= http.StatusOK {
+		f.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Hijack hands over the connection without loss.
+func (f forwarded) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return duplex.Hijack(f.ResponseWriter)
 }
 
 // Unwrap is for http.ResponseController.
-func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+func (f forwarded) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 // rewrite makes the request to the server. It builds the target and the Host from checked parts.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
