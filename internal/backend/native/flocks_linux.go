@@ -11,37 +11,39 @@ import (
 // checkedFiles is the number of open files of a sandbox in which locks are searched; of more, every nth is.
 const checkedFiles = 4096
 
-// punishFlocks kills the code of sandboxes with more than most locks of whole files (flock(2)).
-func punishFlocks(boxes []*Box, most int, stop <-chan struct{}) {
+// punishFlocks kills the code of sandboxes with too many locks of whole files (flock(2)), of which all may have room.
+func punishFlocks(boxes []*Box, room int, stop <-chan struct{}) {
+	counts := map[*Box]int{}
 	for _, box := range boxes {
 		if isClosed(stop) {
 			return
 		}
 		kin := newKinship(box.Process.PID)
 		code := slices.DeleteFunc(mayBelongTo(box), func(pid int) bool { return kin.guestOf(pid) != box.Process.PID })
-		if haveFlocks(code, most) {
-			killBelow(box)
-		}
+		counts[box] = countFlocks(code)
+	}
+	for _, box := range overShare(counts, room) {
+		killBelow(box)
 	}
 }
 
-// haveFlocks reports whether processes have more than most locks of whole files. It reads their open files:
-// /proc/locks names the process that took such a lock, which may have ended, since descriptors that were inherited or
-// passed keep it.
-func haveFlocks(pids []int, most int) bool {
+// countFlocks counts the locks of whole files that processes have, up to more than mostLocks. It reads their open
+// files: /proc/locks names the process that took such a lock, which may have ended, since descriptors that were
+// inherited or passed keep it.
+func countFlocks(pids []int) int {
 	files := 0
 	visit(pids, func(string) { files++ })
-	step := files/checkedFiles + 1
+	step, part := files/checkedFiles+1, 1
 	if step > 1 {
-		most *= 2 // an estimate may be too high
+		part = 2 // an estimate may be too high
 	}
 	locks, n := 0, 0
 	visit(pids, func(file string) {
-		if n++; n%step == 0 && locks*step <= most {
+		if n++; n%step == 0 && locks*step <= mostLocks*part {
 			locks += flocksOf(file)
 		}
 	})
-	return locks*step > most
+	return locks * step / part
 }
 
 // visit calls do with the path of the file that describes each descriptor of processes (proc_pid_fdinfo(5)).

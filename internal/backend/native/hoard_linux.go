@@ -24,8 +24,9 @@ import (
 const (
 	lookEvery = 250 * time.Millisecond
 	mostLocks = 2000
-	// While there are more locks, each sandbox may have only an equal part of so many: the kernel walks its list from
-	// the beginning for each page that is read, some 100 ms for so many and half a minute for ten times as many.
+	// While there are more locks, each sandbox may only have so many that all have no more: the kernel walks its
+	// list from the beginning for each page that is read, some 100 ms for so many and half a minute for ten times
+	// as many.
 	allLocks   = 20_000
 	leastLocks = 64 // that each may have in any case
 	// Reading the list blocks lockers, so a look may take one part in lookShare of the time. But the next look starts
@@ -136,11 +137,10 @@ func (h *hoards) alive(stop chan struct{}) (boxes []*Box) {
 func (h *hoards) punish(boxes []*Box, stop <-chan struct{}) {
 	for left := slices.Clone(boxes); ; { // the locks of one that was killed stay for a moment
 		locks := countLocks(left, stop)
-		most := locks.most(len(left))
-		hoarders := locks.hoarders(most)
+		hoarders := locks.hoarders()
 		if len(hoarders) == 0 {
-			if locks.whole > most {
-				punishFlocks(left, most, stop)
+			if locks.whole > mostLocks {
+				punishFlocks(left, roomBeside(locks.all), stop)
 			}
 			break
 		}
@@ -181,22 +181,35 @@ type locks struct {
 	whole int                      // on whole files, of any process
 }
 
-// most returns how many locks of a kind each of some boxes may have.
-func (l *locks) most(boxes int) int {
-	if l.all+l.whole <= allLocks {
-		return mostLocks
+// roomBeside returns how many locks of one kind sandboxes may have beside those of the other.
+func roomBeside(others int) int { return max(allLocks-others, allLocks/2) }
+
+// hoarders returns the boxes with too many locks on parts of files.
+func (l *locks) hoarders() (boxes []*Box) {
+	counts := map[*Box]int{}
+	for box, parts := range l.parts {
+		counts[box] = len(parts)
 	}
-	return min(max(allLocks/max(boxes, 1), leastLocks), mostLocks)
+	return overShare(counts, roomBeside(l.whole))
 }
 
-// hoarders returns the boxes with more locks on parts of files.
-func (l *locks) hoarders(most int) (boxes []*Box) {
-	for box, parts := range l.parts {
-		if len(parts) > most {
-			boxes = append(boxes, box)
+// overShare returns the boxes with more locks than each may have: mostLocks or, if all have more than room, so many
+// that they do not. So those with many lose their code, and those with few keep theirs.
+func overShare(counts map[*Box]int, room int) (over []*Box) {
+	most := mostLocks
+	for i, n := range slices.Sorted(maps.Values(counts)) {
+		if share := room / (len(counts) - i); n > share {
+			most = min(max(share, leastLocks), mostLocks)
+			break
+		}
+		room -= n
+	}
+	for box, n := range counts {
+		if n > most {
+			over = append(over, box)
 		}
 	}
-	return boxes
+	return over
 }
 
 // countLocks counts locks (proc_locks(5)). It stops reading where one box or all have too many on parts of files: the

@@ -13,12 +13,20 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/host/pidfd"
 )
 
-// TestPartOfLocks: while there are too many locks, a sandbox may have fewer beside many others.
+// TestPartOfLocks: while there are too many locks, the sandboxes with the most have too many.
 func TestPartOfLocks(t *testing.T) {
-	for boxes, want := range map[int]int{0: mostLocks, 1: mostLocks, 10: mostLocks, 100: 200, 1000: leastLocks} {
-		few, many := &locks{all: allLocks / 2, whole: allLocks / 2}, &locks{all: allLocks, whole: 1}
-		if got := many.most(boxes); got != want || few.most(boxes) != mostLocks {
-			t.Errorf("%d and %d locks beside %d sandboxes", got, few.most(boxes), boxes)
+	for _, c := range []struct {
+		room, others, each, few int // of ten sandboxes with many locks, and one with few
+		over                    int
+	}{{allLocks, 10, mostLocks, 0, 0}, {allLocks, 10, mostLocks + 1, 0, 10}, {allLocks, 10, mostLocks, 450, 10},
+		{allLocks, 10, mostLocks, mostLocks, 11}, {10, 10, leastLocks, 1, 0}, {10, 10, leastLocks + 1, 1, 10},
+		{allLocks, 0, 0, mostLocks + 1, 1}} {
+		counts := map[*Box]int{new(Box): c.few}
+		for range c.others {
+			counts[&Box{}] = c.each
+		}
+		if over := overShare(counts, c.room); len(over) != c.over {
+			t.Errorf("%+v: %d", c, len(over))
 		}
 	}
 	f, err := os.Create(filepath.Join(t.TempDir(), "locked"))
@@ -26,7 +34,7 @@ func TestPartOfLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for i := range int64(leastLocks + 1) {
+	for i := range int64(mostLocks + 1) {
 		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 2 * i, Len: 1}
 		if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock); err != nil {
 			t.Fatal(err)
@@ -34,10 +42,10 @@ func TestPartOfLocks(t *testing.T) {
 	}
 	box := &Box{Box: &hostbox.Box{Process: &pidfd.Process{PID: os.Getpid()}}}
 	found := countLocks([]*Box{box}, nil)
-	if !slices.Contains(found.hoarders(leastLocks), box) || found.hoarders(mostLocks) != nil {
-		t.Errorf("of a box with %d locks, %d were found", leastLocks+1, found.all)
+	if !slices.Contains(found.hoarders(), box) {
+		t.Errorf("of a box with %d locks, %d were found", mostLocks+1, found.all)
 	}
-	if found := countLocks(nil, nil); found.all > 0 || found.hoarders(0) != nil {
+	if found := countLocks(nil, nil); found.all > 0 || found.hoarders() != nil {
 		t.Error("a process that is not watched was found")
 	}
 }
