@@ -182,7 +182,11 @@ func TestSecret(t *testing.T) {
 			t.Errorf("it came back, or not as it should: %s", got)
 		}
 	}
-	got := p.run(curl + "-i --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' " +
+	got := p.run(curl + "-i --http1.1 -H 'Expect: 100-continue' -d x https://api.test/e")
+	if !strings.Contains(got, " 100 ") || strings.Contains(got, " 103 ") || !strings.Contains(got, "body=1") {
+		t.Errorf("interim answers of a request that waits for another one: %s", got)
+	}
+	got = p.run(curl + "-i --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' " +
 		"-H 'Authorization: Bearer " + held + "' https://api.test/up")
 	if strings.Contains(got, token) || !strings.Contains(got, " 101 ") || !strings.Contains(got, held) {
 		t.Errorf("the answer to an upgrade: %s", got)

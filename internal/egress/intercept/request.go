@@ -237,19 +237,21 @@ func (s *Server) forward(x *exchange, w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorLog: s.http.ErrorLog,
 	}
-	proxy.ServeHTTP(forwarded{w, r.ProtoMajor}, markWebsocket(r.WithContext(withHead(ctx, &head, x.fields))))
+	interim := r.ProtoMajor == 1 && r.Header["Expect"] == nil
+	proxy.ServeHTTP(forwarded{w, interim}, markWebsocket(r.WithContext(withHead(ctx, &head, x.fields))))
 }
 
-// forwarded receives the answer to a request of a version of HTTP.
+// forwarded receives the answer to a request.
 type forwarded struct {
 	http.ResponseWriter
-	major int
+	interim bool // it may receive interim answers (1xx)
 }
 
-// WriteHeader drops interim answers (1xx) in HTTP/2: http.Server writes them in another goroutine, and does not wait for
-// it once the client resets the stream. ReverseProxy changes the headers meanwhile, and the process would end.
+// WriteHeader drops interim answers where http.Server would write them beside other goroutines, which could end the
+// process. In HTTP/2 it does not wait for its own goroutine once the client resets the stream, and ReverseProxy changes
+// the headers meanwhile. In HTTP/1, the reader of a body that Expect announces writes to the same buffer.
 func (f forwarded) WriteHeader(status int) {
-	if f.major < 2 || status >= http.StatusOK {
+	if f.interim || status >= http.StatusOK {
 		f.ResponseWriter.WriteHeader(status)
 	}
 }
