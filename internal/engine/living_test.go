@@ -371,8 +371,8 @@ func TestUnendedRuns(t *testing.T) {
 	})
 }
 
-// TestEndless: a run in the background or with no time limit holds no slot and runs longer than the limit of its
-// sandbox, also code in a context. A limit that it names ends it.
+// TestEndless: a run in the background holds no slot and runs longer than the limit of its sandbox, also code in a
+// context. A limit that it names ends it. A run without a limit whose caller waits holds its slot.
 // What a run leaves behind goes on.
 func TestEndless(t *testing.T) {
 	rig := newRig(t, engine.Config{Languages: lang.All(), Slots: 1, Max: sandbox.Limits{Timeout: time.Hour}})
@@ -412,7 +412,19 @@ func TestEndless(t *testing.T) {
 	if r := do(t, s, long); r.Status != sandbox.StatusSucceeded {
 		t.Errorf("a run without a limit: %s", r.Status)
 	}
-	_, err := rig.Run(within(t), engine.OneShot{Request: long.Request})
+	held := script("touch begun; sleep 100")
+	held.Request.Timeout = sandbox.NoTimeout
+	x, err := s.Start(within(t), held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has begun", func() bool {
+		_, err := s.Stat(within(t), "begun")
+		return err == nil
+	})
+	rig.leaveQueue(t)
+	x.Cancel()
+	_, err = rig.Run(within(t), engine.OneShot{Request: long.Request})
 	refused(t, "a one-shot run without a limit", err, sandbox.Invalid, "over the server's maximum")
 }
 

@@ -18,7 +18,7 @@ type RunRequest struct {
 
 	// Background continues without its caller. Otherwise the end of ctx cancels the run.
 	Background bool
-	// FreesSlot gives the slot to the next run once this one has begun, as a run without a time limit does.
+	// FreesSlot gives the slot of a background run to the next run once it has begun, as one without a time limit does.
 	FreesSlot bool
 	// Interactive keeps stdin of a command open for Run.Input.
 	Interactive bool
@@ -95,16 +95,17 @@ func (x *Run) freeSlot() {
 // endless reports whether the run has no time limit.
 func (x *Run) endless() bool { return x.Spec.Limits.Timeout == sandbox.NoTimeout }
 
-// freeBegun releases the slot of a run in a living sandbox that has begun, if the run requests it or has no time limit:
-// it would hold the slot until its sandbox ends.
+// freeBegun releases the slot of a background run that has begun, if the run requests it or has no time limit: it would
+// hold the slot until its sandbox ends.
 func (x *Run) freeBegun() {
 	if x.slotless() {
 		x.freeSlot()
 	}
 }
 
-// slotless reports whether the run holds no slot once it has begun.
-func (x *Run) slotless() bool { return x.endless() || x.req.FreesSlot }
+// slotless reports whether the run holds no slot once it has begun. One whose caller waits keeps its slot: it has its
+// whole output in memory, its values, and a list of files.
+func (x *Run) slotless() bool { return x.req.Background && (x.endless() || x.req.FreesSlot) }
 
 // runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot.
 func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
