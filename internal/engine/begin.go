@@ -123,7 +123,8 @@ func (x *Run) enter(ctx context.Context) (carryOut func(), err error) {
 		return nil, err
 	}
 	s.runs.add(x)
-	ctx, x.canceled = context.WithCancel(context.WithoutCancel(ctx))
+	x.labels = context.WithoutCancel(ctx)
+	ctx, x.canceled = context.WithCancel(x.labels)
 	s.work.Add(1)
 	return func() {
 		defer s.work.Done()

@@ -134,6 +134,9 @@ func (in *interpreter) follow(ctx context.Context) (exited guest.Exited, err err
 
 // take receives one piece of the process's streams.
 func (in *interpreter) take(p *client.Process, m guest.Output) error {
+	if x := in.running(); x != nil {
+		defer x.label()()
+	}
 	var err error
 	in.late.edge = in.whole
 	switch m.Stream {

@@ -52,6 +52,7 @@ func (x *Run) runProcess(ctx context.Context) (exited guest.Exited, err error) {
 	answered := sandbox.KindOf(err) != sandbox.Unavailable
 	if err == nil {
 		x.freeBegun()
+		defer x.label()()
 		fed := x.feed(stream)
 		exited, err = s.follow(stream, process, x.attached, x.took(end), x.log.Log == nil)
 		cut()

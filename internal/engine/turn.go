@@ -42,6 +42,8 @@ type slot struct {
 	release func() // nil without a slot
 	turn    *turn  // in its context, from when it is accepted; nil without
 	queued  bool   // it counts among those that wait for a context or packages
+
+	labels context.Context // of its client; nil after a restart
 }
 
 // enterEarly makes Drain wait for a run that adds packages, as for one that has its slot, and admits its steps
@@ -106,6 +108,14 @@ func (x *Run) freeBegun() {
 // slotless reports whether the run holds no slot once it has begun. One whose caller waits keeps its slot: it has its
 // whole output in memory, its values, and a list of files.
 func (x *Run) slotless() bool { return x.req.Background && (x.endless() || x.req.FreesSlot) }
+
+// label marks the caller as working for the client until back is called, if no slot bounds the work for the run.
+func (x *Run) label() (back func()) {
+	if !x.slotless() || x.labels == nil {
+		return func() {}
+	}
+	return cputime.Within(x.labels)
+}
 
 // runInTurn runs the run. A command has its slot; every other run first waits for its turn, its packages and a slot.
 func (x *Run) runInTurn(ctx context.Context) (*sandbox.Result, error) {
