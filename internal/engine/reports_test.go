@@ -64,7 +64,7 @@ send = driver["send"]
 def forged(kind, *fields, **options):
     if kind != b"matches": return send(kind, *fields, **options)
     posix.write(driver["outgoing"], b"result 4000000\n")
-    left = 1_200_000
+    left = 1_600_000
     while left > 0: left -= posix.write(driver["outgoing"], bytes(min(left, 60_000)))
     posix.mkdir("wrote")
 driver["send"] = forged`
@@ -86,7 +86,7 @@ driver["send"] = forged`
 		left <- err
 	}()
 	eventually(t, "the first answer", func() bool { _, err := s.Stat(within(t), "wrote"); return err == nil })
-	second := hostile("c1") // the server has all of the first answer before it has started another interpreter
+	second := hostile("c1") // meanwhile most of the first answer arrives
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the first: %v", err)
