@@ -55,59 +55,6 @@ func (s *suite) limited(t *testing.T, r engine.OneShot, limits sandbox.Limits) *
 
 const mib = 1 << 20
 
-func testMemory(t *testing.T, s *suite) {
-	type answer struct {
-		result *sandbox.Result
-		err    error
-	}
-	started := make(chan struct{})
-	var once atomic.Bool
-	beside := make(chan answer, 1)
-	go func() {
-		r := sh("echo up; sleep 1; echo well")
-		r.Request.Output = func(sandbox.Stream, []byte) {
-			if once.CompareAndSwap(false, true) {
-				close(started)
-			}
-		}
-		result, err := s.engine.Run(within(t), r)
-		beside <- answer{result, err}
-	}()
-	select {
-	case <-started:
-	case a := <-beside:
-		t.Fatalf("the run beside ended at once: %+v", a)
-	}
-	// The limit covers files too, and the interpreter and the guest. A backend with its own kernel adds a share for
-	// that kernel; the code may use at most a margin of it.
-	const limit, margin = 64, 8
-	r := python(`
-held = [open('/tmp/f', 'wb', 0).write(bytes(16 << 20))]
-while True:
-    held.append(b'x' * (1 << 20))
-    print(15 + len(held), flush=True)`)
-	result := s.limited(t, r, sandbox.Limits{MemoryBytes: limit * mib})
-	wantStatus(t, result, sandbox.StatusOutOfMemory)
-	if lines := strings.Fields(string(result.Stdout.Head)); len(lines) == 0 {
-		t.Errorf("it held nothing under a limit of %d MiB", limit)
-	} else if held, err := strconv.Atoi(lines[len(lines)-1]); err != nil || held > limit+margin || held < limit/2 {
-		t.Errorf("it held %d MiB under a limit of %d (%v)", held, limit, err)
-	}
-	if h := bound(result); h.Limit != sandbox.LimitMemory || h.Value != 64*mib {
-		t.Errorf("the hint %+v does not name the limit", h)
-	}
-	if result.Usage.OOMKills < 1 {
-		t.Errorf("usage %s", describe(result.Usage))
-	}
-	a := <-beside
-	if a.err != nil {
-		t.Fatal(a.err)
-	}
-	wantOutput(t, a.result, "up\nwell\n")
-	fits := s.limited(t, python("x = bytearray(20 << 20); print(len(x))"), sandbox.Limits{MemoryBytes: 64 * mib})
-	wantOutput(t, fits, "20971520\n")
-}
-
 func testMemoryChild(t *testing.T, s *suite) {
 	r := sh(`echo kept > f; sleep 60 & /usr/bin/python3 -I -S -c 'bytearray(300 << 20)'; echo code $?
 		cat f; kill $! && echo alive`)
