@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLabelsEnd: once requests have ended, no goroutine of their sandbox works for their client: runs have slots.
+// TestLabelsEnd: after requests have ended, no goroutine of the server has the label of their client.
 func TestLabelsEnd(t *testing.T) {
 	s := startServer(t, "--max-network", "full")
 	for _, c := range []struct {

@@ -248,34 +248,10 @@ func (c *conn) mustState(r *rules.Rules) bool {
 		slices.ContainsFunc(c.names, func(name string) bool { return r.Intercepts(name, port) })
 }
 
-// waiting returns the names of the requests that wait for their answers.
-func (i *inspector) waiting() []string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.exchanges == nil {
-		return nil
-	}
-	return i.exchanges.names()
-}
-
-// hide notes whether new rules remove values from the answers of this connection, and reports whether those before did
-// not.
-func (i *inspector) hide(r *rules.Rules) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	before := i.hides
-	i.hides = i.intercepts && r.Hides(i.name, i.c.to.Port())
-	i.hidden = i.hidden || i.hides
-	return i.hides && !before
-}
-
 // forget ends a connection from whose answers values are or were removed, once the rules hide fewer of them: its
 // requests may have carried one of the others.
 func (c *conn) forget() {
-	c.inspector.mu.Lock()
-	hidden := c.inspector.hidden
-	c.inspector.mu.Unlock()
-	if hidden {
+	if c.inspector.hasHidden() {
 		c.cut(policyChanged + "an earlier value is no longer removed from its answers")
 	}
 }

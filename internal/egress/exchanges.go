@@ -55,6 +55,16 @@ func (x *exchanges) names() (list []string) {
 	return list
 }
 
+// waiting returns the names of the requests that wait for their answers.
+func (i *inspector) waiting() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.exchanges == nil {
+		return nil
+	}
+	return i.exchanges.names()
+}
+
 // feed follows the bytes that the server sends.
 func (x *exchanges) feed(b []byte) {
 	if x.lost {

@@ -228,9 +228,7 @@ func TestLateSecret(t *testing.T) {
 	}
 	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{{Name: "TOKEN",
 		Hosts: []string{"site.example:8443"}, Value: "a value of a secret"}}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p.setPolicy(policy)
 	if err := ask("other.example:8443"); err != nil {
 		t.Error(err)

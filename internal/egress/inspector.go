@@ -410,6 +410,24 @@ func (i *inspector) sandboxEnds() error {
 	return err
 }
 
+// hide notes whether new rules remove values from the answers of this connection, and reports whether those before did
+// not.
+func (i *inspector) hide(r *rules.Rules) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := i.hides
+	i.hides = i.intercepts && r.Hides(i.name, i.c.to.Port())
+	i.hidden = i.hidden || i.hides
+	return i.hides && !before
+}
+
+// hasHidden reports whether values are or were removed from the answers of this connection.
+func (i *inspector) hasHidden() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.hidden
+}
+
 // fromServer follows the answers. HTTP in answer to what passed unread is an error.
 func (i *inspector) fromServer(b []byte) error {
 	i.mu.Lock()

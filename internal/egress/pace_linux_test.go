@@ -98,9 +98,7 @@ func TestValuesInBody(t *testing.T) {
 	policy := sandbox.NetworkPolicy{Mode: sandbox.NetworkFull, Secrets: []sandbox.Secret{{Name: "TOKEN",
 		Hosts: []string{"api.test"}, Value: strings.Repeat("a", rules.MaxValue),
 		Places: []sandbox.SecretPlace{sandbox.InBody}}}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, outside, trust := openPlace(t, policy)
 	p.run("curl -sS --cacert " + trust + " -H Content-Type:application/json -d " +
 		strings.Repeat(policy.Secrets[0].Placeholder, 16) + " https://api.test/")

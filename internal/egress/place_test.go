@@ -101,6 +101,14 @@ func allow(rules ...string) sandbox.NetworkPolicy {
 	return sandbox.NetworkPolicy{Mode: sandbox.NetworkRestricted, Allow: rules}
 }
 
+// complete gives the secrets of a policy their placeholders.
+func complete(t testing.TB, policy *sandbox.NetworkPolicy) {
+	t.Helper()
+	if err := (&Host{}).Complete(policy); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newPlace makes a namespace with a gate. Both end with the test.
 func newPlace(t testing.TB, policy sandbox.NetworkPolicy) *place {
 	t.Helper()

@@ -103,9 +103,7 @@ func openHostile(t *testing.T) (*place, *vault, string, sandbox.NetworkPolicy) {
 	t.Helper()
 	policy := allow("other.test")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, outside, trust := openPlace(t, policy, func(_ *Host, v *vault) { v.knows = hostileHost() })
 	return p, outside, trust, policy
 }
@@ -144,9 +142,7 @@ func TestReadOnly(t *testing.T) {
 	policy := allow()
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
 	policy.ReadOnly = true
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, outside, trust := openPlace(t, policy)
 	curl := "curl -sS -o /dev/null -w '%{http_code}' --cacert " + trust + " -H 'Authorization: " +
 		policy.Secrets[0].Placeholder + "' https://api.test/o "
@@ -324,9 +320,7 @@ func TestSecretHostWithoutTLS(t *testing.T) {
 func TestSecretHostInOtherProtocols(t *testing.T) {
 	policy := allow("api.test:8443", "other.test:8443")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"other.test:8443"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, _, _ := openPlace(t, policy)
 	p.world.at("tcp", "93.184.216.40:8443", listen(t, func(c net.Conn) { _, _ = io.Copy(c, c) }))
 	if _, err := p.look("ip4", "api.test"); err != nil {

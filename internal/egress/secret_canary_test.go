@@ -82,9 +82,7 @@ func TestSecretCanaries(t *testing.T) {
 	w.Mark("the value", secretMark)
 	policy := allow("other.test", "api.test")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: secretMark}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p := realPlace(t, policy)
 	trust := filepath.Join(t.TempDir(), "trust.pem")
 	if err := os.WriteFile(trust, append(append([]byte{}, w.Authority()...), policy.Authority.Certificate...),

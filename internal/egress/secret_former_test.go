@@ -21,9 +21,7 @@ func TestFormerValue(t *testing.T) {
 	asked, changed := make(chan struct{}), make(chan struct{})
 	policy := allow("other.test", "api.test")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, outside, trust := openPlace(t, policy, func(_ *Host, v *vault) {
 		v.knows = map[string]http.HandlerFunc{"/slow": func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).Flush()
@@ -70,9 +68,7 @@ func TestForgottenValue(t *testing.T) {
 	asked, changed := make(chan struct{}), make(chan struct{})
 	policy := allow()
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, _, trust := openPlace(t, policy, func(_ *Host, v *vault) {
 		v.knows = map[string]http.HandlerFunc{"/slow": func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
@@ -107,9 +103,7 @@ func TestHiddenAgain(t *testing.T) {
 	asked, changed := make(chan struct{}), make(chan struct{})
 	policy := allow("api.test")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	known, lost := policy.Secrets, policy.Secrets[0]
 	lost.Value = "" // as after a restart
 	policy.Secrets = []sandbox.Secret{lost}
@@ -147,9 +141,7 @@ func TestWithdrawnHost(t *testing.T) {
 	policy := allow("api.test", "other.test")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token,
 		Places: []sandbox.SecretPlace{sandbox.InBody}}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	p, outside, trust := openPlace(t, policy)
 	former := policy.Secrets[0]
 	c := p.secretClient(t, "93.184.216.40:443", "api.test", trust)

@@ -26,9 +26,7 @@ func TestSecretPlaces(t *testing.T) {
 			Places: []sandbox.SecretPlace{sandbox.InBody, sandbox.InQuery, sandbox.InPath}},
 		{Name: "SHUT", Hosts: []string{"api.test"}, Value: "shut-" + token},
 		{Name: "OTHER", Hosts: []string{"other.test"}, Value: "other-" + token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	open, shut := policy.Secrets[0].Placeholder, policy.Secrets[1].Placeholder
 	var mu sync.Mutex
 	var seen string

@@ -126,9 +126,7 @@ func openPlace(t *testing.T, p sandbox.NetworkPolicy, more ...func(*Host, *vault
 func TestSecret(t *testing.T) {
 	policy := allow("other.test", "api.test:80")
 	policy.Secrets = []sandbox.Secret{{Name: "TOKEN", Hosts: []string{"api.test"}, Value: token}}
-	if err := (&Host{}).Complete(&policy); err != nil {
-		t.Fatal(err)
-	}
+	complete(t, &policy)
 	held := policy.Secrets[0].Placeholder
 	p, outside, trust := openPlace(t, policy)
 	curl := "curl -sS --cacert " + trust + " "

@@ -34,7 +34,7 @@ type Sandbox struct {
 	life    context.Context
 	endLife context.CancelCauseFunc
 	work    goroutines
-	remove  func() error // ends what is left once life is over; further calls wait for the first
+	remove  func() error // removes the sandbox after life has ended; later calls wait for the first
 	locks   locks
 
 	mu       sync.Mutex // guards all below

@@ -25,8 +25,8 @@ type connections struct {
 	most   int
 	refuse func()  // called for each connection that is closed past the limit
 	shares *shares // nil in tests
-	// after which an idle connection is closed; 0 is never. net/http's own timer outlives a connection of HTTP/2 that ends
-	// with open streams, and with it all of its requests.
+	// after which an idle connection is closed; 0 is never. net/http's own timer outlives a connection of HTTP/2 that
+	// ends with open streams, and with it all of its requests.
 	idleAfter time.Duration
 
 	mu      sync.Mutex // guards all below

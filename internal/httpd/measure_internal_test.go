@@ -10,7 +10,8 @@ import (
 	"github.com/fumehood-dev/fumehood/internal/cputime"
 )
 
-// TestCorrect: under load, clients owe what was measured beyond what was noted, also in the measurement before.
+// TestCorrect: a measurement charges a client its CPU time above the estimate, less what the estimate of the measurement
+// before was too high.
 func TestCorrect(t *testing.T) {
 	s, now := newShares(), time.Now()
 	s.total = 1

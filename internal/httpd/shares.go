@@ -51,7 +51,7 @@ const (
 // together are one client beside those with keys: otherwise a thousand addresses would leave little to a key.
 type shares struct {
 	total float64                  // CPU seconds a second
-	ahead map[string]time.Duration // what was noted, and not measured, before; only Measure uses it
+	ahead map[string]time.Duration // by which the last estimate of an owner was too high; only Measure uses it
 
 	mu     sync.Mutex // guards all below
 	each   map[string]*account
@@ -61,7 +61,7 @@ type shares struct {
 	noted  time.Duration
 
 	counted   map[string]time.Duration // what was noted of each owner during a measurement; else nil
-	corrected time.Duration            // what was measured beyond what was noted
+	corrected time.Duration            // measured CPU time above the estimates, of all owners
 }
 
 // account is the work of a client.

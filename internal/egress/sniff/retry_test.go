@@ -84,6 +84,36 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// FuzzRetry: what a client and a server send is judged the same in however many pieces it comes.
+func FuzzRetry(f *testing.F) {
+	first := clientHello(f, "site.example")
+	request := append([]byte{TLSHandshake, 3, 3, 0, 38, 2, 0, 0, 34, 3, 3}, retryRandom[:]...)
+	f.Add(first, request, clientHello(f, "site.example"), 7)
+	f.Add(first, request, clientHello(f, "evil.example"), 100)
+	f.Add(first, []byte{21, 3, 3, 0, 2, 1, 112}, []byte{20, 3, 3, 0, 1, 1}, 1)
+	f.Fuzz(func(t *testing.T, first, server, client []byte, size int) {
+		h, err := ParseHello(first)
+		if err != nil || size < 1 || len(client) > 2000 {
+			return
+		}
+		judge := func(size int) (err error) {
+			r := NewRetry(h, first)
+			w := &watched{size: size}
+			w.pieces(first, func(b []byte) { err = errors.Join(err, r.Client(b)) })
+			w.pieces(server, r.Server)
+			w.pieces(client, func(b []byte) {
+				if err == nil {
+					err = r.Client(b)
+				}
+			})
+			return err
+		}
+		if whole, parts := judge(1<<30), judge(size); (whole == nil) != (parts == nil) {
+			t.Fatalf("whole: %v, by %d: %v", whole, size, parts)
+		}
+	})
+}
+
 // TestEarlyHello: no other hello passes before the server has requested one, whatever is before it.
 func TestEarlyHello(t *testing.T) {
 	first, second := clientHello(t, "site.example"), clientHello(t, "evil.example")

@@ -79,7 +79,8 @@ func TestIncompleteInstallation(t *testing.T) {
 		{"http fetch GET 429 https://index.test/b 1ms", "",
 			`{"missing":[],"error":"https://index.test/b could not be fetched","down":true}`},
 		{"\\n'; node -e 'require(`http`).get(`" + index.URL +
-			"/b`, (r) => r.resume().on(`error`, () => {}))'; printf '", "", `{"missing":[],"error":"` + index.URL + `/b could not be fetched","down":true}`},
+			"/b`, (r) => r.resume().on(`error`, () => {}))'; printf '", "",
+			`{"missing":[],"error":"` + index.URL + `/b could not be fetched","down":true}`},
 		{"", lost + "}", whole}, // for another system
 		{got, lost + `, "dependencies": {"c": "1"}}` + unfit, whole},
 		{got, strings.Replace(lost, "/b", "/c/node_modules/b", 1) + "}" + unfit, whole},
