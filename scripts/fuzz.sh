@@ -21,8 +21,8 @@ trap 'rm -rf "$work"' EXIT
 passed=0
 failed=()
 
-# run DIRECTORY TARGET runs a target with an outer time limit, so that a hanging target does not hang this script. It does
-# not shorten the inputs that reach new code: Go (1.26) spends up to a minute on each, all of FUZZTIME and more.
+# run DIRECTORY TARGET runs a target with an outer time limit, so that a hanging target does not hang this script. It
+# does not shorten inputs that reach new code: Go (1.26) spends up to a minute on each, which is FUZZTIME and more.
 run() {
   (cd "$1" && timeout --foreground --kill-after=10 "$((${fuzztime%s} + GRACE))" "$work/fuzz.test" -test.run='^$' \
     -test.fuzz="^$2\$" -test.fuzztime="$fuzztime" -test.fuzzminimizetime=1x \
